@@ -846,6 +846,7 @@ class Output:
         cluster_bytes: int,
         cluster_entries: int | None,
         page_bytes: int,
+        projections: Sequence[tuple[str, str]],
     ) -> int:
         """Make an RNTuple.
 
@@ -862,6 +863,8 @@ class Output:
             Entries of a cluster at most.
         page_bytes
             Bytes of a page before compression, at most.
+        projections
+            Names of fields that show others, and the paths of these.
         """
     def append_ntuple(
         self, directory: int, file: File, key: Key
@@ -875,6 +878,14 @@ class Output:
         """Copy the cluster that begins at an entry; return False, with nothing done, if its columns differ."""
     def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]) -> None:
         """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
+    def add_attribute_set(
+        self, table: int, name: str, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]
+    ) -> None:
+        """Add an attribute set to an RNTuple; its fields are given as for `make_ntuple`."""
+    def attribute_sets(self, table: int) -> builtins.list[tuple[str, tuple[Any, ...] | None]]:
+        """Return names of attribute sets, and types of their records; None if they take no entries."""
+    def extend_attribute_set(self, table: int, name: str, columns: builtins.list[Column]) -> None:
+        """Take entries of an attribute set: first entries, lengths, and records."""
     def extend(self, table: int, columns: builtins.list[Column]) -> None:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, table: int) -> None:

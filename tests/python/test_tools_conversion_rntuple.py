@@ -24,7 +24,7 @@ def test_a_tree_becomes_an_rntuple_and_a_tree_again(tmp_path: Path) -> None:
         file.mktree("t", DATA, counter_name=lambda name: f"number_of_{name}")
     assert convert(f"{tmp_path}/tree.root", f"{tmp_path}/nt.root", table_format="rntuple", step_size="2 kB") == 1000
     found = sapwood.open(tmp_path / "nt.root")["Events"]
-    assert found.typenames()["pt"] == "std::vector<double>"
+    assert found.typenames()["pt"] == "ROOT::VecOps::RVec<double>"
     assert convert(f"{tmp_path}/nt.root", f"{tmp_path}/again.root", expressions=list(DATA), step_size="2 kB") == 1000
     again = sapwood.open(tmp_path / "again.root")["Events"]
     assert type(again).__name__ == "TTree"

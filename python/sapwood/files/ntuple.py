@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sapwood.table.engine import StoredField
 
 
+_COLLECTION = 1
+"""The structural role of lists."""
+
+
 class FieldRecord(NamedTuple):
     """What the schema says of a field, with the names that uproot has for it."""
 
@@ -216,6 +220,54 @@ class RNTuple(HasRFields, KeyedTable):
     def cluster_summaries(self) -> list[ClusterSummary]:
         """The first entry and the number of entries of each cluster."""
         return [ClusterSummary(start, stop - start) for start, stop in pairwise(self.clusters)]
+
+    def _within(self) -> dict[int | None, list[int]]:
+        """Return the IDs of the fields within each field; those of top-level fields go by None."""
+        within: dict[int | None, list[int]] = {}
+        for number, record in enumerate(self.field_records):
+            within.setdefault(None if record.parent_field_id == number else record.parent_field_id, []).append(number)
+        return within
+
+    def _projections(self) -> dict[str, list[int]]:
+        """Return the field that each projected top-level field shows, and those that it is part of, by its name."""
+        records, within = self.field_records, self._within()
+        found: dict[str, list[int]] = {}
+        for number in within.get(None, []):
+            record = records[number]
+            if record.source_field_id is None:
+                continue
+            # A list of parts shows the part, and shares the list.
+            inner = within.get(number, []) if record.struct_role == _COLLECTION else []
+            shown = records[inner[0]].source_field_id if inner else None
+            path = [record.source_field_id if shown is None else shown]
+            while (above := records[path[-1]].parent_field_id) != path[-1]:
+                path.append(above)
+            found[record.field_name] = path
+        return found
+
+    def _sizes(self) -> dict[int, str]:
+        """Return the names of the fields that show the sizes of top-level lists, by the IDs of the lists."""
+        records = {record.field_name: record for record in self.field_records if record.source_field_id is not None}
+        return {
+            path[0]: name
+            for name, path in self._projections().items()
+            if len(path) == 1 and records[name].type_name.startswith("ROOT::RNTupleCardinality<")
+        }
+
+    @property
+    def list_counters(self) -> dict[str, str]:
+        """The name of the field that counts the items of each list, by the name of the list, where there is one."""
+        sizes = self._sizes()
+        paths = self._projections().items()
+        return {name: sizes[path[-1]] for name, path in paths if len(path) > 1 and path[-1] in sizes}
+
+    @property
+    def shown_fields(self) -> set[str]:
+        """The names of fields whose values other fields show, all of them, under names of their own."""
+        records, within = self.field_records, self._within()
+        shown = {path[0] for path in self._projections().values()}
+        parts = {field: [part for item in within.get(field, []) for part in within.get(item, [])] for field in shown}
+        return {records[field].field_name for field in self._sizes() if parts[field] and set(parts[field]) <= shown}
 
     @property
     def attribute_sets(self) -> list[str]:

@@ -127,6 +127,12 @@ class TTree(HasBranches, KeyedTable):
         return self
 
     @property
+    def list_counters(self) -> dict[str, str]:
+        """The name of the branch that counts the items of each list, by the name of the list, where there is one."""
+        counters = ((branch.name, branch.count_branch) for branch in self.branches)
+        return {name: counter.name for name, counter in counters if counter is not None and counter.top_level}
+
+    @property
     def uncompressed_bytes(self) -> int:
         """The size of all baskets before compression, in bytes (`fTotBytes`)."""
         return self._native.total_bytes

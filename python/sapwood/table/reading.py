@@ -38,6 +38,16 @@ class Readable(HasFields):
     explanation: ClassVar[type[Explanation]] = Explanation
     """What `explain` returns."""
 
+    @property
+    def list_counters(self) -> dict[str, str]:
+        """The name of the field that counts the items of each list, by the name of the list, where there is one."""
+        return {}
+
+    @property
+    def shown_fields(self) -> set[str]:
+        """The names of fields whose values other fields show, all of them, under names of their own."""
+        return set()
+
     @passes_on(Query.__init__)
     def arrays(
         self,

@@ -112,7 +112,9 @@ def convert(
     beside = f"{target}.{os.getpid()}.partial"
     try:
         with contextlib.ExitStack() as stack:
-            batches, empty = _reader(stack, source, kinds[0], expressions, cut, name, step_size, options)
+            batches, empty, counters = _reader(stack, source, kinds[0], expressions, cut, name, step_size, options)
+            if kinds[1] == "root":
+                layout["counters"] = counters
             write = _WRITERS[kinds[1]](stack, beside, name, empty, layout)
             entries = 0
             for batch in batches:
@@ -132,13 +134,17 @@ def _reader(
     name: str,
     step_size: str | int,
     options: Mapping[str, Any] | None,
-) -> tuple[Iterator[Foreign], Foreign]:
-    """Return the batches of a source, and an empty one that has the types."""
+) -> tuple[Iterator[Foreign], Foreign, dict[str, str]]:
+    """Return the batches of a source, an empty one that has the types, and the counters of lists by their names."""
     if kind not in _OTHERS:
         table = stack.enter_context(opened_tree(source, options))
         wanted = list(expressions) if expressions else None
+        shown = set[str]() if wanted else table.shown_fields
+        if shown:
+            wanted = [field.name for field in table.fields if field.name not in shown]
         empty = table.arrays(wanted, cut, entry_stop=0)
-        return table.iterate(wanted, cut, step_size=step_size), empty
+        counters = {name: one for name, one in table.list_counters.items() if name in empty.fields}
+        return table.iterate(wanted, cut, step_size=step_size), empty, counters
     import awkward as ak
 
     opened = _OTHERS[kind](stack, source, name)
@@ -150,7 +156,7 @@ def _reader(
         yield first
         yield from opened
 
-    return all_of(), ak.Array(first)[:0]
+    return all_of(), ak.Array(first)[:0], {}
 
 
 def _parquet_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
@@ -234,16 +240,85 @@ Write = Callable[[Any], int]
 
 def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     options = dict(layout)
-    table_format = options.pop("table_format", "ttree")
+    table_format, counters = options.pop("table_format", "ttree"), options.pop("counters")
     file = stack.enter_context(sapwood.recreate(path, format=table_format))
-    make = file.mktree if table_format == "ttree" else file.mkrntuple
-    tree = make(name, _writable(empty), **options)
+    if table_format == "ttree":
+        options.setdefault("counter_name", lambda name: counters.get(name, f"n{name}"))
+        fields = _writable
+        tree = file.mktree(name, fields(empty), **options)
+    else:
+        collections = _Collections(empty, counters)
+        fields = collections.fields
+        tree = file.mkrntuple(name, fields(empty), **{"projections": collections.projections} | options)
 
     def write(batch: Foreign) -> int:
-        tree.extend(_writable(batch))
+        tree.extend(fields(batch))
         return len(batch)
 
     return write
+
+
+class _Collections:
+    """The fields of an RNTuple for a table with lists that share counters, as ROOT's importer makes them.
+
+    Lists with one counter become one list of records, ``_collection0``, ``_collection1``, ...; fields with the names
+    of the lists and of the counter show its members and its sizes. Dots in names become underscores.
+
+    Parameters
+    ----------
+    empty
+        No entries of the table.
+    counters
+        The name of the counter of each list.
+    """
+
+    def __init__(self, empty: Foreign, counters: Mapping[str, str]) -> None:
+        import awkward as ak
+
+        lists: dict[str, list[str]] = {}
+        for name, counter in counters.items():
+            if isinstance(empty[name].type.content, ak.types.ListType):
+                lists.setdefault(counter, []).append(name)
+        counted = {name for names in lists.values() for name in names}
+        self.lists = {f"_collection{i}": names for i, (_, names) in enumerate(sorted(lists.items()))}
+        """The names of the lists of each collection."""
+        self._others = [name for name in empty.fields if name not in counted and name not in lists]
+        self.projections: dict[str, str] = {}
+        """The paths of what fields show."""
+        for (collection, names), counter in zip(self.lists.items(), sorted(lists), strict=True):
+            self.projections |= {_plain(name): f"{collection}._0.{_plain(name)}" for name in names}
+            self.projections[_plain(counter)] = collection
+
+    def fields(self, batch: Foreign) -> dict[str, Any]:
+        """Return the fields that take data."""
+        plain = _writable(batch)
+        return {_plain(name): plain[name] for name in self._others} | {
+            collection: _records({_plain(name): batch[name] for name in names})
+            for collection, names in self.lists.items()
+        }
+
+
+def _plain(name: str) -> str:
+    """Return a name without dots, which would separate the names of fields."""
+    return name.replace(".", "_")
+
+
+def _records(lists: Mapping[str, Foreign]) -> Foreign:
+    """Return lists of equal lengths as lists of records."""
+    import awkward as ak
+    import numpy as np
+
+    layouts: dict[str, Foreign] = {}
+    for name, array in lists.items():
+        layout: Foreign = ak.to_layout(array)
+        layouts[name] = (layout.project() if layout.is_indexed else layout).to_ListOffsetArray64(True)
+    first = next(iter(layouts.values()))
+    for name, layout in layouts.items():
+        if not np.array_equal(layout.offsets.data, first.offsets.data):
+            raise ArgumentError(f"lists {next(iter(layouts))!r} and {name!r} have one counter, but different lengths")
+    end = int(first.offsets.data[-1])
+    records = ak.contents.RecordArray([layout.content[:end] for layout in layouts.values()], list(layouts), length=end)
+    return ak.Array(ak.contents.ListOffsetArray(first.offsets, records))
 
 
 def _writable(batch: Foreign) -> dict[str, Any]:

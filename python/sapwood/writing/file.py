@@ -789,6 +789,7 @@ class WritableDirectory:
         cluster_size: int = 128 << 20,
         cluster_entries: int | None = None,
         page_size: int = 1 << 20,
+        projections: Mapping[str, str] | None = None,
     ) -> WritableNTuple:
         """Make an RNTuple.
 
@@ -817,6 +818,10 @@ class WritableDirectory:
             Entries of a cluster at most.
         page_size
             Bytes of a page before compression, at most.
+        projections
+            Fields that show what others hold, without columns of their own, by name: the path of the field shown.
+            ``{"Muon_pt": "Muon.pt", "nMuon": "Muon"}`` shows a member of the records in lists as lists, and the sizes
+            of the lists. They take no data.
 
         Returns
         -------
@@ -845,8 +850,9 @@ class WritableDirectory:
         native = self._file.native
         fields = plan.native(compression, native.compression)
         number = native.make_ntuple(
-            directory._number, last, description, fields, cluster_size, cluster_entries, page_size
-        )
+            directory._number, last, description, fields, cluster_size, cluster_entries, page_size,
+            list((projections or {}).items()),
+        )  # fmt: skip
         table = directory._enter(last, number, plan)
         if filled is not None:
             native.extend(number, filled)

@@ -7,9 +7,11 @@ from itertools import pairwise
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
 from sapwood.writing.shapes import Shape, blank, fit, has_maps, shape_of
@@ -219,7 +221,7 @@ class WritableNTuple(WritableTable):
             plan = FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()})
             self._file.native.add_fields(self._number, plan.native(..., self._file.native.compression))
             self._plan = FieldPlan(self._plan.shapes | plan.shapes)
-        copied = 0
+        copied, before = 0, self.num_entries
         for start, stop in pairwise(source.clusters):
             if not less and self._file.native.copy_cluster(self._number, source.native, start):
                 copied += 1
@@ -227,7 +229,78 @@ class WritableNTuple(WritableTable):
             for chunk in source.iterate(stored, entry_start=start, entry_stop=stop, step_size=step_size):
                 columns = to_columns(chunk, missing=True)
                 self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
+        for name in source.attribute_sets:
+            self._add_attributes(source, name, before)
         return copied
+
+    def _add_attributes(self, source: RNTuple, name: str, before: int) -> None:
+        """Add an attribute set of another RNTuple, whose entries come behind those that were there before."""
+        stored = source.attribute_set(name).arrays()
+        first = np.asarray(stored["_rangeStart"]).astype(np.int64) + before
+        ranges = np.stack([first, first + np.asarray(stored["_rangeLen"]).astype(np.int64)], axis=1)
+        columns = to_columns(stored["_userData"], missing=True)
+        if name not in self.attribute_sets:
+            plan = FieldPlan.of_stored({field: type_of(column) for field, column in columns.items()})
+            self._file.native.add_attribute_set(self._number, name, plan.native(..., self._file.native.compression))
+        self.attribute_set(name).extend(stored["_userData"], ranges)
+
+    @property
+    def attribute_sets(self) -> list[str]:
+        """The names of the attribute sets that are linked to it."""
+        return [name for name, _ in self._file.native.attribute_sets(self._number)]
+
+    def add_attribute_set(
+        self,
+        name: str,
+        types: Mapping[str, object],
+        *,
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+    ) -> WritableAttributeSet:
+        """Add an attribute set: a table whose entries describe ranges of entries of this RNTuple.
+
+        Parameters
+        ----------
+        name
+            Name of the set. ROOT reserves ``"ROOT"`` and names that begin with ``"ROOT."``.
+        types
+            Types of what is said of each range, by name, as for `WritableDirectory.mkrntuple`.
+        classes
+            As for `WritableDirectory.mkrntuple`.
+
+        Returns
+        -------
+        WritableAttributeSet
+            The set, to be extended.
+
+        Raises
+        ------
+        ArgumentError
+            There is a set of that name, or the name or a type cannot be written.
+        """
+        self._file.check_open("write to")
+        plan, columns = FieldPlan.of(types, None, classes or {})
+        if columns is not None:
+            raise ArgumentError("add_attribute_set takes types; data come by extend")
+        self._file.native.add_attribute_set(self._number, name, plan.native(..., self._file.native.compression))
+        return WritableAttributeSet(self, self._file, self._number, name, plan)
+
+    def attribute_set(self, name: str) -> WritableAttributeSet:
+        """Return an attribute set, to add entries to it.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such set.
+        UnsupportedError
+            The file has it in a form that takes no entries.
+        """
+        sets = dict(self._file.native.attribute_sets(self._number))
+        if name not in sets:
+            raise NotFoundError(f"no such attribute set: {name!r}; there is: {', '.join(map(repr, sets)) or 'none'}")
+        kind = sets[name]
+        if kind is None or kind[0] != "record":
+            raise UnsupportedError(f"attribute set {name!r} of {self.object_path!r} is of a form that takes no entries")
+        return WritableAttributeSet(self, self._file, self._number, name, FieldPlan.of_stored(dict(kind[2])))
 
     def add_fields(
         self,
@@ -258,3 +331,62 @@ class WritableNTuple(WritableTable):
             raise ArgumentError("add_fields takes types; data for the fields come with the next entries")
         self._file.native.add_fields(self._number, plan.native(compression, self._file.native.compression))
         self._plan = FieldPlan(self._plan.shapes | plan.shapes)
+
+
+class WritableAttributeSet:
+    """An attribute set of an RNTuple being written, made by `WritableNTuple.add_attribute_set`.
+
+    Each of its entries describes a range of entries of the RNTuple. They become part of the file with the next commit
+    of the RNTuple.
+    """
+
+    def __init__(self, table: WritableNTuple, file: OutputFile, number: int, name: str, plan: FieldPlan) -> None:
+        """Take a set that the native core has made."""
+        self._table, self._file, self._number, self._name, self._plan = table, file, number, name, plan
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<WritableAttributeSet {self._name!r} of {self._table.object_path!r}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the set."""
+        return self._name
+
+    def keys(self) -> list[str]:
+        """Return the names of its fields."""
+        return list(self._plan.shapes)
+
+    def extend(self, data: object, ranges: object) -> None:
+        """Describe ranges of entries.
+
+        Parameters
+        ----------
+        data
+            Data for every field, as for `WritableNTuple.extend`: a value for each range.
+        ranges
+            The first entry of each range, and the one behind its last: ``[(0, 100), (100, 250)]``.
+
+        Raises
+        ------
+        ArgumentError
+            The data do not fit the fields, or a range reaches beyond the entries that the RNTuple has so far; none of
+            them is written.
+        """
+        self._file.check_open("write to")
+        bounds = np.asarray(ranges)
+        if bounds.size == 0:
+            bounds = np.zeros((0, 2), np.int64)
+        if bounds.ndim != 2 or bounds.shape[1] != 2 or bounds.dtype.kind not in "iu":
+            raise ArgumentError("ranges are pairs of integers: the first entry, and the one behind the last")
+        first, end, entries = bounds[:, 0], bounds[:, 1], self._table.num_entries
+        wrong = np.flatnonzero((first < 0) | (end < first) | (end > entries))
+        if len(wrong):
+            low, high = bounds[wrong[0]].tolist()
+            raise ArgumentError(f"entries {low} to {high} are no range of the {entries} entries of {self._table!r}")
+        columns = self._plan.columns(to_columns(data, self._plan.maps, missing=True))
+        if {length_of(column) for column in columns} != {len(bounds)}:
+            raise ArgumentError(f"{length_of(columns[0])} values for {len(bounds)} ranges")
+        said: Column = ("record", len(bounds), "", list(zip(self._plan.shapes, columns, strict=True)))
+        numbers: list[Column] = [("number", part.astype(np.uint64)) for part in (first, end - first)]
+        self._file.native.extend_attribute_set(self._number, self._name, [*numbers, said])

@@ -327,15 +327,20 @@ impl<'a> FieldEntries<'a> {
         let mut bases = Vec::with_capacity(spans.len());
         let mut next = None;
         for span in spans {
-            let extent = match structure {
-                Structure::Text { chars: bytes, .. } | Structure::Streamed { bytes, .. } => {
-                    self.extent_of(bytes, span.cluster)?
+            let (offsets, extent) = match structure {
+                Structure::Text { offsets, chars: bytes } | Structure::Streamed { offsets, bytes, .. } => {
+                    (Some(offsets), self.extent_of(bytes, span.cluster)?)
                 }
-                Structure::List { item, .. }
-                | Structure::Option { item, .. }
-                | Structure::Sizes { item: Some(item), .. } => self.extent(item, span.cluster)?,
-                _ => None,
+                Structure::List { offsets, item }
+                | Structure::Option { offsets, item }
+                | Structure::Sizes { offsets, item: Some(item), .. } => {
+                    (Some(offsets), self.extent(item, span.cluster)?)
+                }
+                _ => (None, None),
             };
+            // Of items that were added later nothing says how many there are, unless their lists were added with them.
+            let late = extent.is_none() && offsets.is_some_and(|offsets| self.is_absent(offsets, span.cluster));
+            let extent = if late { Some((0, 0)) } else { extent };
             if extent.is_none() && spans.len() > 1 {
                 return Ok(None);
             }
@@ -379,9 +384,13 @@ impl<'a> FieldEntries<'a> {
     fn extent_of(&self, stored: &Stored, cluster: usize) -> Result<Option<(u64, u64)>> {
         let Some(pages) = self.clusters.get(cluster) else { return Ok(None) };
         let column = self.choose(stored, cluster)?;
-        Ok(Some(
-            column.range(pages).map_or((0, 0), |range| (range.first_element, pages.list().elements(range))),
-        ))
+        Ok(column.range(pages).map(|range| (range.first_element, pages.list().elements(range))))
+    }
+
+    /// Whether a cluster is from before a column was added.
+    fn is_absent(&self, stored: &Stored, cluster: usize) -> bool {
+        let column = self.choose(stored, cluster).ok();
+        column.zip(self.clusters.get(cluster)).is_some_and(|(column, pages)| column.range(pages).is_none())
     }
 
     /// The column that represents a field in a cluster.

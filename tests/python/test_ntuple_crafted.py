@@ -1,0 +1,113 @@
+"""RNTuples as the specification allows them, made byte by byte since no writer at hand makes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sapwood
+
+pytest.importorskip("xxhash")
+
+from crafted_ntuple import (
+    COLLECTION,
+    INDEX64,
+    INT32,
+    LEAF,
+    RECORD,
+    SPLIT_INT32,
+    Crafted,
+    ends,
+    integers,
+    make_column,
+    make_field,
+    read,
+    split_integers,
+    write,
+)
+
+PLAIN = Crafted(
+    [make_field(0, LEAF, "x", "std::int32_t")],
+    [make_column(INT32, 32, 0)],
+    [(2, [(0, [integers(1, -2)])]), (3, [(2, [integers(3), integers(4, 5)])])],
+)
+VALUES = [{"x": x} for x in (1, -2, 3, 4, 5)]
+
+
+def test_the_plain_one_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.root", PLAIN) == VALUES
+
+
+def test_locators_may_have_sizes_of_64_bits(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.root", replace(PLAIN, large_locators=True)) == VALUES
+
+
+@pytest.mark.parametrize("size", [64, 72, 100, 128])
+def test_blobs_larger_than_a_key_are_split(tmp_path: Path, size: int) -> None:
+    assert read(tmp_path / "a.root", replace(PLAIN, max_key_size=size)) == VALUES
+
+
+def test_a_column_below_a_list_may_begin_late(tmp_path: Path) -> None:
+    lists = Crafted(
+        [
+            make_field(0, COLLECTION, "hits"),
+            make_field(0, RECORD, "_0"),
+            make_field(1, LEAF, "a", "std::int32_t"),
+            make_field(1, LEAF, "b", "std::int32_t"),
+        ],
+        [make_column(INDEX64, 64, 0), make_column(INT32, 32, 2), make_column(INT32, 32, 3, first=3)],
+        [
+            (2, [(0, [ends(2, 3)]), (0, [integers(1, 2, 3)])]),
+            (1, [(2, [ends(2)]), (3, [integers(4, 5)]), (3, [integers(40, 50)])]),
+        ],
+        flags=[1],
+    )
+    assert read(tmp_path / "a.root", lists) == [
+        {"hits": [{"a": 1, "b": 0}, {"a": 2, "b": 0}]},
+        {"hits": [{"a": 3, "b": 0}]},
+        {"hits": [{"a": 4, "b": 40}, {"a": 5, "b": 50}]},
+    ]
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["n"]["hits.b"].array(entry_start=1).to_list() == [[0], [40, 50]]
+
+
+@pytest.mark.parametrize(("flags", "named"), [([2], "flag 1 of word 0"), ([1 << 63, 1], "flag 0 of word 1")])
+def test_unknown_features_are_refused(tmp_path: Path, flags: list[int], named: str) -> None:
+    write(tmp_path / "a.root", replace(PLAIN, flags=flags))
+    with sapwood.open(tmp_path / "a.root") as file, pytest.raises(sapwood.UnsupportedError, match=named):
+        file["n"].arrays()
+
+
+def test_the_representation_may_change_from_cluster_to_cluster(tmp_path: Path) -> None:
+    both = replace(
+        PLAIN,
+        columns=[make_column(INT32, 32, 0), make_column(SPLIT_INT32, 32, 0, representation=1)],
+        clusters=[
+            (2, [(0, [integers(1, -2)]), None]),
+            (2, [None, (2, [split_integers(3, -4)])]),
+            (1, [(4, [integers(5)]), None]),
+        ],
+    )
+    assert [row["x"] for row in read(tmp_path / "a.root", both)] == [1, -2, 3, -4, 5]
+
+
+@pytest.mark.parametrize(
+    ("column", "field", "why"),
+    [
+        (make_column(0x7D, 32, 0), make_field(0, LEAF, "odd", "std::int32_t"), "0x7d"),
+        (make_column(INT32, 32, 0), make_field(0, 0x77, "odd", "std::int32_t"), "0x77"),
+    ],
+)
+def test_what_is_unknown_spoils_its_field_alone(tmp_path: Path, column: bytes, field: bytes, why: str) -> None:
+    odd = Crafted(
+        [field, make_field(1, LEAF, "x", "std::int32_t")],
+        [column, make_column(INT32, 32, 1)],
+        [(2, [(0, [integers(0, 0)]), (0, [integers(6, 7)])])],
+    )
+    write(tmp_path / "a.root", odd)
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["n"]["x"].array().to_list() == [6, 7]
+        with pytest.raises(sapwood.SapwoodError, match=why):
+            file["n"]["odd"].array()
