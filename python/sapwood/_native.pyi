@@ -871,11 +871,20 @@ class Output:
     ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
         """Continue the RNTuple of a key of the same file; return its number and its fields with their types."""
     def make_ntuple_like(
-        self, directory: int, name: str, source: NTuple
+        self,
+        directory: int,
+        name: str,
+        source: NTuple,
+        cluster_bytes: int,
+        cluster_entries: int | None,
+        page_bytes: int,
     ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
         """Make an RNTuple with the fields and columns of another; return as `append_ntuple` does."""
-    def copy_cluster(self, table: int, source: NTuple, first_entry: int) -> bool:
-        """Copy the cluster that begins at an entry; return False, with nothing done, if its columns differ."""
+    def copy_cluster(self, table: int, source: NTuple, first_entry: int, compression: int | None) -> bool:
+        """Copy the cluster that begins at an entry; return False, with nothing done, if its columns differ.
+
+        Pages are compressed with the setting `compression`, or stay as they are stored if it is None.
+        """
     def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]) -> None:
         """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
     def add_attribute_set(

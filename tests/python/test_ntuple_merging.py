@@ -100,3 +100,31 @@ def test_a_damaged_page_is_not_copied(tmp_path: Path) -> None:
     path.write_bytes(bad)
     with sapwood.recreate(tmp_path / "all.root") as file, pytest.raises(CorruptError, match="checksum of a page"):
         file.merge_rntuples("n", [sapwood.open(path)["n"]])
+
+
+def test_pages_are_compressed_again_without_being_decoded(tmp_path: Path) -> None:
+    data = {"x": np.arange(5000) // 7, "v": ak.Array([[i % 5] * (i % 3) for i in range(5000)])}
+    with sapwood.recreate(tmp_path / "a.root", compression=sapwood.ZLIB(1)) as file:
+        file.mkrntuple("n", data, cluster_entries=900, page_size=1000)
+    source = sapwood.open(tmp_path / "a.root")["n"]
+    for codec in (None, sapwood.LZ4(4), sapwood.ZSTD(5), sapwood.ZLIB(1)):
+        path = tmp_path / "b.root"
+        with sapwood.recreate(path) as file:
+            assert file.merge_rntuples("n", [source, source], compression=codec) == (10_000, 12)
+        found = sapwood.open(path)["n"]
+        assert found.arrays().to_list() == 2 * source.arrays().to_list()
+        same = found.compressed_bytes == 2 * source.compressed_bytes
+        assert same == (codec == sapwood.ZLIB(1))
+        if codec is None:
+            assert found.compressed_bytes == found.uncompressed_bytes
+
+
+def test_clusters_and_pages_get_other_sizes(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("n", {"x": np.arange(1000), "s": [f"s{i}" for i in range(1000)]}, cluster_entries=10)
+    source = sapwood.open(tmp_path / "a.root")["n"]
+    with sapwood.recreate(tmp_path / "b.root") as file:
+        assert file.merge_rntuples("n", [source, source], cluster_entries=800, step_size="4 kB") == (2000, 0)
+    found = sapwood.open(tmp_path / "b.root")["n"]
+    assert [one.num_entries for one in found.cluster_summaries] == [800, 800, 400]
+    assert found.arrays().to_list() == 2 * source.arrays().to_list()

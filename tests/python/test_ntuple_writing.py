@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Optional
 
 import awkward as ak
 import numpy as np
@@ -254,3 +255,109 @@ def test_two_rntuples_and_a_tree_share_a_file(tmp_path: Path) -> None:
     found = sapwood.open(path)
     for name in ("one", "two", "dir/three"):
         assert found[name].arrays()["x"].to_list() == list(range(20))
+
+
+@dataclasses.dataclass
+class Hit:
+    """A part of an event."""
+
+    x: float
+    layer: Annotated[int, "int8"]
+
+
+@dataclasses.dataclass
+class Event:
+    """An entry."""
+
+    run: int
+    name: str
+    hits: list[Hit]
+    weight: Optional[float]  # noqa: UP045 - both spellings are tried
+    label: int | str
+    layers: set[int]
+    best: Hit | None
+    cuts: dict[str, float]
+    times: list[float | None]
+
+
+def test_dataclasses_become_entries(tmp_path: Path) -> None:
+    events = [
+        Event(1, "a", [Hit(1.5, 2)], None, 7, {3, 1}, None, {"k": 0.5}, [1.0, None]),
+        Event(2, "b", [], 2.5, "x", set(), Hit(0.5, -1), {}, []),
+    ]
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        table = file.mkrntuple("n", events)
+        table.extend(events[:1])
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    assert [kind for name, kind in found.typenames().items() if "." not in name] == [
+        "std::int64_t",
+        "std::string",
+        "std::vector<Hit>",
+        "std::optional<double>",
+        "std::variant<std::int64_t,std::string>",
+        "std::set<std::int64_t>",
+        "std::optional<Hit>",
+        "std::map<std::string,double>",
+        "std::vector<std::optional<double>>",
+    ]
+    rows = found.arrays().to_list()
+    want = [{**dataclasses.asdict(one), "layers": sorted(one.layers), "cuts": list(one.cuts.items())} for one in events]
+    assert rows == [*want, want[0]]
+
+
+def test_arrays_of_every_library_come_back(tmp_path: Path) -> None:
+    nested = np.dtype([("a", "i4"), ("b", [("c", "f8"), ("d", "i2")])])
+    cases: dict[str, tuple[Any, list[Any]]] = {
+        "half": (np.array([1.5, -2], np.float16), [1.5, -2.0]),
+        "masked": (np.ma.masked_array([[1, 2], [3, 4]], [[0, 1], [0, 0]]), [[1, None], [3, 4]]),
+        "nested": (
+            np.array([(1, (2.5, 3)), (2, (3.5, 4))], nested),
+            [{"a": 1, "b": {"c": 2.5, "d": 3}}, {"a": 2, "b": {"c": 3.5, "d": 4}}],
+        ),
+        "maps": (pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())), [[("a", 1)], None]),
+        "views": (pa.array(["ab", "c"], pa.string_view()), ["ab", "c"]),
+        "runs": (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([5, 6])), [5, 6]),
+        "union": (
+            pa.UnionArray.from_dense(
+                pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["x"])]
+            ),
+            [1, "x"],
+        ),
+    }
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("n", {name: data for name, (data, _) in cases.items()})
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    for name, (_, want) in cases.items():
+        assert found[name].array().to_list() == want, name
+    decimals = pa.array([decimal.Decimal("1.5")])
+    with sapwood.recreate(tmp_path / "b.root") as file, pytest.raises(sapwood.UnsupportedError, match="decimal128"):
+        file.mkrntuple("n", {"x": decimals})
+
+
+def test_fields_show_parts_of_others(tmp_path: Path) -> None:
+    muons = ak.Array([[{"pt": i + k / 2, "v": [i, k]} for k in range(i % 3)] for i in range(50)])
+    shown = {"Muon_pt": "Muon.pt", "nMuon": "Muon", "Muon_v": "Muon._0.v", "id": "event"}
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        with pytest.raises(sapwood.ArgumentError, match=r"no field \"Muon\.eta\""):
+            file.mkrntuple("n", {"Muon": muons}, projections={"eta": "Muon.eta"})
+        with pytest.raises(sapwood.ArgumentError, match="two fields"):
+            file.mkrntuple("n", {"Muon": muons}, projections={"Muon": "Muon.pt"})
+        with pytest.raises(sapwood.UnsupportedError, match="lists in lists"):
+            file.mkrntuple("n", {"Muon": muons}, projections={"Muon_v": "Muon.v"})
+        del shown["Muon_v"]
+        table = file.mkrntuple("n", {"Muon": muons, "event": np.arange(50)}, cluster_entries=20, projections=shown)
+        assert table.keys() == ["Muon", "event"]
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    kinds = found.typenames()
+    assert kinds["nMuon"] == "ROOT::RNTupleCardinality<std::uint32_t>"
+    assert kinds["Muon_pt"] == "ROOT::VecOps::RVec<double>"
+    assert found["Muon_pt"].array().to_list() == muons["pt"].to_list()
+    assert found["nMuon"].array().to_list() == ak.num(muons).to_list()
+    assert found["id"].array().to_list() == list(range(50))
+    assert len(found.column_records) == 5
+    # Copies keep them.
+    with sapwood.recreate(tmp_path / "b.root") as file:
+        assert file.merge_rntuples("n", [found, found]) == (100, 6)
+    again = sapwood.open(tmp_path / "b.root")["n"]
+    assert again["Muon_pt"].array().to_list() == 2 * muons["pt"].to_list()
+    assert again.list_counters == {"Muon_pt": "nMuon"}

@@ -466,30 +466,37 @@ impl Output {
         })
     }
     /// Makes an RNTuple with the fields and columns of another; returns its fields that take data with their types.
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn make_ntuple_like<'py>(
         &self,
         py: Python<'py>,
         directory: usize,
         name: &str,
         source: &Bound<'py, PyNTuple>,
+        cluster_bytes: u64,
+        cluster_entries: Option<usize>,
+        page_bytes: usize,
     ) -> PyResult<NumberedFields<'py>> {
         let source = source.get().ntuple();
-        self.add_ntuple(py, |file| {
-            NTupleWriter::like(file, directory, name, &source, NTupleOptions::default())
-        })
+        let options =
+            NTupleOptions { cluster_bytes, cluster_entries, page_bytes, ..NTupleOptions::default() };
+        self.add_ntuple(py, |file| NTupleWriter::like(file, directory, name, &source, options))
     }
-    /// Copies the cluster of another RNTuple that begins at an entry; returns whether that could be done.
+    /// Copies the cluster of another RNTuple that begins at an entry, its pages compressed again if a code is given;
+    /// returns whether that could be done.
     fn copy_cluster(
         &self,
         py: Python<'_>,
         table: usize,
         source: &Bound<'_, PyNTuple>,
         first_entry: u64,
+        compression: Option<u32>,
     ) -> PyResult<bool> {
         let source = source.get().ntuple();
         self.with(py, |inner| {
             let (table, file) = inner.writer::<NTupleWriter>(table)?;
-            table.copy_cluster(file, &source, first_entry)
+            let compression = compression.map(Compression::from_code).transpose()?;
+            table.copy_cluster(file, &source, first_entry, compression)
         })
     }
     /// Adds fields to an RNTuple that is being written, for the entries to come.

@@ -5,7 +5,7 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -235,9 +235,20 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     if not _has_maps(data.type):
         import awkward as ak
 
-        return _from_layout(ak.to_layout(ak.from_arrow(data)), missing=missing)
+        plain = _PLAIN_ARROW.get(str(data.type).partition("<")[0])
+        if plain is not None:
+            data = plain(data)
+        try:
+            layout = ak.to_layout(ak.from_arrow(data))
+        except (AssertionError, TypeError, ValueError) as error:
+            raise UnsupportedError(f"arrays of type {data.type} cannot be written") from error
+        return _from_layout(layout, missing=missing)
     if isinstance(data, pa.ChunkedArray):
         data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], data.type)
+    if data.null_count and missing:
+        there = np.asarray(data.is_valid())
+        index = np.where(there, np.cumsum(there, dtype=np.int64) - 1, -1)
+        return ("option", index, _from_arrow(data.drop_null(), missing=True))
     if data.null_count:
         raise UnsupportedError("missing maps (None), or missing values with maps, cannot be written: fill them first")
     kind = data.type
@@ -255,6 +266,20 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     return ("list", offsets - first, ("record", length, MAP_ENTRY, entries))
 
 
+def _expanded(data: Foreign) -> Foreign:
+    from pyarrow import compute
+
+    return compute.run_end_decode(data)
+
+
+_PLAIN_ARROW: dict[str, Callable[[Any], Any]] = {
+    "string_view": lambda data: data.cast("large_string"),
+    "binary_view": lambda data: data.cast("large_binary"),
+    "run_end_encoded": _expanded,
+}
+"""Layouts that Awkward does not read, as those that it does."""
+
+
 def _has_maps(kind: Foreign) -> bool:
     import pyarrow as pa
 
@@ -269,26 +294,34 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
 
 def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column:
     if isinstance(array, np.ma.MaskedArray):
-        if missing and array.ndim == 1:
-            index = np.arange(len(array), dtype=np.int64)
-            index[np.ma.getmaskarray(array)] = -1
-            return ("option", index, _from_numpy(np.asarray(array.data)))
+        if missing and array.ndim:
+            flat = np.ma.getdata(array).reshape(-1)
+            index = np.arange(len(flat), dtype=np.int64)
+            index[np.ma.getmaskarray(array).reshape(-1)] = -1
+            return _with_shape(("option", index, _from_numpy(flat)), array.shape)
         if np.ma.getmaskarray(array).any():
             raise UnsupportedError("missing (masked) values cannot be written: fill them first")
         array = np.asarray(array.data)
     if array.ndim == 0:
         raise ArgumentError("a single value is not an array: each branch takes one value per entry")
     if array.dtype.names is not None:
-        return ("record", len(array), "", [(name, _from_numpy(values)) for name, values in _fields(array)])
+        # In branches, names of nested fields are joined; RNTuples have records in records.
+        fields = [(name, array[name]) for name in array.dtype.names] if missing else _fields(array)
+        return ("record", len(array), "", [(name, _from_numpy(values, missing=missing)) for name, values in fields])
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)  # which holds every half-precision number
     if array.dtype.kind in "OUS":
         return _from_iterable(array.tolist())
     if array.dtype.kind == "T":
         return _from_iterable(array.tolist())
     if array.dtype.name not in NUMBERS:
         raise UnsupportedError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
-    shape = array.shape
-    flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(-1)
-    column: Column = ("number", flat)
+    flat = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).reshape(-1)
+    return _with_shape(("number", flat), array.shape)
+
+
+def _with_shape(column: Column, shape: tuple[int, ...]) -> Column:
+    """Return the items of an array as arrays of its dimensions."""
     for depth in range(len(shape) - 1, 0, -1):
         column = ("fixed", int(np.prod(shape[:depth])), shape[depth], column)
     return column

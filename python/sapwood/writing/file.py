@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _ZONE = 32768
 """Entries of a zone of the index."""
+_CLUSTER_BYTES, _PAGE_BYTES = 128 << 20, 1 << 20
+"""Sizes of clusters (compressed) and of pages (before compression) of RNTuples, those of ROOT."""
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 
 DEFAULT_COMPRESSION = ZSTD(5)
@@ -786,9 +788,9 @@ class WritableDirectory:
         field_types: Mapping[str, object] | None = None,
         classes: Mapping[str, str | tuple[str, int]] | None = None,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
-        cluster_size: int = 128 << 20,
+        cluster_size: int = _CLUSTER_BYTES,
         cluster_entries: int | None = None,
-        page_size: int = 1 << 20,
+        page_size: int = _PAGE_BYTES,
         projections: Mapping[str, str] | None = None,
     ) -> WritableNTuple:
         """Make an RNTuple.
@@ -799,9 +801,9 @@ class WritableDirectory:
             Name, with slashes after directories.
         types_or_data
             Types by name, or data by name, or a table, or an iterator of such chunks, as for `mktree`. Or an RNTuple
-            that was read, which is copied as it is stored; then nothing else here has an effect. Values may be
+            that was read, which is copied without being decoded; then only `compression` has an effect. Values may be
             missing (``"?float32"``, ``"optional<float>"``) or of several types (``"union[int32, string]"``,
-            ``"variant<int, std::string>"``).
+            ``"variant<int, std::string>"``). Or a list of instances of one dataclass, whose fields become fields.
         description
             Description of the RNTuple.
         field_types
@@ -837,8 +839,10 @@ class WritableDirectory:
         """
         self._file.check_open("make an RNTuple in")
         if isinstance(types_or_data, RNTuple):
+            if isinstance(compression, Mapping):
+                raise ArgumentError("an RNTuple is copied with one compression for all fields, or as it is stored")
             table = self._ntuple_like(name, types_or_data)
-            table.add(types_or_data)
+            table.add(types_or_data, compression=compression)
             return table
         chunks = chunks_of(types_or_data)
         first = types_or_data if chunks is None else next(chunks, None)
@@ -867,19 +871,36 @@ class WritableDirectory:
         self._file.tables[(*self._path, name), cycle] = table
         return table
 
-    def _ntuple_like(self, name: str, source: RNTuple) -> WritableNTuple:
+    def _ntuple_like(
+        self,
+        name: str,
+        source: RNTuple,
+        cluster_size: int = _CLUSTER_BYTES,
+        cluster_entries: int | None = None,
+        page_size: int = _PAGE_BYTES,
+    ) -> WritableNTuple:
         """Make an RNTuple with the fields of another."""
         directory, last = self._parent(name)
-        number, types = self._file.native.make_ntuple_like(directory._number, last, source.native)
+        sizes = cluster_size, cluster_entries, page_size
+        number, types = self._file.native.make_ntuple_like(directory._number, last, source.native, *sizes)
         return directory._enter(last, number, FieldPlan.of_stored(dict(types)))
 
     def merge_rntuples(
-        self, name: str, sources: Iterable[RNTuple], *, unite: bool = False, step_size: str | int = "64 MB"
+        self,
+        name: str,
+        sources: Iterable[RNTuple],
+        *,
+        unite: bool = False,
+        step_size: str | int = "64 MB",
+        compression: Compression | EllipsisType | None = ...,
+        cluster_size: int | None = None,
+        cluster_entries: int | None = None,
+        page_size: int | None = None,
     ) -> tuple[int, int]:
         """Write several RNTuples as one.
 
-        Clusters are copied without being decompressed where columns and encodings are those of the first RNTuple;
-        entries of other clusters are read and written again, in steps.
+        Clusters are copied without being decoded where columns and encodings are those of the first RNTuple; entries
+        of other clusters are read and written again, in steps. Ranges of attribute sets move with their entries.
 
         Parameters
         ----------
@@ -892,11 +913,16 @@ class WritableDirectory:
             or missing.
         step_size
             Size of the steps in which entries are read.
+        compression
+            Codec and level of pages that are copied; without it they stay as they are stored. Entries that are written
+            again are compressed like the file.
+        cluster_size, cluster_entries, page_size
+            Sizes of clusters and pages, as for `mkrntuple`. With one of them all entries are written again.
 
         Returns
         -------
         tuple[int, int]
-            Entries written, and clusters that were copied as they are stored.
+            Entries written, and clusters that were copied without being decoded.
 
         Raises
         ------
@@ -904,11 +930,14 @@ class WritableDirectory:
             There is no source, or the fields differ.
         """
         self._file.check_open("make an RNTuple in")
+        recluster = any(size is not None for size in (cluster_size, cluster_entries, page_size))
         table, copied = None, 0
         for source in sources:
             if table is None:
-                table = self._ntuple_like(name, source)
-            copied += table.add(source, unite=unite, step_size=step_size)
+                table = self._ntuple_like(
+                    name, source, cluster_size or _CLUSTER_BYTES, cluster_entries, page_size or _PAGE_BYTES
+                )
+            copied += table.add(source, unite=unite, step_size=step_size, compression=compression, recluster=recluster)
         if table is None:
             raise ArgumentError("no RNTuples to merge")
         return table.num_entries, copied

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from types import EllipsisType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
-from sapwood.writing.shapes import Shape, blank, fit, has_maps, shape_of
+from sapwood.writing.shapes import Shape, blank, fit, has_maps, is_objects, members_of, shape_of
 from sapwood.writing.table import WritableTable
 from sapwood.writing.types import is_types, to_type
 
@@ -54,8 +54,12 @@ class FieldPlan:
         """
         given = {name: to_type(kind) for name, kind in (field_types or {}).items()}
         columns = None
+        types: dict[str, Type]
         if is_types(types_or_data):
-            types: dict[str, Type] = dict(to_type(types_or_data)[2])
+            types = dict(to_type(types_or_data)[2])
+        elif is_objects(types_or_data):
+            shapes, columns = members_of(cast("list[object]", types_or_data))
+            types = {name: ("shape", shape) for name, shape in shapes.items()}
         else:
             maps = {name: kind[1] for name, kind in given.items() if kind[0] == "shape" and has_maps(kind[1])}
             columns = to_columns(types_or_data, maps, missing=True)
@@ -177,10 +181,21 @@ class WritableNTuple(WritableTable):
             The storage took no more; the message says how many entries are safe.
         """
         self._file.check_open("write to")
-        columns = to_columns(data, self._plan.maps, missing=True)
+        if is_objects(data):
+            columns = members_of(cast("list[object]", data))[1]
+        else:
+            columns = to_columns(data, self._plan.maps, missing=True)
         self._file.native.extend(self._number, self._plan.columns(columns))
 
-    def add(self, source: RNTuple, *, unite: bool = False, step_size: str | int = "64 MB") -> int:
+    def add(
+        self,
+        source: RNTuple,
+        *,
+        unite: bool = False,
+        step_size: str | int = "64 MB",
+        compression: Compression | EllipsisType | None = ...,
+        recluster: bool = False,
+    ) -> int:
         """Add all entries of another RNTuple.
 
         Clusters whose columns are those of this RNTuple are copied without being decompressed; entries of others are
@@ -195,11 +210,15 @@ class WritableNTuple(WritableTable):
             lacks are zero, empty or missing.
         step_size
             Size of the steps in which entries are read, as for `RNTuple.iterate`.
+        compression
+            Codec and level of pages that are copied; without it they stay as they are stored.
+        recluster
+            Whether all entries are read and written again, in clusters and pages of this RNTuple's sizes.
 
         Returns
         -------
         int
-            The number of clusters that were copied as they are stored.
+            The number of clusters that were copied without being decoded.
 
         Raises
         ------
@@ -222,8 +241,11 @@ class WritableNTuple(WritableTable):
             self._file.native.add_fields(self._number, plan.native(..., self._file.native.compression))
             self._plan = FieldPlan(self._plan.shapes | plan.shapes)
         copied, before = 0, self.num_entries
+        code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
-            if not less and self._file.native.copy_cluster(self._number, source.native, start):
+            if recluster or less:
+                pass
+            elif self._file.native.copy_cluster(self._number, source.native, start, code):
                 copied += 1
                 continue
             for chunk in source.iterate(stored, entry_start=start, entry_stop=stop, step_size=step_size):

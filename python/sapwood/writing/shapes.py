@@ -13,13 +13,15 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import cast as cast_type
 
 import numpy as np
 
 from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast
+from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast, to_column
 
 Shape = tuple[Any, ...]
 
@@ -392,6 +394,24 @@ def words(shape: Shape) -> str:
             return dtype_of(shape)
 
 
+def is_objects(data: object) -> bool:
+    """Return whether the data are a list of instances of one dataclass."""
+    if not isinstance(data, list) or not data:
+        return False
+    kinds = {type(one) for one in cast_type("list[object]", data)}
+    return len(kinds) == 1 and dataclasses.is_dataclass(kinds.pop())
+
+
+def members_of(objects: list[Any]) -> tuple[dict[str, Shape], dict[str, Column]]:
+    """Return the shapes of the fields of a dataclass by name, and those of its instances as columns.
+
+    Besides what `value_of` takes, fields may be `Optional` values, unions and sets.
+    """
+    shape = _shape_of_class(type(objects[0]), objects[0])
+    column = _column(shape, objects, shape[1])
+    return dict(shape[3]), dict(column[3])
+
+
 def value_of(value: Foreign) -> tuple[Shape, Column]:
     """Return the shape of a dataclass, and one instance as a column.
 
@@ -440,6 +460,13 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
         return ("vector", ("number", array.dtype.name))
     if origin is list:
         return ("vector", _shape_of_hint(arguments[0], next(iter(value or ()), None), place))
+    if origin in (set, frozenset):
+        return ("other", "set", ("vector", _shape_of_hint(arguments[0], None, place)))
+    if origin in (Union, UnionType):
+        parts = [_shape_of_hint(part, None, place) for part in arguments if part is not NoneType]
+        if len(parts) > 1:
+            return ("variant", parts)
+        return ("optional", parts[0])
     if origin is dict:
         return ("map", *(_shape_of_hint(argument, None, place) for argument in arguments))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -458,6 +485,14 @@ def _column(shape: Shape, values: list[Any], place: str) -> Column:
         case ("vector", inner):
             offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
             return ("list", offsets, _column(inner, [item for value in values for item in value], place))
+        case ("other", _, like):
+            return _column(like, [sorted(value) for value in values], place)
+        case ("optional", inner):
+            there = np.asarray([value is not None for value in values], bool)
+            index = np.where(there, np.cumsum(there, dtype=np.int64) - 1, -1)
+            return ("option", index, _column(inner, [value for value in values if value is not None], place))
+        case ("variant", _):
+            return fit(shape, to_column(values, missing=True), place) if values else blank(shape, 0)
         case ("map", key, item):
             offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
             keys = _column(key, [one for value in values for one in value], place)

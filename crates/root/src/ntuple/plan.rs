@@ -339,7 +339,8 @@ impl<'a> FieldEntries<'a> {
                 _ => (None, None),
             };
             // Of items that were added later nothing says how many there are, unless their lists were added with them.
-            let late = extent.is_none() && offsets.is_some_and(|offsets| self.is_absent(offsets, span.cluster));
+            let late =
+                extent.is_none() && offsets.is_some_and(|offsets| self.is_absent(offsets, span.cluster));
             let extent = if late { Some((0, 0)) } else { extent };
             if extent.is_none() && spans.len() > 1 {
                 return Ok(None);

@@ -2,13 +2,15 @@
 
 use super::columns::{CopiedTo, Sealed};
 use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
+use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter};
-use crate::ntuple::envelope::{Locator, checksum};
+use crate::ntuple::envelope::{Locator, checksum, unpack};
 use crate::ntuple::pages::{Cluster, Page, PageList};
 use crate::ntuple::schema::{Field, Schema};
 use crate::ntuple::table::{CLASS, NTuple};
 use crate::table::writer::TableWriter;
+use rayon::prelude::*;
 use sapwood_io::Cause;
 use std::collections::HashMap;
 
@@ -48,9 +50,16 @@ impl NTupleWriter {
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
 
-    /// Copies the cluster that begins at an entry, as it is stored. Returns false, with nothing done, if its columns are not those of this RNTuple;
-    /// then its entries are to be read and written again.
-    pub fn copy_cluster(&mut self, file: &mut FileWriter, source: &NTuple, first_entry: u64) -> Result<bool> {
+    /// Copies the cluster that begins at an entry, as it is stored or with its pages compressed in another way. Returns
+    /// false, with nothing done, if its columns are not those of this RNTuple; then its entries are to be read and
+    /// written again.
+    pub fn copy_cluster(
+        &mut self,
+        file: &mut FileWriter,
+        source: &NTuple,
+        first_entry: u64,
+        compression: Option<Compression>,
+    ) -> Result<bool> {
         self.flush(file)?;
         let found = source.clusters(first_entry, first_entry + 1)?;
         let found = found.first().and_then(|pages| Some((pages.list(), pages.cluster()?)));
@@ -67,21 +76,23 @@ impl NTupleWriter {
         let mut columns = columns.iter();
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
             let Some(from) = columns.next() else { break };
-            let mut before = 0;
-            for page in from.pages {
-                let elements = (page.end - before) as usize;
-                before = page.end;
-                let stored = blocks.page(page).within(place)?;
-                let length = pending.encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
-                pending.sealed.push(Sealed {
-                    elements,
-                    length,
-                    checksum: checksum(stored),
-                    bytes: stored.to_vec(),
-                });
-            }
-            (pending.code, pending.target) =
-                (Some(from.compression), Some(from.column.map_or(CopiedTo::Nothing, CopiedTo::Column)));
+            let starts = std::iter::once(0).chain(from.pages.iter().map(|page| page.end));
+            let pages: Vec<(u64, &Page)> = starts.zip(from.pages).collect();
+            let encoding = pending.encoding;
+            let sealed = pages.par_iter().map(|(start, page)| {
+                let elements = (page.end - start) as usize;
+                let stored = blocks.page(page)?;
+                let length = encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
+                let bytes = match compression {
+                    Some(wanted) if wanted.code() != from.compression => recompress(stored, length, wanted)?,
+                    _ => stored.to_vec(),
+                };
+                Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes })
+            });
+            pending.sealed = sealed.collect::<Result<_>>().within(place)?;
+            let code = compression.map_or(from.compression, Compression::code);
+            let target = from.column.map_or(CopiedTo::Nothing, CopiedTo::Column);
+            (pending.code, pending.target) = (Some(code), Some(target));
         }
         self.waiting = cluster.entries as usize;
         self.write_cluster(file).map_err(|error| self.fail(file, &error))?;
@@ -138,6 +149,20 @@ impl NTupleWriter {
         let columns = self.tops.iter().flat_map(|top| &top.columns);
         columns.map(|pending| counterpart(pending.column, pending.first_element)).collect()
     }
+}
+
+/// The bytes of a page, compressed in another way.
+fn recompress(stored: &[u8], length: usize, compression: Compression) -> Result<Vec<u8>> {
+    let page = unpack(stored.to_vec(), length as u64)?;
+    let mut packed = Vec::new();
+    let used = compress(compression, &page, &mut packed)?;
+    Ok(match used {
+        Some(used) => {
+            packed.truncate(used);
+            packed
+        }
+        None => page,
+    })
 }
 
 fn subfields<'a>(schema: &'a Schema, field: &Field) -> Vec<(&'a str, &'a str)> {

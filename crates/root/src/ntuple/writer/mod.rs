@@ -32,8 +32,8 @@ use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
 use columns::{CopiedTo, Pending, Sealed};
-use sets::LinkedSet;
 use rayon::prelude::*;
+use sets::LinkedSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -359,7 +359,8 @@ impl NTupleWriter {
         let (stretch, columns) = self.write_pages(file)?;
         self.pages += columns.iter().map(|(_, pages)| pages.len()).max().unwrap_or(0);
         self.list.push(self.entries_written, self.waiting as u64, columns);
-        let due = file.accept(&stretch, self.key, self.bytes_needed() + self.linked_to.unwrap_or_default())?;
+        let due =
+            file.accept(&stretch, self.key, self.bytes_needed() + self.linked_to.unwrap_or_default())?;
         self.entries_written += self.waiting as u64;
         self.waiting = 0;
         self.sealed = (0, 0);

@@ -82,12 +82,12 @@ impl NTupleWriter {
         let split = fields.iter().any(|field| field.split);
         let members = fields.iter().map(|field| (field.name.clone(), field.shape.clone())).collect();
         let number = || Shape::Number(Number::U64);
-        let shapes =
-            [number(), number(), Shape::Class(Class { name: String::new(), version: 0, members })];
+        let shapes = [number(), number(), Shape::Class(Class { name: String::new(), version: 0, members })];
         let fields = FIELDS.into_iter().zip(shapes);
         let fields: Vec<FieldSpec> =
             fields.map(|(name, shape)| FieldSpec { name: name.to_owned(), shape, split }).collect();
-        let options = NTupleOptions { projections: Vec::new(), description: String::new(), ..self.options.clone() };
+        let options =
+            NTupleOptions { projections: Vec::new(), description: String::new(), ..self.options.clone() };
         let (schema, header, tops) = describe(name, &fields, &options).within(place)?;
         let writer = Self::from_parts(name, self.key, schema, tops, sum_of(&header), header, options);
         let about = AttributeSet {
