@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import EllipsisType, TracebackType
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,15 +30,13 @@ from sapwood.table.index import write as write_index
 from sapwood.writing.columns import chunks_of, is_table, to_columns
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.objects import NewObject, to_object
-from sapwood.writing.output import WRITING, OutputFile, RemoteTarget, Settings
+from sapwood.writing.output import WRITING, InOutputFile, OutputFile, RemoteTarget, Settings
 from sapwood.writing.plan import Branch, Layout, Plan, check_name
 from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
 from sapwood.writing.types import is_types, to_type
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
 
 _ZONE = 32768
@@ -328,7 +326,7 @@ def _plan(
     return Plan(types, counter_name, field_name, layout)
 
 
-class WritableDirectory:
+class WritableDirectory(InOutputFile):
     """A directory of a file being written.
 
     Assigning writes: ``directory["name"] = data``. A name with slashes makes directories; a name that is there already
@@ -361,11 +359,6 @@ class WritableDirectory:
         return self._file
 
     @property
-    def file_path(self) -> str | None:
-        """Path of the file."""
-        return self._file.file_path
-
-    @property
     def compression(self) -> Compression | None:
         """Codec and level of what is written to the file from now on; can be set."""
         return self._file.compression
@@ -373,25 +366,6 @@ class WritableDirectory:
     @compression.setter
     def compression(self, value: Compression | None) -> None:
         self._file.compression = value
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file is closed."""
-        return self._file.closed
-
-    def __enter__(self) -> Self:
-        """Return itself; the end of the block closes the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the file, also after an exception."""
-        self._file.leave(error)
 
     # What is there
 

@@ -255,3 +255,33 @@ class OutputFile:
     ) -> None:
         """Close the file, also after an exception."""
         self.leave(error)
+
+
+class InOutputFile:
+    """What directories and tables of a file being written have in common: closing them closes the file."""
+
+    _file: OutputFile
+
+    @property
+    def file_path(self) -> str | None:
+        """Path of the file."""
+        return self._file.file_path
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._file.closed
+
+    def __enter__(self) -> Self:
+        """Return itself; the end of the block closes the file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file, also after an exception."""
+        self._file.leave(error)

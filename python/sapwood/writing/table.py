@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sapwood.columns import Foreign
+from sapwood.writing.output import InOutputFile
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from sapwood.writing.output import OutputFile
 
 
-class WritableTable:
+class WritableTable(InOutputFile):
     """A table being written.
 
     Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
@@ -51,11 +49,6 @@ class WritableTable:
         return self._file
 
     @property
-    def file_path(self) -> str | None:
-        """Path of the file."""
-        return self._file.file_path
-
-    @property
     def num_entries(self) -> int:
         """Entries taken so far."""
         return self._file.native.table_counts(self._number)[0]
@@ -91,22 +84,3 @@ class WritableTable:
         """Write the entries gathered so far, as a cluster of its own however small."""
         self._file.check_open("write to")
         self._file.native.flush(self._number)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file is closed."""
-        return self._file.closed
-
-    def __enter__(self) -> Self:
-        """Return itself; the end of the block closes the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the file, also after an exception."""
-        self._file.leave(error)

@@ -2,7 +2,7 @@
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::file::writer::FileWriter;
 use std::any::Any;
 
@@ -29,4 +29,11 @@ pub trait TableWriter: Any + Send {
     fn close(&mut self, file: &FileWriter);
     /// Why no more is written, after an error.
     fn failure(&self) -> Option<&str>;
+    /// Refuses more entries after an error that ended the writing.
+    fn check_sound(&self) -> Result<()> {
+        match self.failure() {
+            Some(reason) => Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}"))),
+            None => Ok(()),
+        }
+    }
 }

@@ -27,7 +27,7 @@ use super::structure::{Compiler, Structure};
 use super::table::{CLASS, NTuple};
 use crate::array::Column;
 use crate::compress::encode::{Compression, compress};
-use crate::error::{Error, ErrorKind, Result, Within};
+use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
@@ -627,9 +627,7 @@ impl TableWriter for NTupleWriter {
     }
     fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
         let place = self.place();
-        if let Some(reason) = &self.failed {
-            return Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(place));
-        }
+        self.check_sound().within(|| place.clone())?;
         if columns.len() != self.tops.len() {
             let text = format!("{} columns for {} fields", columns.len(), self.tops.len());
             return Err(Error::argument(text).within(place));

@@ -19,7 +19,7 @@ mod row;
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
-use crate::error::{Error, ErrorKind, Result, Within};
+use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
@@ -529,11 +529,7 @@ impl TableWriter for TreeWriter {
         Ok(())
     }
     fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
-        if let Some(reason) = &self.failed {
-            return Err(
-                Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place())
-            );
-        }
+        self.check_sound().within(|| self.place())?;
         let projected = self.project(columns).within(|| self.place())?;
         let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
         let views = self.views(&items, &projected).within(|| self.place())?;
