@@ -34,7 +34,12 @@ TABLE: dict[str, Any] = {
     "option": ak.Array([None if i % 3 == 0 else i / 2 for i in N]),
     "options": ak.Array([[None if (i + k) % 3 == 0 else k for k in range(i % 4)] for i in N]),
     "tuple": ak.Array([(i, i / 2) for i in N]),
+    "union": ak.Array([f"u{i}" if i % 3 else i / 2 for i in N]),
+    "unions": ak.Array([[k if k % 2 else f"u{k}" for k in range(i % 4)] for i in N]),
+    "late_option": ak.Array([None if i < ENTRIES // 2 else f"o{i}" for i in N]),
+    "set": ak.Array([list(range(i % 4)) for i in N]),
 }
+TYPES = {"set": "set<int64_t>"}
 
 
 def read(python: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -68,7 +73,7 @@ def test_root_reads_all_types_codecs_and_sizes(tmp_path: Path, root_python: Path
         for page, cluster in sizes:
             names.append(f"{tmp_path / f'{number}-{page}.root'}:n")
             with sapwood.recreate(names[-1][:-2], compression=codec) as file:
-                file.mkrntuple("n", TABLE, page_size=page, cluster_entries=cluster)
+                file.mkrntuple("n", TABLE, field_types=TYPES, page_size=page, cluster_entries=cluster)
     want = entries(TABLE)
     for name, found in zip(names, read(root_python, *names), strict=True):
         assert found["entries"] == want, name
@@ -76,11 +81,14 @@ def test_root_reads_all_types_codecs_and_sizes(tmp_path: Path, root_python: Path
 
 
 def test_uproot_reads_all_types(tmp_path: Path) -> None:
-    with sapwood.recreate(tmp_path / "a.root") as file:
-        file.mkrntuple("n", TABLE, page_size=100, cluster_entries=90)
-    found = uproot.open(tmp_path / "a.root")["n"].arrays()
-    for name, values in TABLE.items():
-        assert ak.to_list(found[name]) == ak.to_list(values), name
+    for number, codec in enumerate(CODECS):
+        for page, cluster in ((1, 100), (100, 90), (1 << 20, None)):
+            path = tmp_path / f"{number}-{page}.root"
+            with sapwood.recreate(path, compression=codec) as file:
+                file.mkrntuple("n", TABLE, field_types=TYPES, page_size=page, cluster_entries=cluster)
+            found = uproot.open(path)["n"].arrays()
+            for name, values in TABLE.items():
+                assert ak.to_list(found[name]) == ak.to_list(values), (codec, page, name)
 
 
 def test_root_reads_what_was_added(tmp_path: Path, root_python: Path) -> None:
