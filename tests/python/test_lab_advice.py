@@ -20,10 +20,13 @@ from servers import serving
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
-from sapwood.lab.advice.findings import Recorded, Trial, advice_text, chosen_layout, used_branches, verdict
+from sapwood.lab.advice.findings import chosen_layout
 from sapwood.lab.advice.layout import layouts_of
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, parse_codec
+from sapwood.lab.advice.text import advice_text, verdict
+from sapwood.lab.advice.trials import Trial
+from sapwood.lab.advice.usage import Recorded, used_branches
 from sapwood.train.data.dataset import Source
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
@@ -55,7 +58,8 @@ def write(path: Path, data: dict[str, Any] | None = None, compression: Any = GOO
 
 def scattered(path: Path) -> Path:
     """Exchange baskets of equal length, all over the file: key, position in its header, position in the branch."""
-    columns = {f"x{place}": np.arange(ENTRIES, dtype=np.int32) for place in range(8)}
+    chance = np.random.default_rng(1)
+    columns = {f"x{place}": chance.integers(0, 1 << 20, ENTRIES, np.int32) for place in range(8)}
     write(path, columns, None, auto_flush=ENTRIES // 16)
     branches = sapwood.open(f"{path}:T").native.branches
     baskets = [(s, n) for b in branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True)]
@@ -112,34 +116,217 @@ def small_files(path: Path) -> Path:
     return folder
 
 
+def lock_step(path: Path) -> Path:
+    """Fill two trees in turn, so that their baskets alternate."""
+    with sapwood.recreate(path, compression=GOOD, commit_every=None) as file:
+        trees = [file.mktree(name, events(0), auto_flush=1000) for name in ("A", "B")]
+        data = events()
+        for start in range(0, ENTRIES, 1000):
+            for tree in trees:
+                tree.extend({name: values[start : start + 1000] for name, values in data.items()})
+    return path
+
+
+def half_free(path: Path) -> Path:
+    write(path)
+    with sapwood.update(path) as file:
+        file["note"] = "".join(map(chr, np.random.default_rng(1).integers(33, 127, 900_000)))
+    with sapwood.update(path) as file:
+        del file["note"]
+        file["last"] = "behind what is free"
+    return path
+
+
+def old_cycles(path: Path) -> Path:
+    write(path)
+    for number in range(2):
+        with sapwood.update(path) as file:
+            file["note"] = "".join(map(chr, np.random.default_rng(number).integers(33, 127, 900_000)))
+    return path
+
+
+def many_trees(path: Path) -> Path:
+    with sapwood.recreate(path, compression=GOOD, commit_every=None) as file:
+        for number in range(24):
+            file.mktree(f"run{number}", events(500))
+    return path
+
+
+def many_branches(path: Path) -> Path:
+    chance = np.random.default_rng(4)
+    return write(path, {f"b{place}": chance.integers(0, 1 << 30, 50, dtype=np.int32) for place in range(2100)})
+
+
+def beside(**more: Any) -> dict[str, Any]:
+    return {**events(), **more}
+
+
+CHANCE = np.random.default_rng(8)
+WIDE = {name: CHANCE.integers(0, 30_000, ENTRIES) for name in "abcd"}
+DOUBLES = {name: CHANCE.normal(size=ENTRIES).astype(np.float32).astype(np.float64) for name in "abcd"}
+ASCENDING = {"event": CHANCE.integers(1, 4, ENTRIES).cumsum(), "met": events()["met"]}
+LISTS = beside(
+    eta=ak.unflatten(CHANCE.normal(size=ak.sum(ak.num(events()["pt"]))).astype(np.float32), ak.num(events()["pt"]))
+)
+PLAIN = {name: values for name, values in events().items() if name != "time"}
+
 FAULTS: dict[str, Callable[[Path], Path]] = {
     "tiny-baskets": lambda path: write(path, basket_size=1000),
     "one-entry-clusters": lambda path: write(path, events(300), auto_flush=1),
     "small-clusters": lambda path: write(path, auto_flush=200),
+    "huge-clusters": lambda path: write(path, events(60_000)),
     "unclustered": unclustered,
+    "lock-step-trees": lock_step,
     "scattered-clusters": scattered,
     "lzma": lambda path: write(path, compression=sapwood.LZMA(6)),
+    "slow-codec": lambda path: write(path, PLAIN, sapwood.ZLIB(1)),
+    "incompressible": lambda path: write(path, {"time": CHANCE.normal(size=100_000)}, sapwood.ZLIB(1)),
     "uncompressed": lambda path: write(path, events(60_000), None),
     "unsplit-objects": objects,
+    "many-branches": many_branches,
+    "never-filled": lambda path: write(path, beside(zero=np.zeros(ENTRIES))),
+    "constant-branches": lambda path: write(path, beside(one=np.full(ENTRIES, 3.1))),
+    "duplicate-branches": lambda path: write(path, beside(met2=events()["met"])),
+    "equal-counters": lambda path: write(path, LISTS),
+    "doubles-hold-floats": lambda path: write(path, DOUBLES, sapwood.LZ4(4)),
+    "wide-integers": lambda path: write(path, WIDE, sapwood.LZ4(4)),
+    "sorted-integers": lambda path: write(path, ASCENDING),
+    "precision": lambda path: write(path, {"x": CHANCE.normal(size=ENTRIES).astype(np.float32)}),
+    "free-bytes": half_free,
+    "old-cycles": old_cycles,
+    "many-trees": many_trees,
     "small-files": small_files,
 }
+NATURE = {
+    # Baskets are exchanged in a file that is not compressed and whose clusters are small.
+    "scattered-clusters": {"small-clusters", "uncompressed"},
+    # A cluster is what one filling of a tree holds.
+    "lock-step-trees": {"small-clusters"},
+}
+"""Problems that files have besides the planted one, by the way in which it is planted."""
+ASKED: dict[str, dict[str, Any]] = {"huge-clusters": {"memory": 1_000_000}, "precision": {"loss": 1e-3}}
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("code", FAULTS)
 def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
-    advice = advise(str(FAULTS[code](tmp_path / "bad.root")), sample=1_000_000)
-    # Baskets are exchanged in a file that is not compressed and whose clusters are small: that is its nature too.
-    more = {"scattered-clusters": {"small-clusters", "uncompressed"}}.get(code, set())
-    assert {finding.code for finding in advice.findings} - more == {code}
-    trial = next(finding for finding in advice.findings if finding.code == code).trial
+    advice = advise(str(FAULTS[code](tmp_path / "bad.root")), sample=1_000_000, **ASKED.get(code, {}))
+    assert {finding.code for finding in advice.findings} - NATURE.get(code, set()) == {code}
+    finding = next(finding for finding in advice.findings if finding.code == code)
+    trial = finding.trial
+    if code in ("free-bytes", "old-cycles", "many-trees", "many-branches", "equal-counters"):
+        assert trial is None
+        return
     assert trial is not None and trial.before.entries == trial.after.entries > 0
-    if code in ("lzma", "one-entry-clusters", "tiny-baskets", "small-clusters"):
+    if code in ("lzma", "one-entry-clusters", "tiny-baskets", "small-clusters", "slow-codec"):
         assert trial.time > 1.2, trial
-    elif code == "small-files":
+    elif code in ("small-files", "lock-step-trees"):
         assert trial.calls > 1.5, trial
-    elif code == "uncompressed":
+    elif code in ("uncompressed", "wide-integers", "sorted-integers", "precision"):
         assert trial.size > 1.2, trial
+    if code in ("tiny-baskets", "slow-codec", "precision"):
+        assert advice.seconds(finding) > 0
+
+
+def test_every_problem_is_planted_somewhere() -> None:
+    assert {problem.code for problem in PROBLEMS} == {*FAULTS, "unused-branches"}
+
+
+def rntuple(path: Path, data: dict[str, Any], compression: Any = GOOD, **layout: Any) -> Path:
+    with sapwood.recreate(path, compression=compression, commit_every=None) as file:
+        file.mkrntuple("N", data, **layout)
+    return path
+
+
+OF_RNTUPLES: dict[str, Callable[[Path], Path]] = {
+    "tiny-baskets": lambda path: rntuple(path, events(), page_size=1000),
+    "small-clusters": lambda path: rntuple(path, events(), cluster_entries=1000),
+    "lzma": lambda path: rntuple(path, events(), sapwood.LZMA(6)),
+    "uncompressed": lambda path: rntuple(path, events(60_000), None),
+    "duplicate-branches": lambda path: rntuple(path, beside(met2=events()["met"])),
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("code", OF_RNTUPLES)
+def test_faults_of_rntuples_are_found(code: str, tmp_path: Path) -> None:
+    advice = advise(str(OF_RNTUPLES[code](tmp_path / "bad.root")), sample=1_000_000)
+    (finding,) = advice.findings
+    assert finding.code == code
+    if code in ("tiny-baskets", "small-clusters", "lzma"):
+        assert finding.trial is not None and finding.trial.time > 1.1, finding
+
+
+def strings(path: Path) -> Path:
+    words = np.random.default_rng(6).choice(["muon", "electron", "photon", "jet"], 20_000).tolist()
+    return write(path, {"word": words, "n": np.random.default_rng(7).poisson(3, 20_000).astype(np.int8)})
+
+
+def two_trees(path: Path) -> Path:
+    with sapwood.recreate(path, compression=GOOD, commit_every=None) as file:
+        for name in ("Events", "Runs"):
+            file.mktree(name, events(20_000))
+    return path
+
+
+GOODS: dict[str, Callable[[Path], Path]] = {
+    "usual": write,
+    "larger": lambda path: write(path, events(150_000)),
+    "LZ4": lambda path: write(path, compression=sapwood.LZ4(4)),
+    "two clusters": lambda path: write(path, events(80_000), auto_flush=40_000),
+    "no entries": lambda path: write(path, events(0)),
+    "few entries": lambda path: write(path, events(20)),
+    "strings": strings,
+    "two trees": two_trees,
+    "noise as it is": lambda path: write(path, {"x": CHANCE.normal(size=200_000)}, None),
+    "objects by member": lambda path: write(
+        path,
+        {"hits": ak.unflatten(ak.zip({n: CHANCE.random(20_000) for n in "xyz"}), np.full(4000, 5))},
+        records="class",
+    ),
+    "RNTuple": lambda path: rntuple(path, events()),
+    "RNTuple of two clusters": lambda path: rntuple(path, events(150_000), cluster_entries=75_000),
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("name", GOODS)
+def test_good_files_have_no_problem(name: str, tmp_path: Path) -> None:
+    assert advise(str(GOODS[name](tmp_path / "good.root"))).findings == []
+
+
+def test_an_rntuple_and_branches_are_measured(tmp_path: Path) -> None:
+    file = write(tmp_path / "events.root")
+    advice = advise(str(file), sample=1_000_000, costs=True, rntuple=True)
+    assert advice.rntuple is not None and advice.rntuple.trial is not None
+    assert advice.rntuple.trial.before.entries == advice.rntuple.trial.after.entries
+    names = [cost.name for cost in advice.costs["T"]]
+    assert set(names) == {"run", "met", "time", "pt", "npt"} and advice.costs["T"][0].name == "time"
+    said = advice_text(advice)
+    assert "T: the largest branches" in said and "RNTuple instead of a tree" in said
+    assert advice.tojson()["rntuple"]["code"] == "rntuple"
+
+
+def test_values_that_cannot_be_written_are_compressed_again(tmp_path: Path) -> None:
+    from sapwood.lab.advice.layout import layout_of
+    from sapwood.lab.advice.trials import recompress
+
+    file = write(tmp_path / "a.root", compression=sapwood.LZMA(6))
+    with sapwood.open(file) as opened:
+        recompress(opened["T"], layout_of(opened["T"], str(file), "T"), tmp_path / "b.root", GOOD)
+    with sapwood.open(f"{tmp_path / 'b.root'}:T") as new, sapwood.open(f"{file}:T") as old:
+        assert {branch.compression for branch in new.branches} == {GOOD}
+        assert ak.array_equal(new.arrays(), old.arrays())
+
+
+def test_fail_on_and_the_page(tmp_path: Path) -> None:
+    file, page = write(tmp_path / "bad.root", compression=sapwood.LZMA(6)), tmp_path / "advice.html"
+    found = sapwood_command("advise", file, "--fail-on", "lzma", "-o", page)
+    assert found.returncode == 1 and "lzma" in page.read_text("utf-8") and "http" not in page.read_text("utf-8")
+    assert sapwood_command("advise", file, "--no-trials", "--fail-on", "small-files").returncode == 0
+    assert sapwood_command("advise", file, "--no-trials", "--fail-on", "any").returncode == 1
+    wrong = sapwood_command("advise", file, "--fail-on", "lzmaa")
+    assert wrong.returncode == 2 and "unknown problem 'lzmaa'" in wrong.stderr
 
 
 def relabelled(path: Path, held: Any, said: Any, **layout: Any) -> Path:
@@ -599,7 +786,7 @@ def test_words_that_say_nothing_are_refused(tmp_path: Path) -> None:
 def test_histograms_of_several_files_are_added_and_what_cannot_be_is_named(tmp_path: Path) -> None:
     import hist
 
-    from sapwood.lab.advice.findings import rewriting_text
+    from sapwood.lab.advice.text import rewriting_text
 
     files = [str(tmp_path / f"{number}.root") for number in range(3)]
     whole = hist.Hist.new.Reg(4, 0, 4, name="x").Weight()

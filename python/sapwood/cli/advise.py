@@ -26,27 +26,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample", default="32 MB", metavar="SIZE", help="uncompressed bytes to try remedies on (default %(default)s)"
     )
     add_price_arguments(parser)
+    parser.add_argument("--memory", default="400 MB", metavar="SIZE", help="what a job has for a cluster (%(default)s)")
+    parser.add_argument(
+        "--loss",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="relative change of floats that is allowed, such as 0.001",
+    )
     parser.add_argument("--no-trials", action="store_true", help="name problems only, from the trees' records")
+    parser.add_argument("--costs", action="store_true", help="measure what the largest branches cost")
+    parser.add_argument("--rntuple", action="store_true", help="measure what conversion to an RNTuple gains")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write a page (.html)")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--fail-on", metavar="CODE,...", help="exit with 1 if one of these problems is found; any stands for all"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at the files."""
     import json
+    from pathlib import Path
 
-    from sapwood.lab.advice.findings import advice_text, advise, used_branches
+    from sapwood import __version__
+    from sapwood.lab.advice.findings import Advice, advise
+    from sapwood.lab.advice.page import advice_page
     from sapwood.lab.advice.price import parse_price
+    from sapwood.lab.advice.text import advice_text
+    from sapwood.lab.advice.usage import used_branches
     from sapwood.train.data.dataset import parse_size
 
+    codes = [] if arguments.fail_on is None else [code.strip() for code in arguments.fail_on.split(",")]
+    Advice.check_codes(codes)
     advice = advise(
         arguments.files,
         tree=arguments.tree,
         used=None if arguments.trace is None else used_branches(arguments.trace),
         price=parse_price(arguments.latency, arguments.bandwidth, arguments.weight),
         sample=0 if arguments.no_trials else parse_size(arguments.sample),
+        memory=parse_size(arguments.memory),
+        loss=arguments.loss,
+        costs=arguments.costs,
+        rntuple=arguments.rntuple,
     )
+    if arguments.output is not None:
+        Path(arguments.output).write_text(advice_page(advice, __version__), encoding="utf-8")
     if arguments.json:
         print(json.dumps(advice.tojson(), indent=1))
     else:
         say(advice_text(advice, tree=arguments.tree, trace=arguments.trace), end="")
-    return 0
+    return int(bool(advice.failing(codes)))

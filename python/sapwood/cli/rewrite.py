@@ -49,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the new file."""
     import json
 
-    from sapwood.lab.advice.findings import chosen_layout, rewriting_text
+    from sapwood.lab.advice.findings import chosen_layout
     from sapwood.lab.advice.rewriting import rewrite
+    from sapwood.lab.advice.text import rewriting_text
 
     layout = chosen_layout(
         arguments.files,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
-from sapwood.show.html import document, table
+from sapwood.show.html import document, table, tiles
 from sapwood.show.svg import COLOURS, draw_chart, draw_map, plain
 from sapwood.show.units import bytes_text, count_text, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
@@ -74,19 +74,14 @@ def _header(run: Run) -> str:
 
 def _tiles(run: Run) -> str:
     counters = run.counters
-    tiles = [
+    return tiles([
         (count_text(run.entries), "entries"),
         (count_text(run.rate), "entries per second"),
         (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], _UNITS.get(run.executor, 'job'))}"),
         (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
         (bytes_text(counters["bytes_decompressed"]), "decompressed"),
         (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
-    ]
-    return (
-        '<div class="tiles">'
-        + "".join(f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles)
-        + "</div>"
-    )
+    ])  # fmt: skip
 
 
 def _notice(run: Run) -> str:

@@ -24,6 +24,14 @@ def document(title: str, body: Iterable[str], footer: str) -> str:
     )
 
 
+def tiles(shown: Iterable[tuple[str, str]]) -> str:
+    """Write tiles: a value and what it is, of text."""
+    cells = (
+        f'<div class="tile"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in shown
+    )
+    return f'<div class="tiles">{"".join(cells)}</div>'
+
+
 def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -14,6 +14,7 @@ import sapwood
 from sapwood import _native
 from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.segments import segments
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -400,21 +401,16 @@ class _Check:
             yield Finding("free-list", "", "its key cannot be parsed", seek)
             return
         self._used.append((seek, seek + size, "the list of free segments", False))
-        at = head.key_bytes
         used = sorted(self._used)
         starts = [one[0] for one in used]
-        while at < len(record):
-            try:
-                (version,) = struct.unpack_from(">H", record, at)
-                first, last = struct.unpack_from(">qq" if version > 1000 else ">ii", record, at + 2)
-            except struct.error:
-                yield Finding("free-list", "", "it ends inside a segment", seek + at)
-                return
-            at += 18 if version > 1000 else 10
-            if version % 1000 != 1 or first > last:
-                yield Finding("free-list", "", f"a segment from {first} to {last} of version {version}", seek + at)
-                return
-            yield from self._segment(first, last, used, starts)
+        try:
+            for version, first, last in segments(record, head.key_bytes):
+                if version % 1000 != 1 or first > last:
+                    yield Finding("free-list", "", f"a segment from {first} to {last} of version {version}", seek)
+                    return
+                yield from self._segment(first, last, used, starts)
+        except struct.error:
+            yield Finding("free-list", "", "it ends inside a segment", seek)
 
     def _segment(
         self, first: int, last: int, used: list[tuple[int, int, str, bool]], starts: list[int]

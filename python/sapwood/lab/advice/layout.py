@@ -1,4 +1,7 @@
-"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from their records and from heads of baskets."""
+"""How the trees and RNTuples of a file lie: baskets or pages, clusters, codecs, sizes.
+
+All of it is read from their records and from the heads of some baskets.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from numpy.typing import NDArray
 import sapwood
 from sapwood.compression import LZMA, Compression
 from sapwood.errors import NotFoundError
-from sapwood.files.kinds import TREES
+from sapwood.files.kinds import RNTUPLES, TREES
+from sapwood.files.segments import free_bytes
 from sapwood.train.data.dataset import Source
 
 if TYPE_CHECKING:
@@ -59,10 +63,11 @@ class BranchLayout:
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """One tree. `clusters` are the entries at which its clusters begin, and the end.
+    """One tree or RNTuple, whose columns are its branches and whose pages are their baskets.
 
-    They are those that the tree states. Where it states none, they are the baskets, if those of all branches end
-    together though the branches do not take the same space; else there is one cluster.
+    `clusters` are the entries at which its clusters begin, and the end, as the tree states them. Where it states none,
+    they are the baskets, if those of all branches end together though the branches do not take the same space; else
+    there is one cluster.
     """
 
     file: str
@@ -72,6 +77,7 @@ class TreeLayout:
     auto_flush: int
     clusters: Integers
     branches: tuple[BranchLayout, ...]
+    is_rntuple: bool = False
 
     @property
     def stored(self) -> int:
@@ -105,7 +111,26 @@ class TreeLayout:
         return float(1 + np.count_nonzero((np.diff(clusters) != 0) | (gaps > _GAP))) / (len(self.clusters) - 1)
 
 
-def tree_paths(file: Foreign, source: Source) -> list[str]:
+@dataclass(frozen=True)
+class FileLayout:
+    """One file: its trees, the bytes of free segments, and those that only older cycles of its objects take."""
+
+    path: str
+    size: int
+    trees: tuple[TreeLayout, ...]
+    free: int
+    older: Mapping[str, int]
+
+    def runs(self, tree: TreeLayout) -> int:
+        """Return in how many runs the baskets of a tree lie: baskets of other trees are between them."""
+        seeks = np.concatenate([branch.seeks for one in self.trees for branch in one.branches] or [np.zeros(0)])
+        mine = np.concatenate(
+            [np.full(len(branch.seeks), one is tree) for one in self.trees for branch in one.branches] or [np.zeros(0)]
+        )[np.argsort(seeks)]
+        return int(np.count_nonzero(np.diff(mine.astype(np.int8), prepend=0) == 1))
+
+
+def tree_paths(file: Foreign, source: Source, kinds: frozenset[str] = TREES) -> list[str]:
     """Return the paths of the trees of a file, or the one that the source names.
 
     Raises
@@ -115,8 +140,8 @@ def tree_paths(file: Foreign, source: Source) -> list[str]:
     """
     if source.tree is not None:
         return [source.tree]
-    kinds = file.classnames(recursive=True, filter_classname=lambda name: name in TREES)
-    paths = sorted({key.rpartition(";")[0] for key in kinds})
+    keys = file.classnames(recursive=True, filter_classname=lambda name: name in kinds)
+    paths = sorted({key.rpartition(";")[0] for key in keys})
     if not paths:
         raise NotFoundError(f"{source.path} has no tree")
     return paths
@@ -128,7 +153,12 @@ def plain_path(path: str) -> str:
 
 
 def layouts_of(source: Source) -> list[TreeLayout]:
-    """Read the layout of the trees of a file.
+    """Read the layout of the trees and RNTuples of a file; raises as `file_layout`."""
+    return list(file_layout(source).trees)
+
+
+def file_layout(source: Source) -> FileLayout:
+    """Read the layout of a file, with all its trees and RNTuples or the one that is named.
 
     Raises
     ------
@@ -138,11 +168,46 @@ def layouts_of(source: Source) -> list[TreeLayout]:
         The file cannot be read.
     """
     with sapwood.open({source.path: None}) as file:
-        return [layout_of(file[path], source.path, path) for path in tree_paths(file, source)]
+        paths = tree_paths(file, source, TREES | RNTUPLES)
+        trees = tuple(layout_of(file[path], source.path, path) for path in paths)
+        older = _older_cycles(file) if source.tree is None else {}
+        return FileLayout(source.path, file.file.size, trees, free_bytes(file.file.native), older)
+
+
+def _older_cycles(file: Foreign) -> dict[str, int]:
+    """Return the bytes that older cycles of objects take alone, by their paths with the cycle."""
+    cycles: dict[str, list[int]] = {}
+    for key in file.keys(recursive=True):
+        path, _, cycle = key.rpartition(";")
+        cycles.setdefault(path, []).append(int(cycle))
+    found: dict[str, int] = {}
+    for path, numbers in cycles.items():
+        for number in sorted(numbers)[:-1]:
+            name = f"{path};{number}"
+            found[name] = file.key(name).native.total_bytes
+            if file.key(name).classname() in TREES and file.key(path).classname() in TREES:
+                old, new = _places(file[name]), _places(file[f"{path};{max(numbers)}"])
+                found[name] += sum(size for seek, size in old.items() if seek not in new)
+    return found
+
+
+def _places(tree: Foreign) -> dict[int, int]:
+    """Return the sizes of all baskets in the file, by their offsets."""
+    places = (zip(branch.basket_seeks, branch.basket_bytes, strict=False) for branch in tree.native.branches)
+    return {seek: size for one in places for seek, size in one if seek > 0}
+
+
+def readable(table: Foreign) -> list[Any]:
+    """Return the native branches of a tree that can be read by themselves, or the fields of an RNTuple."""
+    if table.classname in RNTUPLES:
+        return [one for one in table.native.fields if one.parent is None and one.type is not None]
+    return [one for one in table.native.branches if one.has_data and one.type is not None]
 
 
 def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
-    """Return the layout of an open tree."""
+    """Return the layout of an open tree or RNTuple."""
+    if tree.classname in RNTUPLES:
+        return _ntuple_layout(tree, file, path)
     every = tree.native.branches
     native = [branch for branch in every if branch.has_data and branch.entries]
     codecs = _codecs(tree, native)
@@ -150,6 +215,58 @@ def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
     clustered = tree.auto_flush > 0 or _end_together(branches)
     clusters = np.unique(np.array([0, *(tree.native.clusters() if clustered else ()), tree.num_entries], np.int64))
     return TreeLayout(file, path, tree.file.size, tree.num_entries, tree.auto_flush, clusters, branches)
+
+
+def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
+    """Return the layout of an RNTuple: a branch for each column, with its pages."""
+    native = table.native
+    fields = native.ntuple_fields
+    owners: dict[int, Any] = {}
+    for field in fields:  # depth first: the innermost field of a column comes last
+        owners.update(dict.fromkeys(field.column_ids, field))
+    columns: dict[int, list[tuple[int, int, int, int, int]]] = {}
+    wanted = [one.index for one in readable(table)]
+    for _, column, page, offset, length, first, _ in native.plan(wanted, 0, table.num_entries)[0]:
+        columns.setdefault(column, []).append((first, page, offset, length, column))
+    owned = [place for place in columns if place in owners]
+    stored = {place: sum(page[3] for page in columns[place]) for place in owned}
+    of_field: dict[int, int] = {}
+    for place in owned:
+        of_field[owners[place].index] = of_field.get(owners[place].index, 0) + stored[place]
+    branches: list[BranchLayout] = []
+    for place in owned:
+        pages, field = sorted(columns[place]), owners[place]
+        inner = sum(native.fields[child].total_bytes for child in field.children)
+        full = round((field.total_bytes - inner) * stored[place] / max(1, of_field[field.index]))
+        looked_at = pages[:: max(1, len(pages) // _LOOKED_AT)][:_LOOKED_AT]
+        known = native.codecs([(place, page) for _, page, *_ in looked_at])
+        codecs: dict[int, int] = {}
+        for codec, page in zip(known, looked_at, strict=True):
+            if codec is not None:
+                codecs[codec] = codecs.get(codec, 0) + page[3]
+        packed = _packed(codecs)
+        most = max(packed, key=packed.__getitem__, default=0)
+        firsts = [page[0] for page in pages]
+        branches.append(
+            BranchLayout(
+                field.name,
+                _top(native.fields, field),
+                field.index,
+                field.typename,
+                stored[place],
+                max(full, 0),
+                Compression.from_code(100 * most + 5) if most else None,
+                packed.get(LZMA.algorithm, 0) / sum(packed.values()) if packed else 0.0,
+                len(packed) > 1,
+                np.array([*firsts, table.num_entries], np.int64),
+                np.array([page[3] for page in pages], np.int64),
+                np.array([page[2] for page in pages], np.int64),
+                np.array(firsts, np.int64),
+                False,
+            )
+        )
+    clusters = np.unique(np.array([0, *native.clusters(), table.num_entries], np.int64))
+    return TreeLayout(file, path, table.file.size, table.num_entries, 1, clusters, tuple(branches), True)
 
 
 def held_codecs(tree: Foreign) -> dict[int, Compression | None]:

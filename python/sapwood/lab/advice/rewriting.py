@@ -21,7 +21,7 @@ import sapwood
 from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, suggestion
 from sapwood.files.kinds import TREES
-from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, tree_paths
+from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
@@ -38,12 +38,37 @@ _REPEATS = 3
 
 
 @dataclass(frozen=True)
+class Change:
+    """How the values of a branch are stored otherwise: as another type, with fewer bits of mantissa, as differences."""
+
+    dtype: str | None = None
+    bits: int | None = None
+    delta: bool = False
+
+    def of(self, values: Foreign) -> Foreign:
+        """Return changed values, of numbers or lists of numbers."""
+        import awkward as ak
+
+        array = ak.Array(values)
+        if array.ndim == 2:
+            return ak.unflatten(self.of(np.asarray(ak.flatten(array))), np.asarray(ak.num(array)))
+        found = np.asarray(array)
+        if self.dtype is not None:
+            found = found.astype(self.dtype)
+        if self.bits is not None:
+            mantissa, exponent = np.frexp(found)
+            found = np.ldexp(np.round(mantissa * 2.0 ** (self.bits + 1)) / 2.0 ** (self.bits + 1), exponent)
+            found = found.astype(np.asarray(array).dtype)
+        return np.diff(found, prepend=found[:1] * 0) if self.delta else found
+
+
+@dataclass(frozen=True)
 class Layout:
     """A layout to write trees in. What is not set stays as it is, save clusters and baskets, which get the defaults.
 
     `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. A codec that stays is that of the
     baskets, not what the branch states. `drop` are patterns of branches to leave out. Of single trees, by path,
-    `codecs` are those of single branches, and `unused` are branches to leave out.
+    `codecs` are those of single branches, `unused` are branches to leave out, and `changes` are other values.
     """
 
     compression: Compression | EllipsisType | None = ...
@@ -55,6 +80,7 @@ class Layout:
     )
     drop: tuple[str, ...] = ()
     unused: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    changes: Mapping[str, Mapping[str, Change]] = field(default_factory=dict[str, "Mapping[str, Change]"])
 
     def drops(self, name: str, tree: str) -> bool:
         """Return whether a branch of a tree is left out."""
@@ -288,11 +314,7 @@ def read_once(
     entries = 0
     for tree in trees:
         native = tree.native
-        places = [
-            branch.index
-            for branch in native.branches
-            if branch.has_data and branch.type is not None and (names is None or names(branch.name))
-        ]
+        places = [branch.index for branch in readable(tree) if names is None or names(branch.name)]
         end = tree.num_entries if stop is None else min(stop, tree.num_entries)
         entries += max(0, end - start)
         for first, last in _chunks(tree, start, end, chunk):
@@ -315,8 +337,9 @@ def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compr
         return layout.compression
     sizes: dict[Compression | None, int] = {}
     for first, *_ in trees.values():
+        branches = first.native.branches
         for place, codec in held_codecs(first).items():
-            sizes[codec] = sizes.get(codec, 0) + first.native.branches[place].compressed_bytes
+            sizes[codec] = sizes.get(codec, 0) + branches[place].compressed_bytes
     return max(sizes, key=sizes.__getitem__, default=None)
 
 
@@ -505,6 +528,7 @@ def write_tree(
     define = define or {}
     first = parts[0]
     shapes = _shapes(first, layout)
+    changes = layout.changes.get(plain_path(first.object_path), {})
     if not shapes.names:
         raise ArgumentError(f"{path} has no branch left to write")
     for part in parts[1:]:
@@ -517,6 +541,8 @@ def write_tree(
 
     def columns_of(part: Foreign, begin: int, until: int) -> dict[str, Any]:
         columns = _columns(part, shapes, begin, until)
+        for name, change in changes.items():
+            columns[name] = change.of(columns[name])
         for name, expression in define.items():
             columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until)[expression]
         if cut is not None:

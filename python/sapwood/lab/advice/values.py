@@ -1,0 +1,354 @@
+"""Problems of values: what a sample of them shows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sapwood.lab.advice.layout import TreeLayout, readable
+from sapwood.lab.advice.price import WORSE
+from sapwood.lab.advice.problems import Problem, listed
+from sapwood.lab.advice.rewriting import Change
+from sapwood.show.units import bytes_text, share_text
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_PART = 0.1  # of the bytes, from which on branches matter
+_MANY, _FIFTH = 5, 0.2  # so many branches matter, if they are this part of all
+_COUNTERS = 0.01  # of the stored bytes
+_DUPLICATES = 0.05
+_ENTRIES = 1000  # fewer are no sample
+_CHUNK = 64  # branches that are read at a time
+
+
+@dataclass(frozen=True)
+class Column:
+    """The values of a branch in the sample, flat, and of lists their lengths; bytes are those of the whole branch.
+
+    One that `is_plain` is not compressed.
+    """
+
+    name: str
+    values: NDArray[Any]
+    counts: NDArray[Any] | None
+    stored: int
+    full: int
+    is_plain: bool
+
+    def digest(self) -> bytes:
+        """Return what is equal for columns of equal values."""
+        found = hashlib.sha256(str(self.values.dtype).encode() + np.ascontiguousarray(self.values).tobytes())
+        if self.counts is not None:
+            found.update(np.ascontiguousarray(self.counts).tobytes())
+        return found.digest()
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The columns of numbers of a tree, in the first entries; `counters` are those that count lists."""
+
+    entries: int
+    columns: tuple[Column, ...]
+    counters: frozenset[str]
+    stored: int
+    full: int
+    branches: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A problem that values show: its figures, the branches that would be left out, and changes of others."""
+
+    detail: str
+    drop: tuple[str, ...] = ()
+    changes: Mapping[str, Change] = field(default_factory=dict[str, Change])
+
+
+def sampled(table: Foreign, layout: TreeLayout, stop: int, used: Sequence[str] | None) -> Sampled:
+    """Read the numbers, and lists of numbers, of the first entries."""
+    import awkward as ak
+
+    sizes: dict[str, tuple[int, int, bool]] = {}
+    for one in layout.branches:
+        stored, full, _ = sizes.get(one.name, (0, 0, False))
+        sizes[one.name] = stored + one.stored, full + one.full, one.compression is None
+    if stop < _ENTRIES:
+        return Sampled(stop, (), frozenset(), layout.stored, layout.full, len(layout.branches))
+    wanted = [
+        one.name
+        for one in readable(table)
+        if one.parent is None and one.name in sizes and (used is None or one.name in used)
+    ]
+    columns: list[Column] = []
+    for start in range(0, len(wanted), _CHUNK):
+        arrays = table.arrays(wanted[start : start + _CHUNK], entry_stop=stop, how=dict)
+        for name, found in arrays.items():
+            array = ak.Array(found)
+            if array.ndim > 2 or array.fields or "string" in str(array.type) or "?" in str(array.type):
+                continue
+            counts = np.asarray(ak.num(array)) if array.ndim == 2 else None
+            values = np.asarray(ak.flatten(array, axis=None))
+            if values.dtype.kind in "iufb":
+                columns.append(Column(name, values, counts, *sizes[name]))
+    counters: set[str] = set()
+    if not layout.is_rntuple:
+        counters = {one.count_branch.name for one in table.branches if one.count_branch is not None}
+    return Sampled(stop, tuple(columns), frozenset(counters), layout.stored, layout.full, len(layout.branches))
+
+
+def _is_empty(column: Column) -> bool:
+    return not len(column.values) or not np.any(column.values)
+
+
+def _is_constant(column: Column) -> bool:
+    values = column.values
+    return not _is_empty(column) and len(values) > 1 and bool(np.all(values == values[0]))
+
+
+def _weighs(sample: Sampled, columns: Sequence[Column]) -> bool:
+    """Whether branches matter by their bytes before compression, or by their number."""
+    full = sum(column.full for column in columns)
+    many = len(columns) >= _MANY and len(columns) >= _FIFTH * sample.branches
+    return bool(columns) and (full >= _PART * sample.full or many)
+
+
+def _names(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def _said(sample: Sampled, columns: Sequence[Column], what: str) -> str:
+    full = sum(column.full for column in columns)
+    return (
+        f"{len(columns)} branches {what}, {share_text(full, sample.full)} of the bytes before compression "
+        f"({listed(_names(columns))}), by the first {sample.entries} entries"
+    )
+
+
+def _never_filled(sample: Sampled, loss: float) -> Shown | None:
+    having = [column for column in sample.columns if _is_empty(column) and column.name not in sample.counters]
+    return (
+        Shown(_said(sample, having, "hold zeros or empty lists alone"), _names(having))
+        if _weighs(sample, having)
+        else None
+    )
+
+
+def _constant(sample: Sampled, loss: float) -> Shown | None:
+    having = [column for column in sample.columns if _is_constant(column) and column.name not in sample.counters]
+    return Shown(_said(sample, having, "hold one value"), _names(having)) if _weighs(sample, having) else None
+
+
+def _copies(sample: Sampled, columns: Sequence[Column]) -> list[tuple[Column, Column]]:
+    """Return columns that are equal to one before, each with that one."""
+    first: dict[bytes, Column] = {}
+    found: list[tuple[Column, Column]] = []
+    for column in columns:
+        if not (_is_empty(column) or _is_constant(column)):
+            other = first.setdefault(column.digest(), column)
+            if other is not column:
+                found.append((column, other))
+    return found
+
+
+def _duplicates(sample: Sampled, loss: float) -> Shown | None:
+    found = _copies(sample, [column for column in sample.columns if column.name not in sample.counters])
+    stored = sum(column.stored for column, _ in found)
+    if not found or stored < _DUPLICATES * sample.stored:
+        return None
+    names = listed([f"{column.name} = {other.name}" for column, other in found])
+    detail = f"{share_text(stored, sample.stored)} of the stored bytes, by the first {sample.entries} entries ({names})"
+    return Shown(detail, _names([column for column, _ in found]))
+
+
+def _equal_counters(sample: Sampled, loss: float) -> Shown | None:
+    found = _copies(sample, [column for column in sample.columns if column.name in sample.counters])
+    stored = sum(column.stored for column, _ in found)
+    if not found or stored < _COUNTERS * sample.stored:
+        return None
+    names = listed([f"{column.name} = {other.name}" for column, other in found])
+    return Shown(
+        f"{len(found)} counters repeat others, {bytes_text(stored)}, {share_text(stored, sample.stored)} of the stored "
+        f"bytes, by the first {sample.entries} entries ({names})"
+    )
+
+
+def _matter(sample: Sampled, columns: Sequence[Column]) -> bool:
+    return bool(columns) and sum(column.stored for column in columns) >= _PART * sample.stored
+
+
+def _floats(values: NDArray[Any]) -> bool:
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return bool(np.all(finite.astype(np.float32) == finite))
+
+
+def _doubles(sample: Sampled, loss: float) -> Shown | None:
+    having = [
+        column
+        for column in sample.columns
+        if column.values.dtype == np.float64
+        and not (column.is_plain or _is_empty(column) or _is_constant(column))
+        and _floats(column.values)
+    ]
+    if not _matter(sample, having):
+        return None
+    changes = {column.name: Change(dtype="float32") for column in having}
+    return Shown(_said(sample, having, "of doubles hold floats"), changes=changes)
+
+
+def _is_sorted(column: Column) -> bool:
+    values = column.values
+    if column.counts is not None or values.dtype.kind not in "iu" or values.dtype.itemsize < 4 or len(values) < 100:
+        return False
+    return bool(np.all(values[1:] >= values[:-1])) and len(np.unique(values)) > len(values) // 2
+
+
+def _narrower(values: NDArray[Any]) -> np.dtype[Any] | None:
+    """Return the type of half the size or less that holds all values, None where there is none."""
+    if values.dtype.kind not in "iu" or not len(values) or values.dtype.itemsize == 1:
+        return None
+    low, high = int(values.min()), int(values.max())
+    for size in (1, 2, 4):
+        kind = np.dtype(f"{values.dtype.kind}{size}")
+        if size < values.dtype.itemsize and np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return kind
+    return None
+
+
+def _wide(sample: Sampled, loss: float) -> Shown | None:
+    changes = {
+        column.name: Change(dtype=str(kind))
+        for column in sample.columns
+        if column.name not in sample.counters
+        and not (column.is_plain or _is_empty(column) or _is_constant(column) or _is_sorted(column))
+        and (kind := _narrower(column.values)) is not None
+    }
+    having = [column for column in sample.columns if column.name in changes]
+    if not _matter(sample, having):
+        return None
+    kinds = listed([f"{name}: {change.dtype}" for name, change in changes.items()])
+    return Shown(f"{_said(sample, having, 'have integers wider than their values')}: {kinds}", changes=changes)
+
+
+def _sorted(sample: Sampled, loss: float) -> Shown | None:
+    having = [column for column in sample.columns if _is_sorted(column) and column.name not in sample.counters]
+    if not _matter(sample, having):
+        return None
+    changes = {column.name: Change(delta=True) for column in having}
+    return Shown(_said(sample, having, "hold integers in ascending order"), changes=changes)
+
+
+def _precise(sample: Sampled, loss: float) -> Shown | None:
+    if not loss:
+        return None
+    bits = max(1, math.ceil(-math.log2(loss)) - 1)
+    changes: dict[str, Change] = {}
+    worst = 0.0
+    for column in sample.columns:
+        if column.values.dtype in (np.float32, np.float64) and not (_is_empty(column) or _is_constant(column)):
+            change = Change(bits=bits)
+            rounded = change.of(column.values)
+            usual = np.isfinite(column.values) & (np.abs(column.values) > np.finfo(np.float32).tiny)
+            if np.array_equal(rounded[usual], column.values[usual]) or not usual.any():
+                continue
+            off = np.abs(rounded[usual] / column.values[usual].astype(np.float64) - 1).max()
+            worst = max(worst, float(off))
+            changes[column.name] = change
+    having = [column for column in sample.columns if column.name in changes]
+    if not _matter(sample, having):
+        return None
+    said = _said(sample, having, f"have more precision than {100 * loss:.2g} %")
+    return Shown(f"{said}; with {bits} bits of mantissa values change by {100 * worst:.2g} % at most", changes=changes)
+
+
+VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
+    (
+        Problem(
+            "never-filled",
+            "branches of zeros or empty lists alone hold 10 % of the bytes before compression, or are 5 and a fifth of "
+            "all branches",
+            "a copy without them (`sapwood rewrite --drop`)",
+            applied=False,
+        ),
+        _never_filled,
+    ),
+    (
+        Problem(
+            "constant-branches",
+            "branches of one value hold 10 % of the bytes before compression, or are 5 and a fifth of all branches",
+            "a copy without them (`sapwood rewrite --drop`), the value in the title or another object",
+            applied=False,
+        ),
+        _constant,
+    ),
+    (
+        Problem(
+            "duplicate-branches",
+            "branches equal to others hold 5 % of the stored bytes",
+            "a copy without them (`sapwood rewrite --drop`), an alias for their names",
+            applied=False,
+        ),
+        _duplicates,
+    ),
+    (
+        Problem(
+            "equal-counters",
+            "counters of lists that equal other counters hold 1 % of the stored bytes",
+            "one counter for the lists of equal length",
+            change=None,
+            applied=False,
+        ),
+        _equal_counters,
+    ),
+    (
+        Problem(
+            "doubles-hold-floats",
+            "compressed doubles of which each is a float hold 10 % of the stored bytes; in the trial floats save 5 % of the cost",
+            "float instead of double: no value changes",
+            is_one=lambda trial, price: trial.gain(price) >= WORSE,
+            applied=False,
+        ),
+        _doubles,
+    ),
+    (
+        Problem(
+            "wide-integers",
+            "compressed integers that fit in half of their bytes hold 10 % of the stored bytes; in the trial narrower ones save "
+            "5 % of the cost",
+            "narrower integers: no value changes while the range holds",
+            is_one=lambda trial, price: trial.gain(price) >= WORSE,
+            applied=False,
+        ),
+        _wide,
+    ),
+    (
+        Problem(
+            "sorted-integers",
+            "integers in ascending order hold 10 % of the stored bytes; in the trial their differences save 10 % of "
+            "the bytes",
+            "differences to the entry before; or a smaller type, or none where they follow from the entry",
+            is_one=lambda trial, price: trial.size >= 1.1,
+            applied=False,
+        ),
+        _sorted,
+    ),
+    (
+        Problem(
+            "precision",
+            "a loss is allowed (`--loss`), and floats with more precision hold 10 % of the stored bytes; in the trial "
+            "rounding saves 5 % of the cost",
+            "rounded mantissas, or Float16_t and Double32_t",
+            is_one=lambda trial, price: trial.gain(price) >= WORSE,
+            applied=False,
+        ),
+        _precise,
+    ),
+)
+"""Problems that the values of a sample show, each with what looks for it."""
