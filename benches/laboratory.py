@@ -60,13 +60,14 @@ def stream(rounds: int) -> list[dict[str, Any]]:
 
 def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
     """Measure a curve, and foretell it from its first job and the limits of the hardware."""
-    from sapwood.lab.studies import predict, site
+    from sapwood.lab.studies import predict
+    from sapwood.lab.studies.site.run import run as run_site
 
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(dir=storage) as scratch:
         folder = Path(scratch)
         jobs = [1, *(2**n for n in range(1, 8) if 2**n <= 2 * cores)]
-        site.run(folder, names=["sapwood", "raw"], jobs=jobs, quick=True, rounds=rounds)
+        run_site(folder, names=["sapwood", "raw"], jobs=jobs, quick=True, rounds=rounds)
         study, _ = predict.run(folder, check=folder / "site.json")
     found = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
     return [

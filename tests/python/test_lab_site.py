@@ -21,9 +21,15 @@ from xrootd_servers import cluster, single
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab.children import job
-from sapwood.lab.studies import event, predict, samples, site
-from sapwood.lab.studies.page import draw_lines
+from sapwood.lab.studies import event, predict, samples
+from sapwood.lab.studies.drawing import draw_lines
 from sapwood.lab.studies.samples import Kind
+from sapwood.lab.studies.site import findings as site_findings
+from sapwood.lab.studies.site import jobs as site_jobs
+from sapwood.lab.studies.site import report as site_report
+from sapwood.lab.studies.site import run as site_run
+from sapwood.lab.studies.site import stock as site_stock
+from sapwood.lab.studies.site.cases import ALL, AS_IS, FILES, TRAIN, TURN, Case
 from sapwood.lab.studies.study import Study
 
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
@@ -36,7 +42,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(samples, "KINDS", SMALL)
         options: Any = {"jobs": [1, 2], "per_job": 2, "merge": [2], "read_ahead": ["64 kB"], "rounds": 1, "quick": True}
-        site.run(folder, names=["sapwood", "raw"], disks=[str(folder), str(other)], **options)
+        site_run.run(folder, names=["sapwood", "raw"], disks=[str(folder), str(other)], **options)
     assert list(other.iterdir()) == []
     return folder
 
@@ -91,7 +97,7 @@ def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
     assert looks(result / "site.html", tmp_path) > 50_000
 
 
-def _study(folder: Path, rates: dict[site.Case, dict[str, Any]]) -> tuple[Study, list[site.Case], dict[str, Any]]:
+def _study(folder: Path, rates: dict[Case, dict[str, Any]]) -> tuple[Study, list[Case], dict[str, Any]]:
     study = Study("site", {}, folder)
     for case, figures in rates.items():
         run: dict[str, Any] = {"job": 1.0, "wall": 1.0, "events": 1000 * case.jobs, **figures}
@@ -104,8 +110,8 @@ def _study(folder: Path, rates: dict[site.Case, dict[str, Any]]) -> tuple[Study,
     return study, list(rates), {"esd": dict.fromkeys((case.variant for case in rates), facts)}
 
 
-def _case(jobs: int, engine: str = "sapwood", variant: str = site.AS_IS) -> site.Case:
-    return site.Case("esd", variant, site.ALL, engine, jobs)
+def _case(jobs: int, engine: str = "sapwood", variant: str = AS_IS) -> Case:
+    return Case("esd", variant, ALL, engine, jobs)
 
 
 def test_findings_follow_their_rules(tmp_path: Path) -> None:
@@ -118,7 +124,7 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
         _case(1, variant="merged 10"): {"value": 24.0},
         _case(1, variant="tree alone"): {"value": 16.5},
     }
-    found = " ".join(site.findings(*_study(tmp_path, measured)))
+    found = " ".join(site_findings.findings(*_study(tmp_path, measured)))
     assert "CPU-bound: decompression takes 71 %; 2 jobs give 1.9 × the rate of 1" in found
     assert "from 2 on more jobs gain no more" in found
     assert "4 jobs take 10 % of what plain reading gives" in found
@@ -135,13 +141,13 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
         _case(1, variant="merged 10"): {"values": [15.4, 10.7, 16.0]},
         _case(1, variant="compressed none"): {"values": [5.0, 6.0, 7.0]},
     }
-    found = " ".join(site.findings(*_study(tmp_path, measured)))
+    found = " ".join(site_findings.findings(*_study(tmp_path, measured)))
     assert "CPU-bound: the rest (Python) takes 100 %" in found
     assert "2 jobs give 1.2 × (1.0 to 2.0 by the round) the rate of 1 job; from 1 to 2 on, by the round, " in found
     assert "merged 10 differs by noise alone, 0.89 to 1.54 × by the round." in found
     assert "each file costs 0 ms to open: " in found  # of merging nothing is known
     assert "compressed none loses 50 %." in found
-    single = site.findings(
+    single = site_findings.findings(
         *_study(tmp_path / "b", {_case(1): {"value": 3.0, "user": 1.0}, _case(1, "raw"): {"value": 6.0}})
     )[0]
     assert single.endswith("takes 100 %; 1 job takes 50 % of what plain reading gives.")
@@ -150,21 +156,21 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
 def test_what_opening_costs(tmp_path: Path) -> None:
     # A file takes 100 ms, 11 of them to open.
     measured = {_case(1): {"value": 100.0, "user": 1.0, "decompression": 0.71, "open": 0.11}}
-    found = site.findings(*_study(tmp_path, measured))
+    found = site_findings.findings(*_study(tmp_path, measured))
     assert found[1] == "esd: each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %."
 
 
 def test_what_bounds_an_engine_without_counters(tmp_path: Path) -> None:
     works = {_case(1, "root"): {"value": 8.0, "user": 0.8, "system": 0.1}, _case(2, "root"): {"value": 16.0}}
     waits = {_case(1, "root"): {"value": 8.0, "user": 0.1, "system": 0.1, "queued": 0.1}}
-    found = site.findings(*_study(tmp_path, works))[0]
+    found = site_findings.findings(*_study(tmp_path, works))[0]
     assert "CPU-bound: a processor works 90 % of the time; 2 jobs give 2.0 × the rate of 1" in found
-    assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path / "b", waits))[0]
+    assert "storage-bound: 70 % of the time waits for it" in site_findings.findings(*_study(tmp_path / "b", waits))[0]
 
 
 def test_storage_bound(tmp_path: Path) -> None:
     measured = {_case(1): {"value": 16.0, "user": 0.25, "system": 0.05, "decompression": 0.2}}
-    assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path, measured))[0]
+    assert "storage-bound: 70 % of the time waits for it" in site_findings.findings(*_study(tmp_path, measured))[0]
 
 
 def test_what_bounds_by_its_share(tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_what_bounds_by_its_share(tmp_path: Path) -> None:
         (_case(1), {"task": 0.7, "user": 0.9, **cold}, "CPU-bound: task takes 70 %, with files that were in memory."),
         (_case(1), {"task": 0.7, "user": 0.9, **url}, "CPU-bound: task takes 70 %, with what servers had in memory."),
     ):
-        found = site.findings(*_study(tmp_path, {case: {"value": 8.0, **figures}}))[0]
+        found = site_findings.findings(*_study(tmp_path, {case: {"value": 8.0, **figures}}))[0]
         assert words in found, found
 
 
@@ -205,10 +211,10 @@ def test_what_bounds_by_its_share(tmp_path: Path) -> None:
 )
 def test_the_parts_of_a_jobs_time_add_up_to_it(figures: dict[str, Any], tmp_path: Path) -> None:
     study, cases, known = _study(tmp_path, {_case(1): {"value": 8.0, **figures}})
-    shares = site.layers(study, cases[0])
+    shares = site_jobs.layers(study, cases[0])
     assert sum(shares.values()) == pytest.approx(1.0) and min(shares.values()) >= -1e-9
-    assert shares["waiting"] == pytest.approx(site.by_the_system(study, cases[0])["waiting"])
-    found = site.findings(study, cases, known)[0]
+    assert shares["waiting"] == pytest.approx(site_jobs.by_the_system(study, cases[0])["waiting"])
+    found = site_findings.findings(study, cases, known)[0]
     waits = figures["user"] + figures.get("system", 0) + figures.get("queued", 0) < 0.34
     assert ("storage-bound" in found) is waits
     assert max(map(int, re.findall(r"(\d+) % of the time", found)), default=0) <= 100
@@ -222,7 +228,7 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
         parts = [[str(tmp_path / f"{n}.root") for n in (0, 1)], [server.url(f"{n}.root") for n in (2, 3)]]
         files = [path for part in (parts if local_first else parts[::-1]) for path in part]
         options: Any = {"names": ["sapwood", "raw"], "jobs": [1, 2], "rounds": 1, "quick": True}
-        study, _ = site.run(tmp_path / "out", files=files, **options)
+        study, _ = site_run.run(tmp_path / "out", files=files, **options)
         remote = server.url("").partition("//")[2].partition("/")[0]
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     for data in ("local", f"root://{remote}"):
@@ -233,7 +239,7 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
     assert [curve["label"] for curve in figure["curves"]] == ["local", f"root://{remote}"]
     assert any(f"root://{remote} gives " in finding for finding in study.content["findings"])
     with pytest.raises(ArgumentError, match=r"3 jobs, .* need 3; there are 2 on local"):
-        site.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
+        site_run.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
 
 
 @pytest.fixture
@@ -246,7 +252,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def test_files_far_away(server: Server, tmp_path: Path) -> None:
     urls: Any = {"files": [server.url(f"{n}.root") for n in range(2)], "read_ahead": ["1 MB"]}
-    study, _ = site.run(tmp_path / "out", names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True, **urls)
+    study, _ = site_run.run(tmp_path / "out", names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True, **urls)
     assert "server-cache" in {warning["code"] for warning in study.content["warnings"]}
     assert "measured once" in study.content["findings"][-1]
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
@@ -259,7 +265,7 @@ def test_files_far_away(server: Server, tmp_path: Path) -> None:
     assert copied["events"] == 190 and copied["bytes"] >= len(server.files["0.root"])
     assert {"direct", "direct random", "variants of files"} <= set(study.content["left_out"])
     with pytest.raises(SapwoodError, match="no such branch: 'none'"):
-        site.run(
+        site_run.run(
             tmp_path / "bad", files=[server.url("0.root")], names=["sapwood"], branches=["none"], jobs=[1], rounds=1
         )
 
@@ -270,7 +276,7 @@ def test_files_in_s3(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "name")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     options: Any = {"names": ["sapwood", "raw"], "jobs": [1], "rounds": 1, "quick": True}
-    study, _ = site.run(tmp_path / "out", files=["s3://bucket/one.root"], **options)
+    study, _ = site_run.run(tmp_path / "out", files=["s3://bucket/one.root"], **options)
     found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
     assert found["sapwood"]["events"] == 190 and found["raw"]["bytes"] == len(server.files["0.root"])
 
@@ -285,7 +291,9 @@ def test_xrootd_servers(pool: bool, tmp_path: Path) -> None:
     )
     with start as running:
         urls = [running.url(name) for name in paths]
-        study, _ = site.run(tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True)
+        study, _ = site_run.run(
+            tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True
+        )
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
     size = sum(path.stat().st_size for path in paths.values())
@@ -300,7 +308,7 @@ def test_root_as_the_engine_of_a_site(tmp_path: Path, root_python: Path, monkeyp
     monkeypatch.setenv("ROOTSYS", root)
     samples.make("pythia", tmp_path / "one.root")
     with single({"one.root": tmp_path / "one.root"}) as server:
-        study, _ = site.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
+        study, _ = site_run.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
     found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
     assert found["root"]["events"] == 190
     assert study.content["findings"][0].startswith("Measured once: files, all branches, root: ")
@@ -325,33 +333,33 @@ def test_given_files_a_job(tmp_path: Path) -> None:
     for number in range(3):
         samples.make("pythia", tmp_path / f"{number}.root")
     options: Any = {"files": [str(tmp_path)], "names": ["sapwood"], "per_job": 1, "rounds": 1, "quick": True}
-    study, _ = site.run(tmp_path / "out", jobs=[2], merge=[], **options)
-    assert study.content["settings"]["files_per_job"] == 1 and study.content["files"]["files"][site.AS_IS]["files"] == 1
+    study, _ = site_run.run(tmp_path / "out", jobs=[2], merge=[], **options)
+    assert study.content["settings"]["files_per_job"] == 1 and study.content["files"]["files"][AS_IS]["files"] == 1
     with pytest.raises(ArgumentError, match=r"4 jobs, .* need 4; there are 3: .* by --jobs or --files-per-job"):
-        site.run(tmp_path / "none", jobs=[4], **options)
+        site_run.run(tmp_path / "none", jobs=[4], **options)
 
 
 def test_values_that_are_no_numbers(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "nan.root") as file:
         file["T"] = {"x": np.full(1000, np.nan)}
     options: Any = {"files": [str(tmp_path / "nan.root")], "names": ["sapwood"], "jobs": [1], "rounds": 1}
-    study, _ = site.run(tmp_path / "out", quick=True, **options)
+    study, _ = site_run.run(tmp_path / "out", quick=True, **options)
     assert "NaN" not in study.path.read_text()
     assert study.content["measurements"][0]["runs"][0]["check"] == 0 and study.content["complete"]
 
 
 def test_storage_that_has_no_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type(site.shutil.disk_usage(tmp_path))
-    monkeypatch.setattr(site.shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10_000))
+    usage = type(site_stock.shutil.disk_usage(tmp_path))
+    monkeypatch.setattr(site_stock.shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10_000))
     with pytest.raises(ArgumentError, match=r"10.0 kB left, and the files of esd, as is take 6\d\.\d MB: .* --jobs"):
-        site.run(tmp_path / "out", names=["sapwood"], jobs=[2], rounds=1, quick=True)
+        site_run.run(tmp_path / "out", names=["sapwood"], jobs=[2], rounds=1, quick=True)
     assert not any(path.is_dir() for path in (tmp_path / "out").iterdir())
 
 
 def test_what_was_kept_of_files_far_away_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAPWOOD_BLOCK_CACHE", "/somewhere")
     command = [sys.executable, "-c", "import os; print(os.environ.get('SAPWOOD_BLOCK_CACHE'))"]
-    one = site._Job(_case(1), command, "")
+    one = site_jobs.Job(_case(1), command, "")
     assert one.answer() == "None\n"
     one.end()
 
@@ -363,7 +371,7 @@ def test_plain_reading_first_has_findings_too(tmp_path: Path) -> None:
         _case(1): {"value": 16.0, "task": 0.7, "user": 0.9},
         _case(1, "root"): {"value": 8.0},
     }
-    found = site.findings(*_study(tmp_path, measured))
+    found = site_findings.findings(*_study(tmp_path, measured))
     assert (
         found[0]
         == "esd, all branches, sapwood: CPU-bound: task takes 70 %; 1 job takes 16 % of what plain reading gives."
@@ -374,7 +382,7 @@ def test_plain_reading_first_has_findings_too(tmp_path: Path) -> None:
 def test_branches_without_bytes(tmp_path: Path) -> None:
     measured = {_case(n): {"value": 0.0} for n in (1, 2)}
     study, cases, known = _study(tmp_path, measured)
-    assert site._figures(study, cases) and site._tables(study, cases, known)
+    assert site_report.figures_of(study, cases) and site_report.tables_of(study, cases, known)
 
 
 def test_files_that_differ(tmp_path: Path) -> None:
@@ -383,8 +391,8 @@ def test_files_that_differ(tmp_path: Path) -> None:
             file["T"] = {"x": np.random.default_rng(1).normal(size=events).astype(np.float32)}
     options: Any = {"names": ["sapwood", "raw"], "rounds": 1, "quick": True, "merge": [3]}
     paths = [str(tmp_path / f"{number}.root") for number in range(3)]
-    study, _ = site.run(tmp_path / "one", files=paths, jobs=[1], **options)
-    facts = study.content["files"]["files"][site.AS_IS]
+    study, _ = site_run.run(tmp_path / "one", files=paths, jobs=[1], **options)
+    facts = study.content["files"]["files"][AS_IS]
     sizes = [(tmp_path / f"{number}.root").stat().st_size for number in range(3)]
     assert facts["events"] == 14_000 and facts["file_bytes"] == pytest.approx(sum(sizes) / 3)
     assert "3 files of " in (caption := study.content["tables"][0]["caption"])
@@ -393,21 +401,21 @@ def test_files_that_differ(tmp_path: Path) -> None:
     assert float(words.partition("would gain ")[2].partition(" %")[0]) >= 0
     assert predict.layers_of(study.content, "files")[1].events == 14_000
     with pytest.raises(ArgumentError, match="the first job have no entries"):
-        site.run(tmp_path / "none", files=paths[:1], jobs=[1], names=["sapwood"], rounds=1)
+        site_run.run(tmp_path / "none", files=paths[:1], jobs=[1], names=["sapwood"], rounds=1)
 
 
 def test_wrong_words(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no engine pickle"):
-        site.run(tmp_path, names=["pickle"])
+        site_run.run(tmp_path, names=["pickle"])
     with pytest.raises(ArgumentError, match="no folder"):
-        site.run(tmp_path, disks=[str(tmp_path / "none")])
+        site_run.run(tmp_path, disks=[str(tmp_path / "none")])
     with pytest.raises(ArgumentError, match="merges two files or more"):
-        site.run(tmp_path, merge=[1])
+        site_run.run(tmp_path, merge=[1])
     samples.make("pythia", tmp_path / "one.root")
     with pytest.raises(ArgumentError, match=r"2 jobs, each with files of its own.* fewer by --jobs"):
-        site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[2])
+        site_run.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[2])
     with pytest.raises(ArgumentError, match="a job has 1 files: 2 of them"):
-        site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[1], merge=[2])
+        site_run.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[1], merge=[2])
     command = [sys.executable, "-m", "sapwood", "lab", "site", "-o", str(tmp_path), "--jobs", "two"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "numbers with commas" in done.stderr
@@ -415,14 +423,14 @@ def test_wrong_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("files", "most"), [(0, 8), (1, 1), (5, 5), (50, 8)])
 def test_there_are_no_more_jobs_than_files(files: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(site_run.os, "cpu_count", lambda: 4)
     for quick in (False, True):
-        jobs = site._default_jobs(files, quick=quick)
+        jobs = site_run._default_jobs(files, quick=quick)
         assert (jobs[0], jobs[-1]) == (1, most) and len(set(jobs)) == len(jobs)
 
 
 def test_engines_that_disagree_end_the_study() -> None:
-    runner = site._Runner.__new__(site._Runner)
+    runner = site_jobs.Runner.__new__(site_jobs.Runner)
     runner._checks = {}
     runner._compare(_case(1), 10, 5.0)
     with pytest.raises(SapwoodError, match="root finds 10 events, sum 6; sapwood 10, 5"):
@@ -437,16 +445,16 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     program, reason = event.compiled(tmp_path, "site")
     assert program is not None, reason
     monkeypatch.setattr(samples, "KINDS", SMALL)
-    study, _ = site.run(tmp_path / "out", names=["sapwood", "root"], jobs=[1], per_job=2, rounds=1, quick=True)
+    study, _ = site_run.run(tmp_path / "out", names=["sapwood", "root"], jobs=[1], per_job=2, rounds=1, quick=True)
     found = {
         m["engine"]: m["runs"][0] for m in study.content["measurements"] if m["what"].startswith("esd, as is, all")
     }
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])
     commands = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"], "root": [str(program)]}
-    runner = site._Runner(site._Stock([tmp_path], {}, None, [], 2, 1), commands, {})
-    for task in (site.TRAIN, site.TURN):  # all of them read 40 events, and each task the same branches
-        ours, theirs = (runner.measure(site.Case("esd", site.AS_IS, task, name, 1)) for name in commands)
+    runner = site_jobs.Runner(site_stock.Stock([tmp_path], {}, None, [], 2, 1), commands, {})
+    for task in (TRAIN, TURN):  # all of them read 40 events, and each task the same branches
+        ours, theirs = (runner.measure(Case("esd", AS_IS, task, name, 1)) for name in commands)
         assert ours["events"] == theirs["events"] == 40
         assert ours["check"] == pytest.approx(theirs["check"]) and ours["check"] != 0
 
@@ -464,10 +472,10 @@ def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, mon
     took: list[float] = []
     for count in (1, 60):
         files = [str(tmp_path / "one.root")] * count
-        runner = site._Runner(
-            site._Stock([tmp_path], {site.FILES: files}, None, [], count, 1), {"root": [str(program)]}, {}
+        runner = site_jobs.Runner(
+            site_stock.Stock([tmp_path], {FILES: files}, None, [], count, 1), {"root": [str(program)]}, {}
         )
-        found = runner.measure(site.Case("files", site.AS_IS, site.ALL, "root", 1))
+        found = runner.measure(Case("files", AS_IS, ALL, "root", 1))
         took.append(found["user"] + found["system"])
     assert took[0] < 0.5 * took[1]
 
@@ -476,19 +484,21 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
     def refuse(*_: object, **__: object) -> None:
         raise UnsupportedError("objects of Event are not rewritten")
 
-    monkeypatch.setattr(site, "rewrite", refuse)
+    monkeypatch.setattr(site_stock, "rewrite", refuse)
     monkeypatch.setattr(
-        site._Runner, "measure", lambda self, case: {"value": 1.0, "wall": 1.0, "events": 1, "events_per_second": 1.0}
+        site_jobs.Runner,
+        "measure",
+        lambda self, case: {"value": 1.0, "wall": 1.0, "events": 1, "events_per_second": 1.0},
     )
     samples.make("pythia", tmp_path / "one.root")
     options: Any = {"files": [str(tmp_path / "one.root")], "names": ["sapwood"], "jobs": [1], "read_ahead": ["8 MB"]}
-    left = site.run(tmp_path / "out", **options)[0].content["left_out"]
+    left = site_run.run(tmp_path / "out", **options)[0].content["left_out"]
     assert left["read ahead 8 MB"] == "the size is for raw, root: the others leave it to the system"
     assert left["compressed zstd:5"] == "objects of Event are not rewritten"
     assert "tree alone" not in left
     samples.make("pythia", tmp_path / "one.root")  # another file in its place
     with pytest.raises(ArgumentError, match=r"one\.root is not the file that .*site\.json was measured with"):
-        site.run(tmp_path / "out", **options)
+        site_run.run(tmp_path / "out", **options)
 
 
 def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
@@ -496,18 +506,18 @@ def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
         (True, "2.0 × the events of root."),
         (False, "2.0 × the events of root, but sums were not compared"),
     ):
-        rates: dict[site.Case, Any] = {
+        rates: dict[Case, Any] = {
             _case(1): {"value": 20.0, "compared": compared},
             _case(1, "root"): {"value": 10.0},
         }
-        assert any(words in finding for finding in site.findings(*_study(tmp_path, rates)))
+        assert any(words in finding for finding in site_findings.findings(*_study(tmp_path, rates)))
 
 
 def test_why_no_engine_can_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "compiled", lambda *_: (None, "there is no C++ compiler"))
+    monkeypatch.setattr(site_run, "compiled", lambda *_: (None, "there is no C++ compiler"))
     samples.make("pythia", tmp_path / "one.root")
     with pytest.raises(ArgumentError, match=r"none of the engines can run: root: there is no C\+\+ compiler"):
-        site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["root"], jobs=[1], rounds=1)
+        site_run.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["root"], jobs=[1], rounds=1)
 
 
 def test_only_numbers_are_histogrammed() -> None:
@@ -539,12 +549,12 @@ def test_each_task_of_a_train_has_its_own_branches() -> None:
 def test_trains(result: Path) -> None:
     content = json.loads((result / "site.json").read_text())
     found = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
-    train, turn = (found[f"esd, as is, {task}, 1 job", "sapwood"] for task in (site.TRAIN, site.TURN))
+    train, turn = (found[f"esd, as is, {task}, 1 job", "sapwood"] for task in (TRAIN, TURN))
     assert train["events"] == turn["events"] == 40
     # In turn, each of the three reads all for itself.
     assert turn["bytes"] == pytest.approx(3 * train["bytes"], rel=0.01)
     assert train["decompression"] > 0 and train["task"] > 0
-    assert found[f"esd, as is, {site.TRAIN}, 2 jobs", "sapwood"]["events"] == 80
+    assert found[f"esd, as is, {TRAIN}, 2 jobs", "sapwood"]["events"] == 80
     (table,) = (table for table in content["tables"] if table["title"] == "Simple task and train")
     assert [row[:3] for row in table["rows"]] == [["esd", "sapwood", "1"], ["esd", "sapwood", "2"]]
     assert float(table["rows"][0][6]) > 0 and table["rows"][1][6] == "–"  # with --quick, in turn by one job alone
@@ -552,7 +562,7 @@ def test_trains(result: Path) -> None:
     assert [len(curve["points"]) for curve in figure["curves"]] == [2, 2, 1]
     limits = {one["title"]: one.get("marks") for one in content["figures"] if one["title"].endswith("MB/s")}
     assert len(limits) == 4 and len({tuple(marks) for marks in limits.values()}) == 1  # of all data and tasks
-    assert limits[f"esd, {site.TRAIN}: MB/s"] == limits[f"esd, {site.ALL}: MB/s"] != {}
+    assert limits[f"esd, {TRAIN}: MB/s"] == limits[f"esd, {ALL}: MB/s"] != {}
     assert any(
         "a train of 3 tasks gets" in finding and "× of the 3 tasks in turn" in finding
         for finding in content["findings"]
@@ -579,7 +589,7 @@ print(time.perf_counter() - begin, flush=True)
         process.stdin.write("go\n")
         process.stdin.flush()
         start = time.perf_counter()
-        with site._Watch([process.pid]) as watch:
+        with site_jobs.Watch([process.pid]) as watch:
             whole = float(process.stdout.readline())
     assert 0.7 < whole * watch.waiting(process.pid, start + whole) < 1.3
     assert watch.waiting(process.pid, 0.0) == 0.0
@@ -590,16 +600,16 @@ def test_the_shares_of_jobs_with_threads(tmp_path: Path) -> None:
     for number in range(5):
         samples.make("esd", tmp_path / f"{number}.root")
     files = [str(tmp_path / f"{number}.root") for number in range(5)]
-    stock = site._Stock([tmp_path], {site.FILES: files}, None, [], 5, 1)
-    runner = site._Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}, {})
-    for task in (site.ALL, site.TRAIN):  # a train works on a thread that ends with it
-        found = runner.measure(site.Case("files", site.AS_IS, task, "sapwood", 1))
+    stock = site_stock.Stock([tmp_path], {FILES: files}, None, [], 5, 1)
+    runner = site_jobs.Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}, {})
+    for task in (ALL, TRAIN):  # a train works on a thread that ends with it
+        found = runner.measure(Case("files", AS_IS, task, "sapwood", 1))
         assert found["queued"] >= 0 and found["user"] + found["system"] + found["queued"] <= 1.05 * found["job"], task
 
 
 def test_what_a_train_gains(tmp_path: Path) -> None:
-    train, turn = (site.Case("esd", site.AS_IS, task, "sapwood", 1) for task in (site.TRAIN, site.TURN))
-    found = site.findings(*_study(tmp_path, {train: {"value": 20.0}, turn: {"value": 8.0}}))
+    train, turn = (Case("esd", AS_IS, task, "sapwood", 1) for task in (TRAIN, TURN))
+    found = site_findings.findings(*_study(tmp_path, {train: {"value": 20.0}, turn: {"value": 8.0}}))
     assert found[1] == (
         "esd, sapwood, 1 job: a train of 3 tasks gets 200 events/s for each task, 2.5 × of the 3 tasks in turn."
     )

@@ -21,7 +21,7 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event
 from sapwood.lab.studies import study as study_module
-from sapwood.lab.studies.page import _figures, colours
+from sapwood.lab.studies.drawing import colours, draw
 from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
@@ -290,8 +290,8 @@ def test_an_engine_has_one_colour() -> None:
     assert found[0]["sapwood"] == found[2]["sapwood, 4 threads"]
     assert all(len(set(one.values())) == len(one) for one in found)
     curves = [{"label": name, "points": [[1, 2.0], [2, 3.0]]} for name in figures[1]]
-    drawn = _figures([{"kind": "lines", "title": "a", "x": "b", "y": "c", "curves": curves}])
-    assert drawn.count(f'class="c{found[0]["root"]}"') == 2  # in the legend and in the figure
+    drawn = draw({"kind": "lines", "title": "a", "x": "b", "y": "c", "curves": curves})
+    assert drawn.count(f'class="c{found[0]["root"]}"') == 1
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:

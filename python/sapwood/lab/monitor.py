@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import math
 import os
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 TREE = "Monitor"
-_KIND = {".root": "ROOT", ".json": "JSON"}
+_KIND = {".root": "ROOT", ".json": "JSON", ".csv": "CSV"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Monitor:
     ----------
     outputs
         Where the records go at the end of the block (also after an exception): a path, or several, that end in
-        ``.root`` or ``.json``. They are in `records` in any case.
+        ``.root``, ``.json`` or ``.csv``. They are in `records` in any case.
     pid
         The process to look at, with those that it started; this one, by itself, by default.
     interval
@@ -205,7 +206,7 @@ class Monitor:
         }
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the records, as a tree ``Monitor`` (``.root``) or as JSON (``.json``).
+        """Write the records, as a tree ``Monitor`` (``.root``), as JSON or as CSV.
 
         Raises
         ------
@@ -219,6 +220,13 @@ class Monitor:
             content = {"format": "sapwood monitor", "format_version": 1, "pid": self.pid, "files": self.files}
             content |= {"columns": columns, "records": rows, "summary": self.summary()}
             path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            return
+        if _kind(path) == "CSV":
+            names = [name for name in Record.__dataclass_fields__ if name != "files"]
+            with path.open("w", encoding="utf-8", newline="") as file:
+                table = csv.writer(file, lineterminator="\n")
+                table.writerow([*names, *self.files])
+                table.writerows([*(getattr(one, name) for name in names), *one.files] for one in self.records)
             return
         import numpy as np
 
@@ -292,7 +300,7 @@ class Monitor:
 def _kind(path: Path) -> str:
     kind = _KIND.get(path.suffix)
     if kind is None:
-        raise ArgumentError(f"a monitor writes to .root or .json, not to {path}")
+        raise ArgumentError(f"a monitor writes to .root, .json or .csv, not to {path}")
     return kind
 
 

@@ -30,17 +30,17 @@ def memory_size(size: int | str) -> int:
 
 
 def parse_time(text: str) -> float:
-    """Read a time: ``50ms``, ``0.14s``, ``200us``.
+    """Read a time: ``50ms``, ``0.14s``, ``200us``, ``10m``, ``2h``.
 
     Raises
     ------
     ArgumentError
         It is none.
     """
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(us|µs|ms|s)\s*", text)
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(us|µs|ms|s|m|h)\s*", text)
     if match is None:
-        raise ArgumentError(f"a time is a number with us, ms or s, not {text!r}")
-    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+        raise ArgumentError(f"a time is a number with us, ms, s, m or h, not {text!r}")
+    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
 
 
 def parse_rate(text: str) -> float:

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use versions::{Header, by_header, choose, has_header};
 
 mod columns;
+mod uniform;
 mod versions;
 
 /// Runs programs over the entries of a basket, remembering the classes and objects that pointers refer to.
@@ -21,6 +22,8 @@ pub struct Decoder<'a> {
     used: HashMap<String, Kind>,
     /// Columns for objects of older versions, on their way to the columns of the newest; by the version's address.
     pieces: Vec<(*const Version, Builder)>,
+    /// How objects of classes lie whose size is always the same, none for other classes; by the class's address.
+    uniform: Vec<(*const Class, Option<uniform::Uniform>)>,
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
@@ -70,6 +73,7 @@ impl<'a> Decoder<'a> {
             programs,
             used: HashMap::new(),
             pieces: Vec::new(),
+            uniform: Vec::new(),
             named: HashMap::new(),
             seen: HashMap::new(),
             depth: 0,
@@ -256,7 +260,14 @@ impl<'a> Decoder<'a> {
                 *length += n;
             }
             (Kind::Object(class), Builder::Record { length, fields, .. }) => {
-                for i in 0..n {
+                let mut i = 0;
+                while i < n {
+                    if n - i >= uniform::FEWEST {
+                        i += self.run(class, c, fields, n - i)?;
+                        if i == n {
+                            break;
+                        }
+                    }
                     self.object(class, c, fields).within(|| {
                         let class = &class.name;
                         if n > 1 {
@@ -265,6 +276,7 @@ impl<'a> Decoder<'a> {
                             format!("class {class}")
                         }
                     })?;
+                    i += 1;
                 }
                 *length += n;
             }

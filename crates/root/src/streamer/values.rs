@@ -72,7 +72,8 @@ pub fn strided(
     Ok(())
 }
 
-fn gather(
+/// Values of a kind from rows of bytes, at the same offset in each.
+pub fn gather(
     kind: &Kind,
     bytes: &[u8],
     offset: usize,

@@ -72,7 +72,11 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -
 }
 
 /// Appends the first `width` bytes of each row, reversed; rows too short give zeros.
-pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) -> Result<()> {
+pub fn extend_each<'a>(
+    width: usize,
+    rows: impl ExactSizeIterator<Item = &'a [u8]>,
+    to: &mut Vec<u8>,
+) -> Result<()> {
     match width {
         2 => extend_firsts::<2>(rows, to),
         4 => extend_firsts::<4>(rows, to),
@@ -81,13 +85,20 @@ pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &
     }
 }
 
-fn extend_firsts<'a, const N: usize>(rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) -> Result<()> {
-    to.room(rows.size_hint().0.saturating_mul(N))?;
-    for row in rows {
+fn extend_firsts<'a, const N: usize>(
+    rows: impl ExactSizeIterator<Item = &'a [u8]>,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    to.room(rows.len().saturating_mul(N))?;
+    let mut written = 0;
+    for (target, row) in to.spare_capacity_mut().as_chunks_mut::<N>().0.iter_mut().zip(rows) {
         let mut bytes = row.first_chunk().copied().unwrap_or([0; N]);
         bytes.reverse();
-        to.try_extend(&bytes)?;
+        *target = bytes.map(MaybeUninit::new);
+        written += N;
     }
+    // SAFETY: the loop has written these bytes, which lie in the spare capacity.
+    unsafe { to.set_len(to.len() + written) };
     Ok(())
 }
 

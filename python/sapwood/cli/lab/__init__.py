@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab import compare, event, machine, monitor, predict, scaling, site, sweep
+from sapwood.cli.lab import compare, event, export, machine, monitor, predict, scaling, site, sweep, trend
 
 HELP = "Measure programs, files and machines, and say what to change."
 EPILOG = "Each has its own --help."
@@ -18,6 +18,8 @@ COMMANDS = {
     "predict": predict,
     "monitor": monitor,
     "compare": compare,
+    "trend": trend,
+    "export": export,
 }
 
 

@@ -15,7 +15,7 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_study_arguments(parser)
+    add_study_arguments(parser, label=False)
     add_repeated(
         parser,
         "--folder",

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         required=True,
         metavar="PATH",
-        help="files that end in .root or .json",
+        help="files that end in .root, .json or .csv",
     )
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="SECONDS", help="time between records (default %(default)s)"

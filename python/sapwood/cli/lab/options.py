@@ -25,8 +25,8 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
-def add_study_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of every study that measures."""
+def add_study_arguments(parser: argparse.ArgumentParser, *, label: bool = True) -> None:
+    """Declare the arguments of every study that measures; one with a `label` of its own declares it itself."""
     add_output_arguments(parser)
     parser.add_argument("--quick", action="store_true", help="less of everything: in a few minutes")
     parser.add_argument(
@@ -37,6 +37,12 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
         help="how often each thing is measured, in turn (default %(default)s)",
     )
     parser.add_argument("--fresh", action="store_true", help="start again; otherwise continue an interrupted study")
+    parser.add_argument(
+        "--budget", metavar="TIME", help="begin no measurement of a second or later round after this time, such as 10m"
+    )
+    parser.add_argument("--fail-on-warning", action="store_true", help="exit with 1 if the result has a warning")
+    if label:
+        parser.add_argument("--label", default="", metavar="TEXT", help="what is measured, for the head of the page")
 
 
 def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
@@ -76,7 +82,10 @@ def run_study(
 ) -> int:
     """Run a study that measures, with what all of them take and what it takes on its own; gives the exit code."""
     from sapwood.lab.monitor import until_told
+    from sapwood.show.units import parse_time
 
+    own["budget"] = None if arguments.budget is None else parse_time(arguments.budget)
+    own.setdefault("label", arguments.label)
     with until_told(), study_progress(shown=not arguments.quiet) as progress:
         study, written = run(
             *inputs,
@@ -87,7 +96,8 @@ def run_study(
             progress=progress,
             **own,
         )
-    return show_study(study, written, quiet=arguments.quiet)
+    code = show_study(study, written, quiet=arguments.quiet)
+    return int(arguments.fail_on_warning and bool(study.content["warnings"])) or code
 
 
 def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:

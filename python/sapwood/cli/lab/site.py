@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.errors import ArgumentError
-    from sapwood.lab.studies import site
+    from sapwood.lab.studies.site.run import run as run_site
 
     try:
         jobs = [int(word) for word in arguments.jobs.split(",") if word]
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError(f"--jobs takes numbers with commas, not {arguments.jobs!r}") from None
     return run_study(
         arguments,
-        site.run,
+        run_site,
         files=arguments.files,
         tree=arguments.tree,
         branches=arguments.branch,

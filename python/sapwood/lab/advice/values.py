@@ -94,7 +94,7 @@ def sampled(table: Foreign, layout: TreeLayout, stop: int, used: Sequence[str] |
             if array.ndim > 2 or array.fields or "string" in str(array.type) or "?" in str(array.type):
                 continue
             counts = np.asarray(ak.num(array)) if array.ndim == 2 else None
-            values = np.asarray(ak.flatten(array, axis=None))
+            values = np.asarray(ak.flatten(array) if array.ndim == 2 else array)
             if values.dtype.kind in "iufb":
                 columns.append(Column(name, values, counts, *sizes[name]))
     counters: set[str] = set()
@@ -252,7 +252,7 @@ def _precise(sample: Sampled, loss: float) -> Shown | None:
     changes: dict[str, Change] = {}
     worst = 0.0
     for column in sample.columns:
-        if column.values.dtype in (np.float32, np.float64) and not (_is_empty(column) or _is_constant(column)):
+        if column.values.dtype.kind == "f" and not (_is_empty(column) or _is_constant(column)):
             change = Change(bits=bits)
             rounded = change.of(column.values)
             usual = np.isfinite(column.values) & (np.abs(column.values) > np.finfo(np.float32).tiny)
@@ -310,7 +310,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "doubles-hold-floats",
-            "compressed doubles of which each is a float hold 10 % of the stored bytes; in the trial floats save 5 % of the cost",
+            "compressed doubles of which each is a float hold 10 % of the stored bytes; in the trial floats save "
+            "5 % of the cost",
             "float instead of double: no value changes",
             is_one=lambda trial, price: trial.gain(price) >= WORSE,
             applied=False,
@@ -320,8 +321,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "wide-integers",
-            "compressed integers that fit in half of their bytes hold 10 % of the stored bytes; in the trial narrower ones save "
-            "5 % of the cost",
+            "compressed integers that fit in half of their bytes hold 10 % of the stored bytes; in the trial narrower "
+            "ones save 5 % of the cost",
             "narrower integers: no value changes while the range holds",
             is_one=lambda trial, price: trial.gain(price) >= WORSE,
             applied=False,

@@ -17,13 +17,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.advice.rewriting import codec_text, parse_codec
 from sapwood.lab.children import engines
-from sapwood.lab.studies.study import Step, Study, ratio_text, scratch
+from sapwood.lab.studies.study import Frame, Step, Study, ratio_text, scratch
 from sapwood.show.units import bytes_text, number_text, seconds_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib", "raw")
 CERNLIB = "SAPWOOD_CERNLIB_EVENT"
@@ -62,6 +65,7 @@ def run(
     quick: bool = False,
     fresh: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    **frame: Unpack[Frame],
 ) -> tuple[Study, dict[str, Path]]:
     """Run the study.
 
@@ -112,7 +116,7 @@ def run(
     how = engines.Settings(codec_text(parse_codec(codec)), split_level, streaming == STREAMING[0])
     settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
-    study = Study("event", settings, folder, fresh=fresh, progress=progress)
+    study = Study("event", settings, folder, fresh=fresh, progress=progress, **frame)
     with scratch(folder, "event") as made:
         workers = _workers(study, names, made, count, how, threads)
         sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))

@@ -84,7 +84,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """A published figure: a rate, or (with a `base`) the ratio of two; `why` says what the model lacks for it."""
+    """A published figure: a rate, or (with a `base`) the ratio of two; `why` says what the model lacks for it.
+
+    One that `is_clear` no more than in part, where the text leaves out jobs or base, does not count for the median.
+    """
 
     what: str
     published: float
@@ -92,6 +95,7 @@ class Point:
     unit: str = "MB/s"
     base: Run | None = None
     why: str = ""
+    is_clear: bool = True
 
     def predicted(self) -> float:
         """Return what the model gives."""
@@ -153,9 +157,9 @@ class Model:
         """Return a train on ESD files of 26 MB."""
         return self._load(_FILES, 26.11, 1000, self.train)
 
-    def loader(self, size: float, *, drives: int = 1, event: float = 0.0) -> Load:
-        """Return a job that loads files whole before it uses them."""
-        files, events = (_FILES, 100) if size < 10 else (1, 1)
+    def loader(self, size: float, *, drives: int = 1, event: float = 0.0, events: int = 1) -> Load:
+        """Return a job that loads files whole before it uses them; a large one has so many `events`."""
+        files, events = (_FILES, 100) if size < 10 else (1, events)
         load = self._load(files, size, events, event, drives=drives)
         return dataclasses.replace(load, accesses=1, piece=min(load.file_bytes, drives * self._segment))
 
@@ -176,6 +180,7 @@ def points(inputs: Inputs) -> list[Point]:
     four = model.local(*[model.disk] * 4)
     one, raid, ahead = model.local(model.disk), model.local(model.raid), model.local(model.raid_ahead)
     small, esd = model.small_esd(model.simple), model.esd(model.train, drives=ARRAY)
+    train = model.small_esd(model.train)
     scattered = "baskets of 406 branches lie scattered in large files; their sizes are not published"
     return [
         Point("Pythia, 1 job, 100 × 3.4 MB", 20, Run(raid, model.small_pythia(), 1)),
@@ -198,6 +203,10 @@ def points(inputs: Inputs) -> list[Point]:
             "ESD simple, RAID, 8 jobs to 1", 1, Run(raid, small, 8), "ratio", Run(raid, small, 1),
             why="plain readers got 70 MB/s of the same files: what stops ROOT's jobs at 16 MB/s is not published",
         ),
+        Point(
+            "ESD train, RAID, 8 jobs to 1", 1, Run(raid, train, 8), "ratio", Run(raid, train, 1),
+            why="plain readers got 70 MB/s of the same files: what stops ROOT's jobs is not published",
+        ),
         Point("ESD train, events/s with files of 26 MB to 3.3 MB", 4 / 3, Run(raid, model.merged_esd(), 1), "events/s",
               Run(raid, model.small_esd(model.train), 1)),
         Point("ESD train, large files, RAID, 2 jobs to 1", 1.75, Run(raid, esd, 2), "ratio", Run(raid, esd, 1)),
@@ -214,6 +223,12 @@ def points(inputs: Inputs) -> list[Point]:
             Run(four, model.loader(3.3, event=model.train), 12), "ratio",
             Run(ahead, model.loader(3.3, drives=ARRAY, event=model.train), 12),
             why="small files on the RAID get less than its disks allow",
+        ),
+        Point(
+            "ESD train, large files, 4 jobs, RAID, 8 MB: loaded first or not", 2,
+            Run(ahead, model.loader(523, drives=ARRAY, event=model.train, events=20_000), 4), "ratio",
+            Run(ahead, dataclasses.replace(esd, ahead=2), 4),
+            why="the text states neither the jobs nor what the rate is twice of; not counted", is_clear=False,
         ),
         Point(
             "plain reading to ROOT, 1 job, RAID", 2,
@@ -249,18 +264,19 @@ def solve(inputs: Inputs) -> list[Solved]:
 
 def median_error(solved: Sequence[Solved]) -> float:
     """Return the median of the errors without their signs."""
-    return statistics.median(abs(one.error) for one in solved)
+    return statistics.median(abs(one.error) for one in solved if one.point.is_clear)
 
 
 def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
     """Draw predicted against published, and the curves of the large files with what was published of them."""
-    pairs = [[one.point.published, one.predicted] for one in solved if one.point.unit == "MB/s"]
+    rates = [one for one in solved if one.point.unit == "MB/s"]
+    pairs = [[one.point.published, one.predicted] for one in rates]
     ends = [min(map(min, pairs)), max(map(max, pairs))]
     drawn: list[dict[str, Any]] = [{
         "kind": "lines", "title": "Predicted and published rates", "x": "Published [MB/s]", "y": "Predicted [MB/s]",
         "log": "xy",
         "curves": [
-            {"label": "rates", "points": pairs, "dots": True},
+            {"label": "rates", "points": pairs, "dots": True, "names": [one.point.what for one in rates]},
             {"label": "equal", "points": [[end, end] for end in ends]},
         ],
     }]  # fmt: skip
@@ -309,10 +325,11 @@ def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
     return [
         {
             "title": "GSI", "head": ["Case", "model", "published", "off by", "where the model fails"], "rows": rows,
+            "words": [4],
             "caption": "Published: analysis throughput of ALICE at GSI. No parameter is fitted to these figures.",
         },
         {
-            "title": "Inputs for GSI", "head": ["Input", "value", "is", "from"], "rows": given,
+            "title": "Inputs for GSI", "head": ["Input", "value", "is", "from"], "rows": given, "words": [2, 3],
             "caption": "Nothing here is measured: the machines are gone.",
         },
         {
@@ -324,10 +341,11 @@ def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
 
 def findings(solved: Sequence[Solved]) -> list[str]:
     """Return how well the model does, and where it fails."""
-    failing = [one.point for one in solved if abs(one.error) > _FAILS]
+    counted = [one for one in solved if one.point.is_clear]
+    failing = [one.point for one in counted if abs(one.error) > _FAILS]
     first = (
-        f"The median error is {100 * median_error(solved):.0f} % over {len(solved)} published points, without a "
-        f"fitted parameter; {len(solved) - len(failing)} are within {100 * _FAILS:.0f} %."
+        f"The median error is {100 * median_error(solved):.1f} % over {len(counted)} published points, without a "
+        f"fitted parameter; {len(counted) - len(failing)} are within {100 * _FAILS:.0f} %."
     )
     return [first] + [f"The model fails for {point.what}: {point.why}." for point in failing]
 

@@ -94,6 +94,7 @@ def run(
     quick: bool = False,
     fresh: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    budget: float | None = None,
 ) -> tuple[Study, dict[str, Path]]:
     """Run the study.
 
@@ -125,7 +126,7 @@ def run(
         raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
     last, array = last_cache(), stream_array()
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
-    study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress)
+    study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress, budget=budget)
     with scratch(folder, "machine") as own:
         named = {one: one for one in folders} or _file_systems(folder)
         probes = _probes(named, str(own), array, quick=quick)

@@ -16,7 +16,7 @@ import numpy as np
 from sapwood.errors import ArgumentError
 from sapwood.lab.studies import gsi
 from sapwood.lab.studies.queues import MEGA, Load, Outcome, Site, Storage, simulate
-from sapwood.lab.studies.site import ALL, AS_IS, PROCESSOR, Case
+from sapwood.lab.studies.site.cases import ALL, AS_IS, PROCESSOR, Case
 from sapwood.lab.studies.study import Study, medians, read
 from sapwood.show.units import number_text
 from sapwood.train.data.dataset import parse_settings
@@ -351,6 +351,7 @@ def run(
     tables: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
     found: list[str] = []
+    tiles: list[tuple[str, str]] = []
     if description is not None:
         _describe(study, description, costs, data, tables, figures, found)
     if check is not None:
@@ -358,10 +359,10 @@ def run(
         for name in [data] if data else content["files"]:
             _check(study, content, name, tables, figures, found)
     if with_gsi:
-        _gsi(study, tables, figures, found)
+        tiles = _gsi(study, tables, figures, found)
     if not tables:
         raise ArgumentError("lab predict needs the description of a site, --check, or --gsi")
-    return study, study.finish(tables=tables, figures=figures, findings=found)
+    return study, study.finish(tables=tables, figures=figures, findings=found, tiles=tiles)
 
 
 def _site_result(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -482,7 +483,10 @@ def _check(
         )
 
 
-def _gsi(study: Study, tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str]) -> None:
+def _gsi(
+    study: Study, tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str]
+) -> list[tuple[str, str]]:
+    """Compare with the figures of GSI; return the tiles."""
     inputs = gsi.Inputs()
     solved = gsi.solve(inputs)
     sites: list[dict[str, Any]] = []
@@ -495,3 +499,10 @@ def _gsi(study: Study, tables: list[dict[str, Any]], figures: list[dict[str, Any
     tables += [*gsi.tables(inputs, solved), *sites]
     figures += gsi.figures(inputs, solved)
     found += gsi.findings(solved)
+    counted = [one for one in solved if one.point.is_clear]
+    near = sum(abs(one.error) <= 0.25 for one in counted)
+    return [
+        (f"{100 * gsi.median_error(solved):.1f} %", "median error, without a fitted parameter"),
+        (f"{near} of {len(counted)}", "published figures within 25 %"),
+        (str(sum(one.kind == gsi.ASSUMED for one in inputs.all())), "inputs assumed; the others are published"),
+    ]

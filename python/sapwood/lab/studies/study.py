@@ -9,14 +9,18 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sapwood.errors import ArgumentError
 from sapwood.train.account.record import host, versions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FORMAT, FORMAT_VERSION = "sapwood lab", 1
 
@@ -41,6 +45,10 @@ WARNINGS = {
     "loaded": (
         "the load of the machine was above half of its cores when the study began or went on",
         "wait until it is idle",
+    ),
+    "budget": (
+        "the time given ended before all rounds were measured",
+        "give more time, or measure fewer things",
     ),
     "changed-source": (
         "sapwood's checkout differs from the commit that is named",
@@ -83,6 +91,16 @@ class Step:
     run: Callable[[], Mapping[str, Any]]
 
 
+class Frame(TypedDict, total=False):
+    """What all studies take that changes no measurement.
+
+    No round begins a measurement after `budget` seconds, except the first. `label` says what the study is of.
+    """
+
+    budget: float | None
+    label: str
+
+
 class Study:
     """A study that runs, or goes on where it was interrupted.
 
@@ -100,6 +118,8 @@ class Study:
         Start again, whatever is there.
     progress
         Called at each step with the number done, the number of all, and the next one; while it is prepared, with none.
+    **frame
+        See `Frame`.
 
     Raises
     ------
@@ -117,6 +137,7 @@ class Study:
         inputs: Sequence[str] = (),
         fresh: bool = False,
         progress: Callable[[int, int, str], None] | None = None,
+        **frame: Unpack[Frame],
     ) -> None:
         if settings.get("rounds", 1) < 1:
             raise ArgumentError(f"a study takes one round or more, not {settings['rounds']}")
@@ -146,6 +167,8 @@ class Study:
         self._before: dict[str, Any] | None = None
         if self.path.exists() and not fresh:
             self._resume(read(self.path))
+        self.content["label"] = frame.get("label", "")
+        self._budget = frame.get("budget")
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def _resume(self, found: dict[str, Any]) -> None:
@@ -211,11 +234,16 @@ class Study:
                 }
                 kept[step.what, step.engine] = new
                 self.content["measurements"].append(new)
+        begun = time.monotonic()
+        self.content.pop("out_of_time", None)
         for turn in range(rounds):
             for place, step in enumerate(steps):
                 found = kept[step.what, step.engine]
                 if len(found["values"]) > turn:
                     continue
+                if turn and self._budget is not None and time.monotonic() - begun > self._budget:
+                    self.content["out_of_time"] = f"round {turn + 1} of {rounds}"
+                    return
                 text = f"{step.what}, {step.engine}" + (f", round {turn + 1} of {rounds}" if rounds > 1 else "")
                 self._tell(turn * len(steps) + place, rounds * len(steps), text)
                 figures = dict(step.run())
@@ -247,9 +275,17 @@ class Study:
         return next(reversed(self.figures(what, engine, name)), None)
 
     def finish(
-        self, *, tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]], findings: Sequence[str]
+        self,
+        *,
+        tables: Sequence[Mapping[str, Any]],
+        figures: Sequence[Mapping[str, Any]],
+        findings: Sequence[str],
+        tiles: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Path]:
-        """Judge the measurements, and write the file and the page."""
+        """Judge the measurements, and write the file and the page.
+
+        The first finding is the headline, the first figure stands beside it; `tiles` are values and what they are.
+        """
         from sapwood.lab.studies.page import render
 
         said = [*findings]
@@ -257,6 +293,7 @@ class Study:
             said = [f"Measured once: {finding}" for finding in said]
             said.append("All was measured once: how far noise moves these figures is not known.")
         self.content |= {"tables": list(tables), "figures": list(figures), "findings": said}
+        self.content |= {"headline": said[0] if said else "", "tiles": [list(tile) for tile in tiles]}
         self.content["warnings"] = judge(self.content)
         self.content["complete"] = True
         self.save()
@@ -319,6 +356,8 @@ def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
     measurements = [one for one in content["measurements"] if not one.get("derived")]  # of another study, or of none
     if measurements and content["load"] > content["host"]["cores_usable"] / 2:
         found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
+    if content.get("out_of_time"):
+        found.append(("budget", f"it ended in {content['out_of_time']}"))
     if str(content["commit"]).endswith("+"):
         found.append(("changed-source", content["commit"]))
     for measured in measurements:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
@@ -26,10 +26,13 @@ from sapwood.lab.advice.rewriting import Layout, parse_cluster, parse_codec, rea
 from sapwood.lab.children import engines
 from sapwood.lab.children.job import IMPORTED
 from sapwood.lab.studies.event import compiled, root_version
-from sapwood.lab.studies.study import Step, Study, scratch
+from sapwood.lab.studies.study import Frame, Step, Study, scratch
 from sapwood.show.units import bytes_text, seconds_text
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 CODECS = ("none", "lz4:4", "zstd:1", "zstd:5", "zstd:9", "zlib:1", "zlib:6", "lzma:1")
 CLUSTERS = ("1 MB", "30 MB")
@@ -100,6 +103,7 @@ def run(
     quick: bool = False,
     fresh: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    **frame: Unpack[Frame],
 ) -> tuple[Study, dict[str, Path]]:
     """Run the study.
 
@@ -167,7 +171,7 @@ def run(
         settings |= {"streams": list(streams), "summary": summary, "price": dataclasses.asdict(price)}
         settings |= {"rounds": rounds, "quick": quick}
         read = [where.path] if source else []
-        study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress)
+        study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress, **frame)
         program, reason = compiled(own, "sweep") if "root" in names else (None, None)
         if reason is not None:
             study.leave_out("root", reason)
@@ -194,7 +198,9 @@ def run(
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
     tables = [*_tables(study, cells), *_memory(study, cells)]
-    return study, study.finish(tables=tables, figures=_figures(study, cells), findings=_choice(study, cells))
+    return study, study.finish(
+        tables=tables, figures=_figures(study, cells), findings=_choice(study, cells), tiles=_tiles(study, cells)
+    )
 
 
 def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None) -> list[Cell]:
@@ -415,9 +421,12 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
     both = {name: (cost["write"] + cost["read"], cost["memory"] / 1e6) for name, cost in costs.items()}
     size = {name: (cost["read"], cost["size"] / 1e6) for name, cost in costs.items()}
+    chosen = next(iter(_scores(study, cells))).name
     planes = [
-        _plane("Memory and time", both, "Processor time of writing and reading [s]", "Peak resident memory [MB]"),
-        _plane("Size and time", size, "Processor time of reading [s]", "File size [MB]"),
+        _plane(
+            "Memory and time", both, "Processor time of writing and reading [s]", "Peak resident memory [MB]", chosen
+        ),
+        _plane("Size and time", size, "Processor time of reading [s]", "File size [MB]", chosen),
     ]
     lines: dict[str, list[list[float]]] = {}
     for cell in (cell for cell in cells if not cell.summary):
@@ -432,12 +441,27 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return planes
 
 
-def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str) -> dict[str, Any]:
-    best = front(points)
-    curves = [
-        {"label": "all layouts", "points": [list(points[name]) for name in points], "dots": True},
-        {"label": "no other is better in both", "points": [list(points[name]) for name in best]},
+def _tiles(study: Study, cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Return the chosen layout, and its size and memory beside the largest."""
+    chosen = next(iter(_scores(study, cells))).name
+    costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
+    one = costs[chosen]
+    most = {what: max(cost[what] for cost in costs.values()) for what in ("size", "memory")}
+    return [
+        (chosen, "costs least"),
+        (bytes_text(one["size"]), f"stored; the largest layout takes {bytes_text(most['size'])}"),
+        (bytes_text(one["memory"]), f"of memory to write; at most {bytes_text(most['memory'])}"),
     ]
+
+
+def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str, chosen: str) -> dict[str, Any]:
+    best = front(points)
+    curves: list[dict[str, Any]] = [
+        {"label": "all layouts", "points": [list(points[name]) for name in points], "dots": True},
+        {"label": "no other is better in both", "points": [list(points[name]) for name in best], "names": best},
+    ]
+    if chosen in points:
+        curves.append({"label": f"chosen: {chosen}", "points": [list(points[chosen])], "dots": True})
     caption = "On the front, from the left: " + "; ".join(best) + "."
     return {"kind": "lines", "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
 

@@ -1,0 +1,206 @@
+"""The figures of studies as SVG: bars, shares of a whole, and curves."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
+from sapwood.show.units import number_text, value_text
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
+_LETTERS = 30  # of a label left of its bars, in one line
+_LETTER, _LINE = 5.6, 12.0  # pixels of a letter, and of a line, beside points
+_SHARE = 0.045  # of a whole, from which on there is room for its number
+_ENGINES = {
+    "sapwood": 0, "root": 1, "uproot": 2, "parquet": 3, "hdf5": 4, "boost-histogram": 5, "raw": 7,
+    "direct": 6, "direct random": 4,
+}  # fmt: skip
+"""Their colours; who are never in one study may share one."""
+
+
+def colours(names: Sequence[str]) -> dict[str, int]:
+    """Return the number of the colour of each name: engines have the same one in all figures of all studies."""
+    own = {name: _ENGINES[engine] for name in names if (engine := name.partition(",")[0]) in _ENGINES}
+    free = [number for number in range(COLOURS) if number not in own.values()] or [0]
+    others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}
+    return {name: own.get(name, others.get(name, 0)) for name in names}
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def draw(figure: Mapping[str, Any]) -> str:
+    """Draw a figure of any kind."""
+    return {"bars": draw_bars, "shares": draw_shares, "lines": draw_lines}[figure["kind"]](figure)
+
+
+def names_of(figure: Mapping[str, Any]) -> list[str]:
+    """Return what the colours of a figure stand for."""
+    return figure["engines"] if figure["kind"] != "lines" else [curve["label"] for curve in figure["curves"]]
+
+
+def draw_shares(figure: Mapping[str, Any]) -> str:
+    """Draw parts of a whole, one bar of 100 % for each group.
+
+    ``groups`` are [label, {part: share}], shares from 0 to 1; ``engines`` gives the order of the parts.
+    """
+    bar = 26
+    height = _TOP + _BOTTOM + bar * len(figure["groups"])
+    x = Scale(0.0, 1.0, _LEFT, WIDTH - _RIGHT)
+    floor = height - _BOTTOM
+    colour = colours(figure["engines"])
+    parts: list[str] = []
+    for place, (label, shares) in enumerate(figure["groups"]):
+        y = _TOP + bar * place + 4
+        parts.append(f'<text x="{_LEFT - 10}" y="{y + 14}" text-anchor="end">{_text(label)}</text>')
+        whole = sum(shares.values()) or 1.0
+        begin = 0.0
+        for name in figure["engines"]:
+            share = shares.get(name, 0.0) / whole
+            width = x(share) - _LEFT
+            parts.append(
+                f'<g class="c{colour[name]}"><title>{_text(f"{label}, {name}: {100 * share:.0f} %")}</title>'
+                f'<rect x="{x(begin):.1f}" y="{y}" width="{width:.1f}" height="{bar - 8}" fill="currentColor" '
+                'opacity="0.75"/></g>'
+            )
+            if share >= _SHARE:
+                middle = x(begin) + width / 2
+                parts.append(
+                    f'<text x="{middle:.1f}" y="{y + 13}" class="small" text-anchor="middle">{100 * share:.0f}</text>'
+                )
+            begin += share
+    parts.append(f'<path class="frame" d="M{_LEFT} {_TOP}V{floor}H{WIDTH - _RIGHT}"/>')
+    parts += [
+        f'<text x="{x(value):.1f}" y="{floor + 17}" text-anchor="middle">{100 * value:.0f}</text>'
+        for value in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    label = figure["label"]
+    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{_text(label)}</text>')
+    return _svg(parts, height, f"{figure['title']}: {label}")
+
+
+def draw_bars(figure: Mapping[str, Any]) -> str:
+    """Draw values as bars in groups, from zero, with lines from the least to the greatest value.
+
+    ``groups`` are [label, {engine: [median, least, greatest]}]; ``engines`` gives their order and colours.
+    """
+    bars = [value for _, values in figure["groups"] for value in values.values()]
+    top = max((value[2] for value in bars), default=1.0) or 1.0
+    height = _TOP + _BOTTOM + sum(_BAR * len(values) + 12 for _, values in figure["groups"])
+    x = Scale(0.0, top, _LEFT, WIDTH - _RIGHT)
+    floor = height - _BOTTOM
+    parts = [f'<path class="grid" d="{"".join(f"M{x(v):.1f} {_TOP}V{floor}" for v, _ in x.ticks(5))}"/>']
+    y, colour = _TOP + 6, colours(figure["engines"])
+    for label, values in figure["groups"]:
+        middle = y + _BAR * len(values) / 2 + 4
+        lines = textwrap.wrap(label, _LETTERS)
+        for place, line in enumerate(lines):
+            base = middle + 14 * (place - (len(lines) - 1) / 2)
+            parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{_text(line)}</text>')
+        for engine, (value, least, greatest) in values.items():
+            said = value_text(value, figure["unit"])
+            parts.append(
+                f'<g class="c{colour[engine]}"><title>{_text(f"{label}, {engine}: {said}")}</title>'
+                f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, x(value) - _LEFT):.1f}" height="{_BAR - 4}" '
+                f'fill="currentColor" opacity="0.75"/>'
+                f'<path class="error" d="M{x(least):.1f} {y + (_BAR - 4) / 2}H{x(greatest):.1f}"/></g>'
+                f'<text x="{x(greatest) + 6:.1f}" y="{y + 11}" font-size="12">{_text(said)}</text>'
+            )
+            y += _BAR
+        y += 12
+    parts.append(f'<path class="frame" d="M{_LEFT} {_TOP}V{floor}H{WIDTH - _RIGHT}"/>')
+    for value, text in x.ticks(5):
+        parts.append(f'<text x="{x(value):.1f}" y="{floor + 17}" text-anchor="middle">{text}</text>')
+    label = figure["label"]
+    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{_text(label)}</text>')
+    return _svg(parts, height, f"{figure['title']}: {label}")
+
+
+def draw_lines(figure: Mapping[str, Any]) -> str:
+    """Draw curves of points: ``curves`` are {label, points: [[x, y], ...]}, ``x`` and ``y`` the titles of the axes.
+
+    A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``names`` are texts beside the
+    points of a curve. ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as dashed lines,
+    by their names.
+    """
+    points = [point[:2] for curve in figure["curves"] for point in curve["points"]]
+    marks = figure.get("marks", {})
+    log = figure.get("log", "")
+    heights = [y for curve in figure["curves"] for point in curve["points"] for y in point[1:]] + list(marks.values())
+    x = _scale([x for x, _ in points], 78, WIDTH - 20, log="x" in log)
+    y = _scale(heights, HEIGHT - 58, 16, log="y" in log)
+    grid = "".join(f"M78 {y(value):.1f}H{WIDTH - 20}" for value, text in y.ticks(6) if text)
+    parts = [f'<path class="grid" d="{grid}"/>']
+    for name, value in marks.items():
+        parts.append(
+            f'<g class="mark"><path d="M78 {y(value):.1f}H{WIDTH - 20}"/>'
+            f'<text x="{WIDTH - 24}" y="{y(value) - 5:.1f}" text-anchor="end">{_text(name)}</text></g>'
+        )
+    colour = colours([curve["label"] for curve in figure["curves"]])
+    labels: list[tuple[float, float, float]] = []
+    for curve in figure["curves"]:
+        at = [(x(a), y(b)) for a, b, *_ in curve["points"]]
+        path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
+        dots = "".join(
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"><title>'
+            f"{_text(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
+            for (a, b), point in zip(at, curve["points"], strict=True)
+        )
+        dots += "".join(
+            f'<path class="error" d="M{a:.1f} {y(point[2]):.1f}V{y(point[3]):.1f}"/>'
+            for (a, _), point in zip(at, curve["points"], strict=True)
+            if len(point) > 2
+        )
+        dots += "".join(
+            _label(a, b, str(name), labels) for (a, b), name in zip(at, curve.get("names", ()), strict=False) if name
+        )
+        line = "" if curve.get("dots") else f'<path class="line" d="{path}"/>'
+        parts.append(f'<g class="c{colour[curve["label"]]}">{line}{dots}</g>')
+    bottom = HEIGHT - 58
+    parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')
+    whole = all(float(value).is_integer() for value, _ in points)  # of jobs there are no halves
+    for value, text in x.ticks(7):
+        if whole and not value.is_integer():
+            continue
+        said = number_text(value) if whole and text and not x.log else text
+        parts.append(f'<path class="tick" d="M{x(value):.1f} {bottom}v{6 if text else 3}"/>')
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 21}" text-anchor="middle">{said}</text>')
+    for value, text in y.ticks(6):
+        parts.append(f'<text x="70" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
+    parts.append(
+        f'<text class="title" x="{WIDTH - 20}" y="{HEIGHT - 12}" text-anchor="end">{_text(figure["x"])}</text>'
+        f'<text class="title" transform="translate(15 16) rotate(-90)" text-anchor="end">{_text(figure["y"])}</text>'
+    )
+    return _svg(parts, HEIGHT, f"{figure['title']}: {figure['y']} against {figure['x']}")
+
+
+def _label(x: float, y: float, name: str, placed: list[tuple[float, float, float]]) -> str:
+    """Write a name beside a point, below those that are there already."""
+    width = _LETTER * len(name)
+    left = x + 6 if x + 6 + width < WIDTH else max(0.0, x - 6 - width)
+    at = y - 5
+    while any(left < right and left + width > begin and abs(at - other) < _LINE for begin, right, other in placed):
+        at += _LINE
+    placed.append((left, left + width, at))
+    return f'<text class="small" x="{left:.1f}" y="{at:.1f}">{_text(name)}</text>'
+
+
+def _scale(values: Sequence[float], start: float, stop: float, *, log: bool) -> Scale:
+    known = [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0]
+    low, high = min(known), max(known)
+    if log:
+        return Scale(low / 1.3, max(high * 1.3, low * 10), start, stop, log=True)
+    low = min(0.0, low)
+    return Scale(low, high + 0.08 * ((high - low) or 1.0), start, stop)
+
+
+def _svg(parts: Sequence[str], height: float, label: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(label, quote=True)}">'
+        f"{''.join(parts)}</svg>"
+    )

@@ -1,0 +1,69 @@
+"""Results of studies in forms that other programs read: CSV, and a text file for Prometheus."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sapwood.errors import ArgumentError
+
+COLUMNS = ("study", "label", "host", "started", "what", "engine", "unit", "round", "value")
+
+
+def to_csv(studies: Sequence[Mapping[str, Any]]) -> str:
+    """Return every value as a row."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for one in studies:
+        head = [one["study"], label_of(one), one["host"]["name"], one["started"]]
+        for measured in one["measurements"]:
+            named = [*head, measured["what"], measured["engine"], measured["unit"]]
+            table.writerows([*named, turn, value] for turn, value in enumerate(measured["values"], 1))
+    return text.getvalue()
+
+
+def to_prometheus(studies: Sequence[Mapping[str, Any]]) -> str:
+    """Return the medians in Prometheus's text format, as its collector of text files takes them."""
+    lines = [
+        "# HELP sapwood_lab Median of a measurement of sapwood lab, in its unit.",
+        "# TYPE sapwood_lab gauge",
+    ]
+    for one in studies:
+        head = {"study": one["study"], "label": label_of(one), "host": one["host"]["name"]}
+        for measured in one["measurements"]:
+            if measured["values"]:
+                labels = {**head, **{name: measured[name] for name in ("what", "engine", "unit")}}
+                shown = ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
+                lines.append(f"sapwood_lab{{{shown}}} {statistics.median(measured['values'])!r}")
+    return "\n".join(lines) + "\n"
+
+
+FORMS: dict[str, Callable[[Sequence[Mapping[str, Any]]], str]] = {".csv": to_csv, ".prom": to_prometheus}
+"""Forms by the ending of a file."""
+
+
+def exported(studies: Sequence[Mapping[str, Any]], ending: str) -> str:
+    """Return studies in the form of an ending.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such form.
+    """
+    if ending not in FORMS:
+        raise ArgumentError(f"results are exported to {' or '.join(FORMS)}, not to {ending!r}")
+    return FORMS[ending](studies)
+
+
+def label_of(study: Mapping[str, Any]) -> str:
+    """Return the label of a study, or an empty text."""
+    return str(study.get("label") or study["settings"].get("label") or "")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r'([\\"])', r"\\\1", text).replace("\n", "\\n")

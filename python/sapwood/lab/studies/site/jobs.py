@@ -1,0 +1,247 @@
+"""The jobs of `sapwood lab site`: processes that read at once, and where their time goes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import SapwoodError
+from sapwood.lab.children import job
+from sapwood.lab.studies.event import forget
+from sapwood.lab.studies.site.cases import (
+    FEW,
+    LIMITS,
+    PRIOR,
+    PROCESSOR,
+    TASKS,
+    TRAIN,
+    TURN,
+    Case,
+)
+from sapwood.lab.studies.site.stock import Stock
+from sapwood.lab.studies.study import Study
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+_LOOK = 0.01  # seconds between two looks at jobs with threads
+_SPANS = ("decompression", "decoding", "task")
+
+
+class Runner:
+    """Starts jobs, gives them the word to go at once, and adds up what they say."""
+
+    def __init__(self, stock: Stock, engines: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> None:
+        self._stock, self._engines, self._sizes = stock, engines, sizes
+        self._checks: dict[tuple[str, str, str, int], tuple[str, int, float]] = {}
+
+    def measure(self, case: Case) -> dict[str, Any]:
+        """Run the jobs of a case once."""
+        together = {TRAIN: [range(TASKS)], TURN: [[number] for number in range(TASKS)]}.get(case.task, [[0]])
+        runs = [self._together(case, tasks) for tasks in together]
+        said, wall = [one for answers, _, _ in runs for one in answers], sum(took for _, took, _ in runs)
+        figures = {name: sum(one.get(name) or 0.0 for one in said) for one in said for name in one}
+        figures |= {"wall": wall, "job": figures["wall"] / case.jobs, "spread": figures.get("spread", 0.0) / len(said)}
+        figures["events"] //= len(runs)  # each task has seen them all
+        if case.engine != "raw" and case.engine not in LIMITS:
+            # Of a tree with branches below branches, engines do not name the same one first.
+            checked = self._stock.flat and all(one["check"] is not None for one in said)
+            self._compare(case, int(figures["events"]), figures["check"] if checked else math.nan)
+            figures["compared"] = checked
+        facts = self._stock.facts(case.data, case.variant, case.jobs)
+        if case.engine == "raw" or case.engine in LIMITS:
+            moved = figures["bytes"]
+            figures["events"] = moved / facts["file_bytes"] * facts["events"]
+        else:
+            moved = len(runs) * case.jobs * facts["files"] * facts["few" if case.task == FEW else "stored"]
+        codes = {code for _, _, found in runs for code in found} | (
+            {"server-cache"} if self._stock.far(case.data) else set()
+        )
+        warnings = [] if case.engine == PROCESSOR else sorted(codes)
+        return {
+            **figures,
+            "stored": moved,
+            "value": moved / wall / 1e6,
+            "events_per_second": figures["events"] / wall,
+            "warnings": warnings,
+        }
+
+    def _together(self, case: Case, tasks: Sequence[int]) -> tuple[list[dict[str, Any]], float, list[str]]:
+        """Run the jobs once, each with some tasks: what they say, the time, and warnings of what was not forgotten."""
+        lists = self._stock.files(case.data, case.variant)[: case.jobs]
+        with contextlib.ExitStack() as stack:
+            running: list[Job] = []
+            for files in lists:
+                running.append(Job(case, self._engines[case.engine], self._specification(case, files, tasks)))
+                stack.callback(running[-1].end)
+            for one in running:
+                one.answer()  # that it is ready
+            warnings = forget([Path(path) for files in lists for path in files if not job.far(path)])
+            start = time.perf_counter()
+            for one in running:
+                one.say("go\n")
+            with Watch([one.pid for one in running]) as watch:
+                said = [json.loads(one.answer()) for one in running]
+            for one, answer in zip(running, said, strict=True):
+                if answer.pop("threads", False):
+                    idle = answer["wall"] * watch.waiting(one.pid, start + answer["wall"])
+                    answer["queued"] = max(answer["wall"] - answer["user"] - answer["system"] - idle, 0.0)
+            return said, time.perf_counter() - start, warnings
+
+    def _specification(self, case: Case, files: Sequence[str], tasks: Sequence[int]) -> str:
+        tree = self._stock.tree_of(case.variant)
+        few = self._stock.few(case.data) if case.task == FEW else []
+        ahead = self._sizes.get(case.variant.removeprefix("read ahead "))
+        if case.engine == "root":
+            cache = -1 if ahead is None else ahead
+            return "\n".join([tree, str(cache), *map(str, tasks), "", *few, "", *files, "", ""])
+        spec = {"engine": case.engine, "files": files, "tree": tree, "branches": few or None, "tasks": list(tasks)}
+        spec |= {"train": case.task in (TRAIN, TURN), "read_ahead": ahead, "prior": case.variant == PRIOR}
+        return json.dumps(spec) + "\n"
+
+    def _compare(self, case: Case, events: int, check: float) -> None:
+        """Make sure that all engines find the same in the same files."""
+        key = case.data, case.variant, case.task, case.jobs
+        engine, count, total = self._checks.setdefault(key, (case.engine, events, check))
+        same = math.isclose(check, total, rel_tol=1e-6) or not (math.isfinite(check) and math.isfinite(total))
+        if count != events or not same:
+            raise SapwoodError(
+                f"{case.what}: {case.engine} finds {events} events, sum {check:g}; {engine} {count}, {total:g}"
+            )
+
+
+class Watch:
+    """Looks, while it is open, whether threads of processes are ready to work.
+
+    Of one thread the system says how long it queued for a processor. What several say cannot be added up: while one
+    queues another may work, and what one that has ended said is lost.
+    """
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._seen: dict[int, list[tuple[float, bool]]] = {pid: [] for pid in pids}
+        self._begin, self._over = time.perf_counter(), threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        took = 0.0
+        while not self._over.wait(max(_LOOK, 50 * took)):  # not to take from the jobs what is measured
+            start, before = time.perf_counter(), time.thread_time()
+            for pid, seen in self._seen.items():
+                if (ready := _ready(pid)) is not None:
+                    seen.append((start, ready))
+            took = time.thread_time() - before  # of a processor: waiting for one takes nothing from the jobs
+
+    def waiting(self, pid: int, end: float) -> float:
+        """Return the part of the time until some moment in which no thread of a process was ready; 0 without a look.
+
+        Each look stands for the time since the one before: they are rarer where processors are taken.
+        """
+        before, idle, whole = self._begin, 0.0, 0.0
+        for when, ready in self._seen[pid]:
+            if when < end:
+                idle, whole, before = idle + (when - before) * (not ready), whole + when - before, when
+        return idle / whole if whole else 0.0
+
+
+def _ready(pid: int) -> bool | None:
+    """Return whether a thread of a process works or queues for a processor; None where the system does not tell."""
+    states: list[str] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            states.append(path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0])
+    return "R" in states if states else None
+
+
+class Job:
+    """A job's process, which answers line by line."""
+
+    def __init__(self, case: Case, command: Sequence[str], text: str) -> None:
+        self._case, self._errors = case, tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
+        environment = {**os.environ, "SAPWOOD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment.pop("SAPWOOD_BLOCK_CACHE", None)  # storage is what is measured, not what was kept of it
+        # In a session of its own, as batch systems start jobs: some systems share processors among sessions.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        self.say(text)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def say(self, text: str) -> None:
+        """Send it a message."""
+        with contextlib.suppress(BrokenPipeError):  # the answer that is missing tells
+            stream: Any = self._process.stdin
+            stream.write(text)
+            stream.flush()
+
+    def answer(self) -> str:
+        """Wait for its next line."""
+        stream: Any = self._process.stdout
+        line = stream.readline()
+        if line:
+            return line
+        code = self._process.wait()
+        self._errors.seek(0)
+        last = (self._errors.read().strip().splitlines() or [f"exit code {code}"])[-1]
+        raise SapwoodError(f"a job failed ({self._case.what}, {self._case.engine}): {last}")
+
+    def end(self) -> None:
+        """End it, whether it is done or not."""
+        self._process.kill()
+        with contextlib.suppress(BrokenPipeError):  # by what it was not told any more
+            self._process.communicate()
+        self._errors.close()
+
+
+def layers(study: Study, case: Case) -> dict[str, float]:
+    """Return the shares of a job's time in the last run, by `LAYERS`; they add up to 1.
+
+    The system counts how long a processor worked for the job, and how long the job queued for one; the rest it waited
+    for storage. sapwood's counters only divide the time of the processor: their spans contain queueing, too, which is
+    taken out in proportion. What they do not cover (Python, copying what was read) is ``other``.
+    """
+    system = by_the_system(study, case)
+    works, active = system["processor"], system["processor"] + system["queue"]
+    whole = (study.figure(case.what, case.engine, "job") or 0.0) * case.jobs or 1.0
+    spans = {name: float(study.figure(case.what, case.engine, name) or 0.0) / whole for name in _SPANS}
+    shares = {name: span * works / active if active else 0.0 for name, span in spans.items()}
+    opening = float(study.figure(case.what, case.engine, "open") or 0.0) / whole
+    shares = {"open": opening, **shares}
+    most = sum(shares.values())
+    if most > works:  # clocks differ a little, and what is decompressed while a file is opened counts twice
+        shares = {name: share * works / most for name, share in shares.items()}
+    rest = max(0.0, works - sum(shares.values()))
+    return {"waiting": system["waiting"], "queue": system["queue"], **shares, "other": rest}
+
+
+def by_the_system(study: Study, case: Case) -> dict[str, float]:
+    """Return the shares of a job's time in the last run: a processor works for it, it queues for one, it waits."""
+    job_time, user, system, queued = (
+        study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
+    )
+    whole = job_time * case.jobs or 1.0
+    processor = min((user + system) / whole, 1.0)
+    queue = min(queued / whole, 1 - processor)
+    return {"processor": processor, "queue": queue, "waiting": 1 - processor - queue}

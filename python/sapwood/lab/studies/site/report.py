@@ -1,0 +1,293 @@
+"""Tables and figures of `sapwood lab site`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sapwood.lab.studies.site.cases import (
+    ALL,
+    AS_IS,
+    DIRECT,
+    LAYERS,
+    LIMITS,
+    PROCESSOR,
+    TASKS,
+    TRAIN,
+    TURN,
+    Case,
+    jobs_text,
+)
+from sapwood.lab.studies.study import Study, ratio_text
+from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
+
+if TYPE_CHECKING:
+    pass
+
+from sapwood.lab.studies.site.jobs import by_the_system, layers
+
+_ALIKE = 1.1  # the largest file to the smallest, up to which files are alike
+
+
+def rates_of(study: Study, case: Case) -> list[float]:
+    """Return the events per second of each round."""
+    return [float(rate) for rate in study.figures(case.what, case.engine, "events_per_second")]
+
+
+def rate_of(study: Study, case: Case) -> float:
+    """Return the events per second, the median of the rounds; 0 where there is none."""
+    return statistics.median(rates_of(study, case) or [0.0])
+
+
+def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
+    """Return for each round the ratio of rates: what disturbs a round disturbs both."""
+    both = zip(rates_of(study, case), rates_of(study, base), strict=False)  # of a study that goes on, one may have more
+    return [one / other for one, other in both if other]
+
+
+def times_text(study: Study, case: Case, base: Case) -> str:
+    """Write the ratio of two rates, and what single rounds give where that differs."""
+    return ratio_text(rate_of(study, case) / rate_of(study, base), ratios_of(study, case, base))
+
+
+def grid_of(cases: Sequence[Case], data: str, task: str, variant: str = AS_IS) -> tuple[list[int], list[str]]:
+    """Return the numbers of jobs and the engines that were measured."""
+    kept = [case for case in cases if (case.data, case.task, case.variant) == (data, task, variant)]
+    return sorted({case.jobs for case in kept}), list(dict.fromkeys(case.engine for case in kept))
+
+
+def curves_of(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """Return the data and tasks that have curves of their own: tasks in turn are beside the train."""
+    return list(dict.fromkeys((case.data, case.task) for case in cases if case.task != TURN))
+
+
+def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Lay out rates, trains, where time goes, and variants."""
+    tables: list[dict[str, Any]] = []
+    for data, task in curves_of(cases):
+        counts, engines = grid_of(cases, data, task)
+        rows: list[list[str]] = []
+        for count in counts:
+            row = [str(count)]
+            for engine in engines:
+                case = Case(data, AS_IS, task, engine, count)
+                rate = study.median(case.what, engine)
+                shown = "–" if rate is None else f"{number_text(rate, 3)} MB/s"
+                row.append(
+                    shown
+                    if rate is None or engine in ("raw", *LIMITS)
+                    else f"{shown}, {count_text(rate_of(study, case))} /s"
+                )
+            rows.append(row)
+        facts = known[data][AS_IS]
+        caption = (
+            f"A job reads {facts['files']} files of {bytes_text(facts['file_bytes'])} with "
+            f"{number_text(facts['events'], 4)} events{unlike_text(facts)}. "
+            "MB/s: stored bytes of the branches that are read; of raw and direct reading, whole files. "
+            "processor: bytes that zlib gives from memory to as many jobs."
+        )
+        tables.append({"title": f"{data}, {task}", "head": ["Jobs", *engines], "rows": rows, "caption": caption})
+    rows = []
+    for case in cases:
+        if case.task == TRAIN and case.variant == AS_IS:
+            of = {task: rate_of(study, replace(case, task=task)) for task in (ALL, TRAIN, TURN)}
+            rows.append(
+                [
+                    case.data, case.engine, str(case.jobs),
+                    *(f"{count_text(rate)} /s" if rate else "–" for rate in of.values()),
+                    f"{of[TRAIN] / of[TURN]:.2f}" if of[TURN] else "–",
+                ]
+            )  # fmt: skip
+    if rows:
+        head = ["Data", "Engine", "Jobs", "one task", TRAIN, TURN, "train to in turn"]
+        caption = (
+            f"Events a second that each task gets. All read all branches; the {TASKS} tasks fill histograms of "
+            "different ones. In turn, each task has jobs of its own, which begin when those of the one before have "
+            "ended, with the files forgotten."
+        )
+        tables.append({"title": "Simple task and train", "head": head, "rows": rows, "caption": caption})
+    ours = [case for case in cases if case.engine == "sapwood"]
+    rows = [
+        [
+            case.what,
+            seconds_text(study.figure(case.what, "sapwood", "job") or 0.0),
+            *(f"{100 * v:.0f} %" for v in layers(study, case).values()),
+        ]
+        for case in ours
+    ]
+    if rows:
+        caption = (
+            "Shares of a job's time in the last round. waiting (for storage) and queue (for a processor) are counted "
+            "by the system. sapwood's counters divide the rest, which is processor time; other is Python and copying. "
+            "Trains do not count opening alone: it is among other."
+        )
+        tables.append(
+            {"title": "Where time goes", "head": ["Case", "a job", *LAYERS], "rows": rows, "caption": caption}
+        )
+    rows = []
+    for case in cases:
+        shares, events = by_the_system(study, case), study.figure(case.what, case.engine, "events")
+        if case.engine in LIMITS or not events:
+            continue
+        spent = shares["processor"] * case.jobs * (study.figure(case.what, case.engine, "job") or 0.0)
+        opening = study.figure(case.what, case.engine, "open")
+        rows.append(
+            [
+                case.what, case.engine, *(f"{100 * share:.0f} %" for share in shares.values()),
+                seconds_text(spent / events), "–" if opening is None else seconds_text(opening / case.jobs),
+            ]
+        )  # fmt: skip
+    head = ["Case", "Engine", "processor", "queue", "waiting", "processor of an event", "opening files, a job"]
+    caption = (
+        "Of all engines, by the system's counts, in the last round: a processor works for a job, or the job is ready "
+        "but has none, or it waits for storage."
+    )
+    tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
+    rows = []
+    for case in cases:
+        base = replace(case, variant=AS_IS)
+        if case.variant != AS_IS and base in cases and rate_of(study, base):
+            size = bytes_text(known[case.data][case.variant]["file_bytes"])
+            gain = rate_of(study, case) / rate_of(study, base)
+            rows.append(
+                [
+                    case.variant, case.task, case.engine, str(case.jobs), size,
+                    f"{count_text(rate_of(study, case))} /s", f"{gain:.2f}",
+                ]
+            )  # fmt: skip
+    if rows:
+        head = ["Variant", "Task", "Engine", "Jobs", "file", "events", "to as is"]
+        tables.append(
+            {
+                "title": "Variants",
+                "head": head,
+                "rows": rows,
+                "caption": "Events a second, and their ratio to those of the files as they are.",
+            }
+        )
+    return tables
+
+
+def unlike_text(facts: Mapping[str, float]) -> str:
+    """Report files that differ."""
+    if facts["most_bytes"] <= _ALIKE * facts["least_bytes"]:
+        return ""
+    return f" on average, from {bytes_text(facts['least_bytes'])} to {bytes_text(facts['most_bytes'])}"
+
+
+def _limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None, str]:
+    """Return the most that plain reading gets of the storage: of these data, or of others if it did not read these."""
+    for name in dict.fromkeys([data, *(case.data for case in cases)]):
+        plain = [case for case in cases if (case.data, case.variant, case.task) == (name, AS_IS, ALL)]
+        reached = [study.median(case.what, case.engine) or 0.0 for case in plain if case.engine in ("raw", *DIRECT)]
+        if reached:
+            return max(reached), "them" if name == data else name
+    return None, ""
+
+
+def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """Return the best rate of the first data, what plain reading gives of it, and what the jobs' time goes to."""
+    first = next((case for case in cases if case.engine not in (*LIMITS, "raw")), None)
+    if first is None:
+        return []
+    mine = [
+        case
+        for case in cases
+        if (case.data, case.variant, case.task, case.engine) == (first.data, AS_IS, first.task, first.engine)
+    ]
+    best = max(mine, key=lambda case: rate_of(study, case))
+    reached = study.median(best.what, best.engine) or 0.0
+    shown = [(f"{count_text(rate_of(study, best))} events/s", f"{jobs_text(best.jobs)} of {best.engine}, {best.data}")]
+    limit, _ = _limit(study, cases, first.data)
+    if limit:
+        shown.append((f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives"))
+    parts = layers(study, best) if best.engine == "sapwood" else by_the_system(study, best)
+    name = max(parts, key=parts.__getitem__)
+    shown.append((name, f"takes most of a job's time, {100 * parts[name]:.0f} %"))
+    return shown
+
+
+def figures_of(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Draw rates against the number of jobs, with their ranges and limits, and where time goes."""
+    figures = _beside(study, cases)
+    for data, task in curves_of(cases):
+        counts, engines = grid_of(cases, data, task)
+
+        def curve(engine: str, value: Callable[[Case], float | None]) -> dict[str, Any]:
+            points = [[n, v] for n in counts if (v := value(Case(data, AS_IS, task, engine, n)))]  # noqa: B023
+            return {"label": engine, "points": points}
+
+        def ranged(engine: str, values: Callable[[Case], Sequence[float]]) -> dict[str, Any]:
+            found = {n: values(Case(data, AS_IS, task, engine, n)) for n in counts}  # noqa: B023
+            points = [[n, statistics.median(of), min(of), max(of)] for n, of in found.items() if any(of)]
+            return {"label": engine, "points": points}
+
+        if len(counts) < 2:
+            continue
+        shown = [engine for engine in engines if engine != PROCESSOR]
+        rates = [ranged(engine, lambda case: study.values(case.what, case.engine)) for engine in shown]
+        limit, of = _limit(study, cases, data)
+        one = {
+            "kind": "lines",
+            "title": f"{data}, {task}: MB/s",
+            "x": "Jobs",
+            "y": "Aggregate rate [MB/s]",
+            "curves": rates,
+        }
+        heights = [point[1] for c in rates for point in c["points"]]  # none where all were 0
+        high, low = max([limit or 0.0, *heights]), min(heights, default=1.0)
+        marks = {"limit": limit} if limit else {}
+        figures.append(
+            {
+                **one,
+                "marks": marks,
+                "log": "y" if high > 20 * low else "",
+                "caption": f"The limit is the most that reading {of} without a format gives." if limit else "",
+            }
+        )
+        events = [
+            curve(engine, lambda case: rate_of(study, case)) for engine in engines if engine not in ("raw", *LIMITS)
+        ]
+        events_of = {**one, "y": "Events a second"}
+        figures.append({**events_of, "title": f"{data}, {task}: events", "curves": events})
+        if task == TRAIN:
+            main = engines[0]
+            of_tasks = [
+                {**curve(main, lambda case: rate_of(study, replace(case, task=one))), "label": one}  # noqa: B023
+                for one in (ALL, TRAIN, TURN)
+            ]
+            figures.append({
+                **events_of, "title": f"{data}, {main}: simple task and train", "curves": of_tasks,
+                "y": "Events a second for each task",
+            })  # fmt: skip
+        if "sapwood" in engines:
+            groups = [[jobs_text(count), layers(study, Case(data, AS_IS, task, "sapwood", count))] for count in counts]
+            figures.append({
+                "kind": "shares", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS),
+                "label": "Share of a job's time [%]", "groups": groups,
+            })  # fmt: skip
+    return figures
+
+
+def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Draw the curves of several data, or of several storages, in one figure."""
+    figures: list[dict[str, Any]] = []
+    tasks = dict.fromkeys(case.task for case in cases if case.task != TURN)
+    for task in tasks:
+        of_task = [case for case in cases if case.variant == AS_IS and case.task == task and case.engine not in LIMITS]
+        main = next((case.engine for case in of_task if case.engine != "raw"), "")
+        curves: list[dict[str, Any]] = []
+        for data in dict.fromkeys(case.data for case in of_task):
+            mine = [case for case in of_task if (case.data, case.engine) == (data, main)]
+            found = [(case.jobs, rates_of(study, case)) for case in mine if rate_of(study, case)]
+            points = [[count, statistics.median(of), min(of), max(of)] for count, of in found]
+            if len(points) > 1:
+                curves.append({"label": data, "points": points})
+        if len(curves) > 1:
+            figures.append({
+                "kind": "lines", "title": f"{task}, {main}: events, by storage or data", "x": "Jobs",
+                "y": "Events a second", "curves": curves,
+            })  # fmt: skip
+    return figures

@@ -1,0 +1,292 @@
+"""The study `sapwood lab site`: its choice of cases, and the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.lab.advice.rewriting import codec_text, parse_codec
+from sapwood.lab.children import job
+from sapwood.lab.studies import samples
+from sapwood.lab.studies.event import compiled, root_version, served
+from sapwood.lab.studies.site.cases import (
+    ALL,
+    ALONE,
+    AS_IS,
+    CODECS,
+    COMPRESSED,
+    DIRECT,
+    ENGINES,
+    FEW,
+    FILES,
+    LIMITS,
+    LOCAL,
+    MERGED,
+    PRIOR,
+    QUICK_CODECS,
+    TRAIN,
+    TURN,
+    Case,
+    jobs_text,
+)
+from sapwood.lab.studies.study import Frame, Step, Study, scratch
+from sapwood.train.data.dataset import Dataset, parse_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+from sapwood.lab.studies.site.findings import findings
+from sapwood.lab.studies.site.jobs import Runner
+from sapwood.lab.studies.site.report import figures_of, tables_of, tiles_of
+from sapwood.lab.studies.site.stock import Stock
+
+
+def run(
+    folder: str | os.PathLike[str],
+    *,
+    files: Sequence[str] = (),
+    tree: str | None = None,
+    branches: Sequence[str] = (),
+    names: Sequence[str] = ENGINES,
+    jobs: Sequence[int] = (),
+    per_job: int | None = None,
+    merge: Sequence[int] = (),
+    codecs: Sequence[str] = (),
+    read_ahead: Sequence[str] = (),
+    disks: Sequence[str] = (),
+    rounds: int = 3,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+    **frame: Unpack[Frame],
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    folder
+        Where the result goes, and, until the end, the files that are made.
+    files
+        Files or URLs to read; without any, files like those of real sites are made.
+    tree
+        The tree, for files with several.
+    branches
+        The few branches of the simple task; three by default.
+    names
+        The engines, of `ENGINES`.
+    jobs
+        The numbers of jobs; 1 to twice the cores by default, or as many as there are files.
+    per_job
+        How many files each job reads; by default given ones are dealt out.
+    merge
+        So many files merged into one, each a variant.
+    codecs
+        Codecs by which files are compressed, each a variant; `CODECS` by default.
+    read_ahead
+        Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from remote storage.
+    disks
+        Folders on several disks; the first has the files of all cases but that of several disks.
+    rounds, quick, fresh, progress
+        How often; fewer files, jobs and variants; start again; a function that is called at each step.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such engine, folder or tree, or there are too few files.
+    SapwoodError
+        A job failed, or read something else than another engine.
+    """
+    wrong = [name for name in names if name not in ENGINES]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
+    for disk in disks:
+        if not Path(disk).is_dir():
+            raise ArgumentError(f"there is no folder {disk}")
+    given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
+    storages = _by_storage(given)
+    fewest = min(map(len, storages.values()), default=0)
+    counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), quick=quick)
+    if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
+        raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
+    sizes = {text: parse_size(text) for text in read_ahead}
+    codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
+    if given and fewest < (needed := counts[-1] * (per_job or 1)):
+        where = f" on {min(storages, key=lambda name: len(storages[name]))}" * (len(storages) > 1)
+        raise ArgumentError(
+            f"{jobs_text(counts[-1])}, each with files of its own, need {needed}; there are {fewest}{where}: "
+            f"choose fewer by --jobs{' or --files-per-job' * (per_job is not None)}"
+        )
+    each = per_job or (fewest // counts[-1] if given else 10 if quick else 40)
+    if given and any(one > each for one in merge):
+        raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
+    # Files that are made can be as large as one likes.
+    merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
+    settings: dict[str, Any] = {
+        "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
+        "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
+        "disks": [str(disk) for disk in disks], "rounds": rounds, "quick": quick,
+    }  # fmt: skip
+    study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress, **frame)
+    with contextlib.ExitStack() as stack:
+        roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
+        stock = Stock(roots, storages, tree, list(branches), each, counts[-1], study.tell)
+        if not stock.facts(stock.data[0], AS_IS, counts[0])["events"]:
+            first = ", ".join(stock.files(stock.data[0], AS_IS)[0])
+            raise ArgumentError(f"the files of the first job have no entries: {first}")
+        engines, able = engines_of(study, names, stock, roots[0])
+        variants = [*(f"merged {many}" for many in merged), ALONE, *(COMPRESSED + codec for codec in codecs), PRIOR]
+        cases = cases_of(study, able, stock, counts, variants, list(sizes), quick=quick)
+        runner = Runner(stock, engines, sizes)
+        study.run(
+            [Step(case.what, case.engine, "MB/s", lambda case=case: runner.measure(case)) for case in cases], rounds
+        )
+        known = {
+            data: {
+                variant: stock.facts(data, variant)
+                for variant in dict.fromkeys(c.variant for c in cases if c.data == data)
+            }
+            for data in dict.fromkeys(case.data for case in cases)
+        }
+    study.content["files"] = known
+    return study, study.finish(
+        tables=tables_of(study, cases, known),
+        figures=figures_of(study, cases),
+        findings=findings(study, cases, known),
+        tiles=tiles_of(study, cases),
+    )
+
+
+def _default_jobs(files: int, *, quick: bool) -> list[int]:
+    """Return the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job."""
+    cores = os.cpu_count() or 1
+    if quick:
+        wanted = {1, min(cores, 4), min(2 * cores, 8)}
+    else:
+        wanted = {*range(1, min(cores, 8) + 1), *(min(round(cores * part), 32) for part in (1, 1.5, 2))}
+    return sorted({min(count, files or count) for count in wanted})
+
+
+def _by_storage(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Group files by their storage: a server, a kind of mounted file system, or local disks, which come first."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(_storage_of(path), []).append(path)
+    return dict(sorted(found.items(), key=lambda item: item[0] != LOCAL)) if len(found) > 1 else {FILES: list(paths)}
+
+
+def _storage_of(path: str) -> str:
+    if job.far(path):
+        scheme, _, rest = path.partition("://")
+        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+    return served(Path(path).parent) or LOCAL
+
+
+def engines_of(
+    study: Study, names: Sequence[str], stock: Stock, scratch: Path
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the commands of the engines that can run, and the engines that can read each of the data."""
+    found: dict[str, list[str]] = {}
+    able: dict[str, list[str]] = {data: [] for data in stock.data}
+    for name in [*names, *LIMITS]:
+        command, reason = [sys.executable, "-m", "sapwood.lab.children.job"], None
+        if name == "root":
+            program, reason = compiled(scratch, "site")
+            command = [str(program)]
+        reasons = {data: reason or _unable(name, stock.files(data, AS_IS)[0]) for data in stock.data}
+        for data, why in reasons.items():
+            if why is None:
+                found[name] = command
+                able[data].append(name)
+            else:
+                study.leave_out(name if len(set(reasons.values())) == 1 else f"{name}, {data}", why)
+        if name == "root" and name in found:
+            study.use(name, root_version())
+    if any(not set(readers) - set(LIMITS) for readers in able.values()):
+        lacking = "; ".join(
+            f"{what}: {why}" for what, why in study.content["left_out"].items() if what.partition(",")[0] in names
+        )
+        raise ArgumentError(f"none of the engines can run: {lacking}")
+    return found, able
+
+
+def _unable(name: str, files: Sequence[str]) -> str | None:
+    """Return why an engine cannot read files, None if it can."""
+    if name != "root":
+        return job.missing(name, files)
+    wrong = any(job.far(path) and not path.startswith("root://") for path in files)
+    return "ROOT is not asked for what is neither local nor root://" if wrong else None
+
+
+def cases_of(
+    study: Study, able: Mapping[str, Sequence[str]], stock: Stock, counts: Sequence[int], of_files: Sequence[str],
+    ahead: Sequence[str], *, quick: bool,
+) -> list[Case]:  # fmt: skip
+    """Choose what is measured, with the files of variants made; what cannot be made is left out."""
+    ends = sorted({counts[0], counts[-1]})
+    cases: list[Case] = []
+    limited: set[str] = set()
+    for data, engines in able.items():
+        readers = [name for name in engines if name not in LIMITS]
+        main, far = readers[0], stock.far(data)
+        first = data == stock.data[0]
+        cases += [
+            Case(data, AS_IS, ALL, name, n)
+            for name in readers
+            for n in (counts if not quick or name in (main, "raw") else ends[:1])
+            if first or not quick or name == main or (data not in samples.KINDS and name == "raw")
+        ]
+        limits = [name for name in LIMITS if name in engines and name not in limited]
+        limited.update(limits)
+        cases += [
+            Case(data, AS_IS, ALL, name, n) for name in limits for n in (ends if quick and name in DIRECT else counts)
+        ]
+        few = [name for name in readers if name != "raw"]
+        if first or not quick:
+            cases += [
+                Case(data, AS_IS, FEW, name, n)
+                for name in (few[:1] if quick else few)
+                for n in (ends if quick else counts)
+            ]
+            # Three tasks take three times as long: in turn, and by other engines, few jobs show what a train gains.
+            shared, apart = ends if quick else counts, ends if first and not quick else ends[:1]
+            cases += [Case(data, AS_IS, TRAIN, name, n) for name in few[:1] for n in shared]
+            cases += [Case(data, AS_IS, TURN, name, n) for name in few[:1] for n in apart]
+            if first and not quick:
+                cases += [Case(data, AS_IS, task, name, ends[0]) for name in few[1:] for task in (TRAIN, TURN)]
+        if not first:
+            continue
+        variants = [f"read ahead {size}" for size in ahead]
+        if far:
+            study.leave_out("variants of files", "remote files are read as they are")
+            variants += [PRIOR] * (main == "sapwood")
+        else:
+            variants = [*of_files, *variants]
+            variants += [f"disks {stock.disks}"] * (stock.disks > 1)
+        for variant in variants:
+            try:
+                stock.files(data, variant)
+            except UnsupportedError as error:  # objects that are not rewritten
+                study.leave_out(variant, str(error))
+                continue
+            # The system reads ahead of what sapwood and uproot read from local files.
+            ahead_of = {"raw", "root", "sapwood"} if far else {"raw", "root"}
+            of_reading = variant.startswith("read ahead")
+            who = [name for name in readers if name in ahead_of] if of_reading else [main]
+            if not who:
+                study.leave_out(
+                    variant, f"the size is for {', '.join(sorted(ahead_of))}: the others leave it to the system"
+                )
+            cases += [
+                Case(data, variant, ALL, name, n)
+                for name in who
+                for n in (ends[:1] if quick and "disks" not in variant else ends)
+            ]
+            if not (quick or of_reading or far or main == "raw"):
+                cases.append(Case(data, variant, TRAIN, main, ends[0]))
+    return cases

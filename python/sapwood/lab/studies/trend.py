@@ -1,0 +1,111 @@
+"""`sapwood lab trend`: how the figures of one study changed from result to result."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.lab.studies.export import label_of
+from sapwood.lab.studies.study import Study, differs, read
+from sapwood.show.units import value_text
+
+_FIGURES = 8
+
+
+def run(folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]]) -> tuple[Study, dict[str, Path]]:
+    """Draw each measurement against the results in the order of their dates.
+
+    Parameters
+    ----------
+    folder
+        Where the page goes.
+    results
+        Two or more results of one study.
+
+    Raises
+    ------
+    ArgumentError
+        They are fewer than two, or of different studies.
+    """
+    studies = sorted((read(path) for path in results), key=lambda one: one["started"])
+    if len(studies) < 2:
+        raise ArgumentError("a trend takes two results or more")
+    if len(kinds := {one["study"] for one in studies}) > 1:
+        raise ArgumentError(f"a trend is of one study, not of {', '.join(sorted(kinds))}")
+    study = Study("trend", {"files": [str(path) for path in results]}, folder, fresh=True)
+    series = _series(studies)
+    changed = {name: values for name, values in series.items() if differs(values[0][1], values[-1][1])}
+    ordered = sorted(series, key=lambda name: (name not in changed, -_change(series[name])))
+    rows = [
+        [
+            name, *(value_text(statistics.median(of), units) if of else "–" for of in _row(series[name], len(studies))),
+            f"{_ratio(series[name]):.2f}{'' if name in changed else ' ~'}",
+        ]
+        for name in ordered
+        for units in [_unit(studies, name)]
+    ]  # fmt: skip
+    dates = [f"{one['started'][:16].replace('T', ' ')} {label_of(one)}".strip() for one in studies]
+    table = {
+        "title": f"Trend of lab {studies[0]['study']}", "head": ["What", *dates, "last to first"], "rows": rows,
+        "caption": "Medians. A ratio with ~ may be noise.",
+    }  # fmt: skip
+    found = [f"{name}: {_ratio(series[name]):.2f} × of the first result." for name in ordered if name in changed] or [
+        f"No figure of {len(series)} changed by more than noise."
+    ]
+    figures = [_figure(name, _unit(studies, name), series[name]) for name in ordered[:_FIGURES]]
+    tiles = [
+        (str(len(studies)), f"results from {dates[0]} to {dates[-1]}"),
+        (str(len(changed)), f"of {len(series)} figures changed clearly"),
+        (f"{_ratio(series[ordered[0]]):.2f} ×" if changed else "–", ordered[0] if changed else "nothing changed"),
+    ]
+    return study, study.finish(tables=[table], figures=figures, findings=found, tiles=tiles)
+
+
+Series = list[tuple[int, list[float]]]
+"""The number of a result, and its values."""
+
+
+def _series(studies: Sequence[Mapping[str, Any]]) -> dict[str, Series]:
+    """Return the values of what two results or more have, by its name."""
+    found: dict[str, Series] = {}
+    for place, one in enumerate(studies, 1):
+        for measured in one["measurements"]:
+            if measured["values"]:
+                found.setdefault(f"{measured['what']}, {measured['engine']}", []).append((place, measured["values"]))
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def _row(values: Series, count: int) -> list[list[float]]:
+    known = dict(values)
+    return [known.get(place, []) for place in range(1, count + 1)]
+
+
+def _ratio(values: Series) -> float:
+    first, last = (statistics.median(of) for _, of in (values[0], values[-1]))
+    return last / first if first else 0.0
+
+
+def _change(values: Series) -> float:
+    ratio = _ratio(values)
+    return max(ratio, 1 / ratio) if ratio > 0 else 0.0
+
+
+def _unit(studies: Sequence[Mapping[str, Any]], name: str) -> str:
+    return next(
+        measured["unit"]
+        for one in studies
+        for measured in one["measurements"]
+        if f"{measured['what']}, {measured['engine']}" == name
+    )
+
+
+def _figure(name: str, unit: str, values: Series) -> dict[str, Any]:
+    points = [[place, statistics.median(of), min(of), max(of)] for place, of in values]
+    return {
+        "kind": "lines", "title": name, "x": "Result", "y": f"Median [{unit}]",
+        "curves": [{"label": "median and range", "points": points}],
+    }  # fmt: skip
