@@ -18,7 +18,9 @@ from sapwood.lazy import lazily
 if TYPE_CHECKING:
     from sapwood import containers as containers
     from sapwood import exceptions as exceptions
+    from sapwood import interpretation as interpretation
     from sapwood import new as new
+    from sapwood import writing as writing
     from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.containers import STLMap, STLSet, STLVector
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from sapwood.frames.batches import Batches, Sample, batches
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
+    from sapwood.interpretation import AsDtype, AsGrouped, AsJagged, AsObjects, AsStridedObjects, AsStrings
     from sapwood.objects.model import Model, Unreadable
     from sapwood.storage.trace import Trace, trace
     from sapwood.table.filters import no_filter
@@ -59,6 +62,12 @@ __all__ = [
     "ZLIB",
     "ZSTD",
     "ArgumentError",
+    "AsDtype",
+    "AsGrouped",
+    "AsJagged",
+    "AsObjects",
+    "AsStridedObjects",
+    "AsStrings",
     "Batches",
     "ChangedFileError",
     "CorruptError",
@@ -135,6 +144,7 @@ __getattr__, __dir__ = lazily(
             "KeyInFileError=NotFoundError",
             "DeserializationError=CorruptError",
         ),
+        "sapwood.interpretation": ("AsDtype", "AsGrouped", "AsJagged", "AsObjects", "AsStridedObjects", "AsStrings"),
         "sapwood.frames.batches": ("Batches", "Sample", "batches"),
         "sapwood.frames.dataset": ("dataset",),
         "sapwood.frames.polars": ("scan_polars",),
@@ -152,7 +162,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
-    modules=("containers", "exceptions", "new"),
+    modules=("containers", "exceptions", "interpretation", "new", "writing"),
 )
 
 if os.environ.get("SAPWOOD_PATCH_UPROOT"):

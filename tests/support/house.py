@@ -20,7 +20,7 @@ CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
     {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "_native"}, {"show"},
-    {"storage"}, {"table"}, {"objects", "schema"}, {"files"}, {"frames"}, {"writing", "new", "vectors"}, {"sapwood"},
+    {"storage"}, {"table"}, {"objects", "schema"}, {"files", "interpretation"}, {"frames"}, {"writing", "new", "vectors"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

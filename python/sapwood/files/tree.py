@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.compression import Compression
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
+from sapwood.interpretation import Interpretation, interpretation_of
 from sapwood.show.safe import safe_line
 from sapwood.table.explain import Explanation
 from sapwood.table.reading import Readable, ReadableField
@@ -181,6 +182,11 @@ class TBranch(HasBranches, ReadableField):
     def streamer(self) -> StreamerInfo | StreamerElement | None:
         """What the file says of the class, or the member of a class, that the branch holds; None for plain leaves."""
         return described_by(self.model)
+
+    @property
+    def interpretation(self) -> Interpretation:
+        """What it is read as, under uproot's names (`sapwood.interpretation`), or why it cannot be read."""
+        return interpretation_of(self)
 
     @property
     def tree(self) -> TTree:

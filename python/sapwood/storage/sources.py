@@ -241,7 +241,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     if options.keys() - _ALSO_LOCAL:
         raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
     if isinstance(path, str):
-        local = str(Path(_SCHEME.sub("", path)).expanduser())
+        local = local_path(path)
         # Another process may stand in another directory.
         return Found(local, path, None, str(Path(local).absolute()))
     if isinstance(path, (bytes, bytearray, memoryview)):
@@ -254,6 +254,15 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
         "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
         f"the object's path in it, not by {path!r}"
     )
+
+
+def local_path(path: str) -> str:
+    """Return the path of a local file, given as such or as a URL: ``file:///folder/x.root``, ``file:x.root``."""
+    plain = _SCHEME.sub("", path)
+    # A file may be called so.
+    if plain is path and path.lower().startswith("file:") and not Path(path).exists():
+        plain = path[len("file:") :]
+    return str(Path(plain).expanduser())
 
 
 def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -114,8 +114,13 @@ class Query:
         if expressions is None:
             self._select(Filter(filter_name), Filter(filter_typename), filter_field)
         else:
-            for name in _names_in(expressions):
-                self.outputs.append((name, self._resolve(name, ())))
+            for name, interpretation in _names_in(expressions):
+                node = self._resolve(name, ())
+                if interpretation is not None and not (
+                    isinstance(node, Leaf | Group) and interpretation == node.field.interpretation
+                ):
+                    raise ArgumentError(f"the interpretation of {name!r} cannot be replaced: {interpretation!r}")
+                self.outputs.append((name, node))
             self.repeated = [name for name, _ in self.outputs]
             self.outputs = list(dict(self.outputs).items())
         self.cut: Formula | Leaf | Group | None = None
@@ -317,16 +322,18 @@ class _Names:
         return sum(1 for _ in self)
 
 
-def _names_in(expressions: Expressions) -> list[str]:
+def _names_in(expressions: Expressions) -> list[tuple[str, Interpretation | None]]:
     if isinstance(expressions, str):
-        return [expressions]
+        return [(expressions, None)]
     if isinstance(expressions, Iterable):
-        names: list[str] = []
+        names: list[tuple[str, Interpretation | None]] = []
         items: Iterable[object] = expressions.items() if isinstance(expressions, Mapping) else expressions
         for item in items:
             match item:
-                case str() | (str(), None | Interpretation()):
-                    names.append(item if isinstance(item, str) else item[0])
+                case str():
+                    names.append((item, None))
+                case (str(), None | Interpretation()):
+                    names.append((item[0], item[1]))
                 case (str(), _):
                     raise ArgumentError(f"the interpretation of {item[0]!r} cannot be replaced: {item!r}")
                 case _:

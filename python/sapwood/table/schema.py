@@ -354,7 +354,7 @@ class HasFields:
         out = sys.stdout if stream is None else stream
         shown = [*((field.name, field) for field in self._itself), *self.iteritems(**chosen)]
         rows = [("name", "typename", "interpretation")]
-        rows += [(name, field.typename, repr(field.interpretation)) for name, field in shown]
+        rows += [(name, field.typename, field.interpretation.describe()) for name, field in shown]
         lines = [" | ".join(_fit(text, width) for text, width in zip(row, widths, strict=True)) for row in rows]
         lines.insert(1, "-+-".join("-" * width for width in widths))
         out.write("\n".join([lines[0], *(line.rstrip() for line in lines[1:])]) + "\n")
@@ -642,23 +642,28 @@ class Field(HasFields):
 class Interpretation:
     """What a field is read as; its `repr` is the type as Awkward Array writes it, or why it cannot be read."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field | None, kind: Type | None = None) -> None:
+        self._field = field
+        self._kind = kind
+
+    def belongs_to(self, field: Field) -> None:
+        """Take the field that is read so."""
         self._field = field
 
     @property
     def type(self) -> Type | None:
         """The type, None where the field cannot be read."""
-        return self._field.type
+        return self._kind if self._field is None else self._field.type
 
     @property
     def reason(self) -> str | None:
         """Why the field cannot be read, None where it can."""
-        return self._field.reason
+        return None if self._field is None else self._field.reason
 
     @property
     def typename(self) -> str:
-        """The C++ type."""
-        return self._field.typename
+        """The C++ type; of one that belongs to no field, the type as `describe` writes it."""
+        return self.describe() if self._field is None else self._field.typename
 
     @property
     def cache_key(self) -> str:
@@ -676,7 +681,7 @@ class Interpretation:
         kind = self.type
         if kind is None or not columns.is_settled(kind):
             reason = self.reason or "only its data say which classes it has"
-            raise UnsupportedError(f"{self._field.object_path} has no form: {reason}")
+            raise UnsupportedError(f"{self._field.object_path if self._field else self!r} has no form: {reason}")
         return columns.form_of(kind, "").length_zero_array(highlevel=False).form
 
     def __eq__(self, other: object) -> bool:
@@ -685,7 +690,7 @@ class Interpretation:
 
     def __hash__(self) -> int:
         """Return the hash of the type."""
-        return hash(repr(self))
+        return hash(self.describe())
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -696,10 +701,14 @@ class Interpretation:
         dtype = np.dtype(kind[1] if kind is not None and kind[0] == "number" else object)
         return np.dtype((dtype, shape)) if shape else dtype
 
-    def __repr__(self) -> str:
-        """Show what it is."""
+    def describe(self) -> str:
+        """Write the type as Awkward Array does, or why the field cannot be read."""
         kind = self.type
         return safe_line(f"unreadable: {self.reason}" if kind is None else columns.describe(kind))
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return self.describe()
 
 
 def ratio(uncompressed: int, compressed: int) -> float:

@@ -24,6 +24,7 @@ from sapwood.files.kinds import RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
 from sapwood.storage.locate import is_url
+from sapwood.storage.sources import local_path
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
@@ -146,6 +147,7 @@ def update(
     compression: Compression | EllipsisType | None = ...,
     commit_every: str | int | None = "cluster",
     format: str = "ttree",  # noqa: A002 - the word that users expect
+    **options: object,
 ) -> WritableDirectory:
     """Go on with a file that ROOT, uproot or sapwood wrote.
 
@@ -154,10 +156,11 @@ def update(
     Parameters
     ----------
     file_path
-        A local path.
+        A local path, or a URL: the file is fetched, and sent back whole when it is closed, but not after an exception
+        of a ``with`` block.
     compression
         Codec and level for what is written; that of the file if it is not given.
-    commit_every, format
+    commit_every, format, options
         As for `recreate`.
 
     Raises
@@ -172,14 +175,28 @@ def update(
     if not isinstance(file_path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a file is updated at its path, not as {file_path!r}")
     code = None if isinstance(compression, EllipsisType) else code_of(compression)
-    path = str(Path(file_path).expanduser())
-    if not Path(path).exists():
-        raise MissingFileError(f"{path} is not there")
     settings = Settings(None, "", uuid.uuid1, commit_every, False, False, False, format)
     bytes_between = settings.commit_bytes()
-    with _storage_errors(path):
-        native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
-    return WritableFile(native, path, table_format=settings.table_format()).root_directory
+    table_format = settings.table_format()
+    path = file_path if isinstance(file_path, str) else str(Path(file_path))
+    remote = beside = None
+    if isinstance(file_path, str) and is_url(path) and not path.lower().startswith(("file://", "local://")):
+        remote = RemoteTarget(path, options)
+        beside = remote.fetch()
+    elif options:
+        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
+    else:
+        path = local_path(path)
+        if not Path(path).exists():
+            raise MissingFileError(f"{path} is not there")
+    try:
+        with _storage_errors(path):
+            native = _native.Output.update(beside or path, code, time.localtime().tm_gmtoff, None, bytes_between)
+    except BaseException:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise
+    return WritableFile(native, path, beside, remote, table_format).root_directory
 
 
 def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
@@ -187,9 +204,9 @@ def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *,
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
         raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
     path = remote = None
-    if isinstance(target, str) and target.lower().startswith(("file://", "local://")):
-        target = target.partition("://")[2]
-    if isinstance(target, str) and "://" in target:
+    if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
+        target = local_path(target)
+    if isinstance(target, str) and is_url(target):
         path, remote = target, RemoteTarget(target, options)
         if not overwrite and remote.exists():
             raise FileExistsError(f"{path} is there already")

@@ -25,12 +25,12 @@ ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.f
 """The type of the contents by the last letter of a histogram's class."""
 
 # What ROOT gives to a fresh histogram and to its axes.
-_LOOKS = {
+LOOKS = {
     "fLineColor": 602, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1001,
     "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1.0, "fBarWidth": 1000, "fMaximum": -1111.0,
     "fMinimum": -1111.0, "fStatOverflows": 2, "@fBits": 8,
 }  # fmt: skip
-_AXIS_LOOKS = {
+AXIS_LOOKS = {
     "fNdivisions": 510, "fAxisColor": 1, "fLabelColor": 1, "fLabelFont": 42, "fLabelOffset": 0.005,
     "fLabelSize": 0.035, "fTickLength": 0.03, "fTitleOffset": 1.0, "fTitleSize": 0.035, "fTitleColor": 1,
     "fTitleFont": 42,
@@ -109,7 +109,7 @@ class Axis:
         first, last = float(self.edges[0]), float(self.edges[-1])
         regular = np.linspace(first, last, len(self.edges))
         even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
-        members: dict[str, Any] = _AXIS_LOOKS | {
+        members: dict[str, Any] = AXIS_LOOKS | {
             "fName": name,
             "fTitle": self.title,
             "fNbins": self.bins,
@@ -136,7 +136,7 @@ def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, varian
     dim = len(axes)
     inner = np.asarray(values, np.float64)[(slice(1, -1),) * dim]
     spread = inner if variances is None else np.asarray(variances, np.float64)[(slice(1, -1),) * dim]
-    members: dict[str, Any] = _LOOKS | {
+    members: dict[str, Any] = LOOKS | {
         "fName": name,
         "fTitle": title,
         "fNcells": int(np.prod([axis.bins + 2 for axis in axes])),
@@ -288,5 +288,5 @@ class NewObject:
         """Return the object with its name among its members."""
         if self.classname == "TObjString":
             return (self.classname, self.members)
-        titled = not self.classname.startswith(("TParameter", "TList"))
+        titled = not self.classname.startswith(("TParameter", "TList", "THashList"))
         return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingFileError, StorageError, UnsupportedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -88,6 +88,25 @@ class RemoteTarget:
     def exists(self) -> bool:
         """Return whether there is such a file."""
         return self._system.exists(self._place)
+
+    def fetch(self) -> str:
+        """Copy the file to a local one, which will be sent back.
+
+        Raises
+        ------
+        MissingFileError
+            It is not there.
+        StorageError
+            It cannot be fetched.
+        """
+        path = self.temporary()
+        try:
+            self._system.get_file(self._place, path)
+        except Exception as error:
+            Path(path).unlink(missing_ok=True)
+            kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
+            raise kind(f"cannot fetch {self._url}: {error}") from error
+        return path
 
     def temporary(self) -> str:
         """Make a local file that will be sent."""
