@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sapwood import columns
 from sapwood.columns import Foreign, Type
 from sapwood.errors import ArgumentError
 from sapwood.show.safe import safe_line

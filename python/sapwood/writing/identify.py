@@ -17,7 +17,7 @@ from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError
 from sapwood.new import TList, TObjString
 from sapwood.writing.objects import ARRAYS, AXIS_LOOKS, LOOKS, Axis, NewObject, Object
-from sapwood.writing.pyroot import to_writable as to_writable
+from sapwood.writing.pyroot import to_writable
 
 __all__ = [
     "to_TAxis",
@@ -161,7 +161,9 @@ def _histogram(
     given: Mapping[str, Foreign],
 ) -> NewObject:
     if len(ordered) > len(names):
-        raise ArgumentError(f"{len(ordered)} members follow the contents of a {classname}, which has {', '.join(names)}")
+        raise ArgumentError(
+            f"{len(ordered)} members follow the contents of a {classname}, which has {', '.join(names)}"
+        )
     members = dict(zip(names, ordered, strict=False)) | dict(given)
     missing = [one for one in names if one not in members]
     if missing:

@@ -23,6 +23,7 @@ import awkward as ak
 
 from sapwood import _native
 from sapwood.errors import LimitError, SapwoodError, StorageError
+from sapwood.table.query import Leaf
 from sapwood.train.account import memory
 from sapwood.train.data.catalogue import TreeInfo, look
 from sapwood.train.data.dataset import Dataset, Source

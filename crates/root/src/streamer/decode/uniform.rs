@@ -22,8 +22,8 @@ const REFERENCED: usize = 9;
 const COUNTED: u8 = 0x40;
 
 impl Decoder<'_> {
-    /// Decodes the objects from here on that lie alike, `n` at most; returns their number. It is 0 where the next ones
-    /// do not, or are too few.
+    /// Decodes the next objects, `n` at most, as far as they have the same layout; returns their number. It is 0 if
+    /// the layouts differ or the objects are too few.
     pub(super) fn run(
         &mut self,
         class: &Class,
