@@ -272,7 +272,8 @@ class Declared(Task):
 
         nodes = dict(query.outputs)
         leaves = {name: nodes[text] for name, text in names.items()}
-        if not leaves or query.source.table.engine is not _native:
+        engine: Any = query.source.table.engine
+        if not leaves or engine is not _native:
             return None
         types: dict[str, Any] = {}
         fields: list[int] = []
