@@ -279,21 +279,24 @@ class OutputFile:
 class InOutputFile:
     """What directories and tables of a file being written have in common: closing them closes the file."""
 
-    _file: OutputFile
+    @property
+    def file(self) -> OutputFile:
+        """The file."""
+        raise NotImplementedError
 
     @property
     def file_path(self) -> str | None:
         """Path of the file."""
-        return self._file.file_path
+        return self.file.file_path
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self.file.close()
 
     @property
     def closed(self) -> bool:
         """Whether the file is closed."""
-        return self._file.closed
+        return self.file.closed
 
     def __enter__(self) -> Self:
         """Return itself; the end of the block closes the file."""
@@ -303,4 +306,4 @@ class InOutputFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file, also after an exception."""
-        self._file.leave(error)
+        self.file.leave(error)
