@@ -870,8 +870,8 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 def problem_table() -> str:
-    rows = ["| problem | rule | remedy |", "|---|---|---|"]
-    rows += [f"| `{problem.code}` | {problem.rule} | {problem.remedy} |" for problem in PROBLEMS]
+    rows = ["| problem | rule | remedy | applied by `--layout advised` |", "|---|---|---|---|"]
+    rows += [f"| `{one.code}` | {one.rule} | {one.remedy} | {'yes' if one.applied else 'no'} |" for one in PROBLEMS]
     return "\n".join(rows) + "\n"
 
 

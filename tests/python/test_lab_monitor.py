@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import os
@@ -111,6 +112,16 @@ def test_records_in_both_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+def test_records_as_csv(tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    watched.write_bytes(b"12345")
+    with Monitor(tmp_path / "job.csv", files=[watched]) as monitor:
+        monitor.record("a, b")
+    rows = list(csv.reader((tmp_path / "job.csv").read_text().splitlines()))
+    assert rows[0] == ["step", "label", "elapsed", "vsize", "rss", "user", "system", str(watched)]
+    assert [row[1] for row in rows[1:]] == [record.label for record in monitor.records] and rows[-1][-1] == "5"
+
+
 def test_another_process() -> None:
     code = "import time\nx = bytearray(60_000_000)\nwhile time.process_time() < 0.4: pass"
     process = subprocess.Popen([sys.executable, "-c", code])

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from browser import looks
@@ -19,9 +21,10 @@ from browser import looks
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import engines
-from sapwood.lab.studies import event
+from sapwood.lab.studies import event, trend
 from sapwood.lab.studies import study as study_module
 from sapwood.lab.studies.drawing import colours, draw
+from sapwood.lab.studies.export import to_prometheus
 from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
@@ -300,6 +303,76 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     for words in ("work &lt;1&gt;", "Time [s]", "Rate [MB/s]", "Size [B]", "limit", "All is well &amp; good.", "noisy"):
         assert words in page, words
     assert page.count("<svg") == 2
+
+
+def test_the_page_begins_with_the_main_finding(tmp_path: Path) -> None:
+    made = Study("toy", {"rounds": 3}, tmp_path, label="new disks")
+    made.run([Step("work", "it", "s", lambda: {"value": 1.0})], 3)
+    shares = [["1 job", {"waiting": 0.25, "task": 0.75}], ["2 jobs", {"waiting": 3.0, "task": 1.0}]]
+    figure = {"kind": "shares", "title": "Time", "engines": ["waiting", "task"], "label": "Share [%]", "groups": shares}
+    points = {"kind": "lines", "title": "Plane", "x": "a", "y": "b", "curves": [
+        {"label": "all", "points": [[1, 2.0, 1.5, 2.5], [1.01, 2.0, 1.9, 2.1]], "dots": True, "names": ["<one>", "b"]},
+    ]}  # fmt: skip
+    table = {"title": "Rates, all", "head": ["what", "rate", "why"], "rows": [["a", "1 /s", "b, c"]], "words": [2]}
+    made.finish(
+        tables=[table], figures=[figure, points], findings=["It is fast.", "More."], tiles=[("9 /s", "at most")]
+    )
+    page = made.path.with_suffix(".html").read_text()
+    head = page[: page.index("<h2>")]
+    assert "new disks" in head and "It is fast." in head and "9 /s" in head and head.count("<svg") == 1
+    assert page.count("It is fast.") == 1 and "&lt;one&gt;" in page and page.count('class="error"') == 2
+    widths = [float(width) for width in re.findall(r'height="18" fill|width="([0-9.]+)" height="18"', page) if width]
+    assert sum(widths[:2]) == pytest.approx(sum(widths[2:4]), abs=0.3) and widths[2] == pytest.approx(
+        3 * widths[3], 0.01
+    )
+    saved = unquote(re.findall(r'download="rates-all.csv" href="data:text/csv;charset=utf-8,([^"]*)"', page)[0])
+    assert saved == 'what,rate,why\na,1 /s,"b, c"\n'
+    svg = unquote(re.findall(r'download="time.svg" href="data:image/svg[+]xml;charset=utf-8,([^"]*)"', page)[0])
+    assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg" and "<style>" in svg
+
+
+def test_a_budget_ends_a_study_after_its_first_round(tmp_path: Path) -> None:
+    made = Study("toy", {"rounds": 3}, tmp_path, budget=0.0)
+    made.run([Step(what, "it", "s", lambda: {"value": 1.0}) for what in "ab"], 3)
+    made.finish(tables=[], figures=[], findings=[])
+    content = read(made.path)
+    assert [len(one["values"]) for one in content["measurements"]] == [1, 1]
+    assert "budget" in {one["code"] for one in content["warnings"]}
+    again = Study("toy", {"rounds": 3}, tmp_path)  # it goes on where the time ended
+    again.run([Step(what, "it", "s", lambda: {"value": 1.0}) for what in "ab"], 3)
+    again.finish(tables=[], figures=[], findings=[])
+    assert "budget" not in {one["code"] for one in again.content["warnings"]}
+
+
+def test_results_for_other_programs(tmp_path: Path) -> None:
+    first = study(tmp_path / "a", [1.0, 3.0, 2.0])
+    call = [sys.executable, "-m", "sapwood", "lab", "export", str(first)]
+    for name in ("out.csv", "out.prom"):
+        assert subprocess.run([*call, "-o", str(tmp_path / name)]).returncode == 0
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert rows[0] == "study,label,host,started,what,engine,unit,round,value"
+    assert [row.split(",")[4:] for row in rows[1:]] == [
+        ["work", "it", "s", n, v] for n, v in zip("123", ("1.0", "3.0", "2.0"), strict=True)
+    ]
+    lines = (tmp_path / "out.prom").read_text().splitlines()
+    assert lines[1] == "# TYPE sapwood_lab gauge" and len(lines) == 3
+    assert re.fullmatch(
+        r'sapwood_lab\{study="toy",label="",host=".*",what="work",engine="it",unit="s"\} 2\.0', lines[2]
+    )
+    wrong = subprocess.run([*call, "-o", str(tmp_path / "out.txt")], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "exported to .csv or .prom" in wrong.stderr
+    assert to_prometheus([{**read(first), "label": 'a "b"\\c'}]).count('label="a \\"b\\"\\\\c"') == 1
+
+
+def test_a_trend_names_what_changed(tmp_path: Path) -> None:
+    paths = [study(tmp_path / name, values) for name, values in (("a", [1.0, 1.01, 1.02]), ("b", [2.0, 2.01, 2.02]))]
+    made, written = trend.run(tmp_path / "out", paths)
+    assert made.content["findings"] == ["work, it: 1.99 × of the first result."]
+    assert made.content["tables"][0]["rows"][0][-1] == "1.99" and written["html"].exists()
+    same, _ = trend.run(tmp_path / "same", [paths[0], paths[0]])
+    assert same.content["headline"] == "No figure of 1 changed by more than noise."
+    with pytest.raises(ArgumentError, match="two results or more"):
+        trend.run(tmp_path / "one", paths[:1])
 
 
 @pytest.fixture(scope="module")
