@@ -23,7 +23,7 @@ _STYLE = (
     ".c6{color:#b3362b}.c7{color:#6f6f6f}"
 )
 """The style of a figure that leaves the page."""
-_SHOWN, _PRINTED = 6, 3
+_SHOWN, _PRINTED = 6, 1
 """Findings that are shown at once, and tables that are printed."""
 _SORT = """<script>
 for (const head of document.querySelectorAll("table.sortable th")) {
@@ -185,6 +185,6 @@ def _settings(content: Mapping[str, Any]) -> str:
         for name, value in content["settings"].items()
     ]
     return (
-        '<section><h2>How it was measured</h2><div class="halves">'
+        '<section class="minor"><h2>How it was measured</h2><div class="halves">'
         f"{table(['Host', ''], machine)}{table(['Setting', ''], settings)}</div></section>"
     )
