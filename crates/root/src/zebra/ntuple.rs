@@ -7,7 +7,7 @@ use super::bank::Structure;
 use super::hbook::{Class, Description, Kind, NtupleColumn};
 use super::rz::{Cycle, RzDirectory, RzFile};
 use super::words::Order;
-use crate::array::{Column, Number, Type};
+use crate::array::{Column, Number, Type, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::table::{
     FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageCache, PageDecoder,
@@ -44,6 +44,8 @@ pub struct Ntuple {
 #[derive(Default)]
 struct StoredColumn {
     pages: Vec<StoredPage>,
+    /// Bytes of all pages.
+    bytes: u64,
     /// Words of an item, or items in a word.
     shape: Items,
 }
@@ -96,10 +98,14 @@ struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     fn new(file: &'a RzFile, shape: Items) -> Self {
-        Self { file, column: StoredColumn { pages: Vec::new(), shape }, items: 0 }
+        Self { file, column: StoredColumn { shape, ..StoredColumn::default() }, items: 0 }
     }
     fn push(&mut self, items: usize, place: StoredPlace) {
         if items > 0 {
+            self.column.bytes = self.column.bytes.saturating_add(match &place {
+                StoredPlace::File(range) => range.length,
+                StoredPlace::Memory(bytes) => bytes.len() as u64,
+            });
             self.column.pages.push(StoredPage { first: self.items, items, place });
             self.items += items as u64;
         }
@@ -160,14 +166,37 @@ fn part(ranges: &[Range], mut skip: u64, mut length: u64) -> Pieces {
 /// Finds objects by their keys.
 struct Finder<'a> {
     file: &'a RzFile,
-    keys: std::collections::HashMap<&'a [u32], usize>,
     directory: &'a RzDirectory,
+    /// The numbers of keys, in the order of their words.
+    order: Vec<usize>,
+    /// Where in this order the last key was, and how far behind the one before it.
+    last: std::cell::Cell<(usize, usize)>,
 }
 
-impl Finder<'_> {
+impl<'a> Finder<'a> {
+    fn new(file: &'a RzFile, directory: &'a RzDirectory) -> Result<Self> {
+        Ok(Self { file, directory, order: directory.sorted()?, last: std::cell::Cell::new((0, 1)) })
+    }
+    /// The number of a key. Those of the buffers of a column mostly have the same distance.
+    fn number(&self, key: &[u32]) -> Option<usize> {
+        let (last, distance) = self.last.get();
+        let at = |place: usize| self.order.get(place).map(|&number| self.directory.key(number));
+        let guess = last.saturating_add(distance);
+        let before = guess.checked_sub(1).and_then(at);
+        let place = if at(guess) == Some(key) && before != Some(key) {
+            guess
+        } else {
+            self.order.partition_point(|&number| self.directory.key(number) < key)
+        };
+        if at(place) != Some(key) {
+            return None;
+        }
+        self.last.set((place, place.checked_sub(last).unwrap_or(distance)));
+        self.order.get(place).copied()
+    }
     /// The cycle of a key with a buffer: the newest, or if there is one the newest hidden.
     fn cycle(&self, key: &[u32]) -> Option<Cycle> {
-        let cycles = self.directory.cycles(*self.keys.get(key)?);
+        let cycles = self.directory.cycles(self.number(key)?);
         cycles.iter().find(|cycle| cycle.hidden).or(cycles.first()).copied()
     }
     /// The words of the data of each bank in the chain of an object; of an object of one bank without reading it.
@@ -210,7 +239,7 @@ impl Ntuple {
     ) -> Result<Self> {
         let structure = file.structure(cycle, bytes)?;
         let class = Class::of(&structure);
-        let finder = Finder { file, keys: directory.by_words(), directory };
+        let finder = Finder::new(file, directory)?;
         let description = match class {
             Some(Class::RowWise) => Description::row_wise(&structure)?,
             Some(Class::ColumnWise) => Description::column_wise(&structure)?,
@@ -253,6 +282,11 @@ impl Ntuple {
         made.titles = description.columns.iter().map(|column| title(&description, column)).collect();
         made.description = description;
         made.verify_sizes()?;
+        let size = file.source().size();
+        if let Some(column) = made.stored.iter().find(|column| column.bytes > size) {
+            let message = format!("buffers of {} bytes, but the file has {size}: they overlap", column.bytes);
+            return Err(Error::corrupt(message));
+        }
         Ok(made)
     }
 
@@ -648,10 +682,14 @@ impl FieldReader for ColumnReader {
     fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
         if self.column.is_index {
             let Column::Number { values, .. } = take(ENDS)? else { return Err(no_numbers()) };
-            let ends = || values.as_chunks::<8>().0.iter().map(|word| i64::from_ne_bytes(*word));
-            let counts =
-                grow::collected(ends().zip(ends().skip(1)).map(|(start, end)| (end - start) as i32))?;
-            return Ok(Column::Number { number: Number::I32, values: Buffer::from_vec(counts) });
+            let ends = values.as_chunks::<8>().0;
+            let mut counts = pool::Filled::new(4 * ends.len().saturating_sub(1))?;
+            for (count, pair) in counts.bytes().as_chunks_mut::<4>().0.iter_mut().zip(ends.windows(2)) {
+                if let [start, end] = pair {
+                    *count = ((i64::from_ne_bytes(*end) - i64::from_ne_bytes(*start)) as i32).to_ne_bytes();
+                }
+            }
+            return Ok(Column::Number { number: Number::I32, values: counts.share() });
         }
         let Column::Number { values, .. } = take(VALUES)? else { return Err(no_numbers()) };
         let values = self.nested(values)?;
@@ -800,12 +838,8 @@ impl PageDecoder for ColumnDecoder<'_> {
                 let (first, last) = (from / each, to.div_ceil(each));
                 let stored = page.data.get(4 * first..4 * last).ok_or_else(short)?;
                 let stored = stored.as_chunks::<4>().0;
-                let values = stored.iter().flat_map(|bytes| {
-                    let word = word(*bytes);
-                    (0..each).map(move |place| word >> (place * bits))
-                });
-                let values = values.skip(from - first * each).take(to - from);
-                unpack_bits(kind, bits, column.range, values, place);
+                let stored = stored.iter().map(|bytes| word(*bytes));
+                unpack_bits(kind, bits, column.range, stored, from - first * each, place);
             }
         }
         Ok(Vec::new())
@@ -831,40 +865,55 @@ fn double_words(
     }
 }
 
-/// Values of fewer than 32 bits, of which the upper bits are to be removed.
+/// Values of fewer than 32 bits, as many in a word as fit, the first in the lowest bits; without the first `skip`.
 fn unpack_bits(
     kind: Kind,
     bits: usize,
     range: Option<(f32, f32)>,
-    values: impl Iterator<Item = u32>,
+    words: impl Iterator<Item = u32>,
+    skip: usize,
     place: &mut [u8],
 ) {
     let mask = (1u32 << bits) - 1;
-    let words = place;
     match kind {
         Kind::Logical => {
-            for (value, word) in words.iter_mut().zip(values) {
-                *value = (word & mask) as u8;
-            }
+            spread(words, bits, skip, place.as_chunks_mut::<1>().0, |value| [(value & mask) as u8])
         }
         Kind::Real => {
             let (low, high) = range.unwrap_or((0.0, 0.0));
             let (width, steps) = (high - low, mask as f32);
-            for (value, word) in words.as_chunks_mut::<4>().0.iter_mut().zip(values) {
-                *value = ((word & mask) as f32 * width / steps + low).to_ne_bytes();
-            }
+            let real = |value: u32| ((value & mask) as f32 * width / steps + low).to_ne_bytes();
+            spread(words, bits, skip, place.as_chunks_mut::<4>().0, real);
         }
         Kind::Int => {
             let sign = 1u32 << (bits - 1);
-            for (value, word) in words.as_chunks_mut::<4>().0.iter_mut().zip(values) {
-                let magnitude = (word & (sign - 1)).cast_signed();
-                *value = if word & sign != 0 { -magnitude } else { magnitude }.to_ne_bytes();
-            }
+            let int = |value: u32| {
+                let magnitude = (value & (sign - 1)).cast_signed();
+                if value & sign != 0 { -magnitude } else { magnitude }.to_ne_bytes()
+            };
+            spread(words, bits, skip, place.as_chunks_mut::<4>().0, int);
         }
         Kind::Unsigned | Kind::Text => {
-            for (value, word) in words.as_chunks_mut::<4>().0.iter_mut().zip(values) {
-                *value = (word & mask).to_ne_bytes();
-            }
+            spread(words, bits, skip, place.as_chunks_mut::<4>().0, |value| (value & mask).to_ne_bytes());
+        }
+    }
+}
+
+/// Converts each value of the words, with the bits of those behind it in front; `skip` are less than a word's.
+fn spread<const N: usize>(
+    mut words: impl Iterator<Item = u32>,
+    bits: usize,
+    skip: usize,
+    place: &mut [[u8; N]],
+    convert: impl Fn(u32) -> [u8; N],
+) {
+    let each = 32 / bits;
+    let (head, rest) = place.split_at_mut((each - skip).min(place.len()));
+    for (values, skip) in std::iter::once((head, skip)).chain(rest.chunks_mut(each).map(|values| (values, 0)))
+    {
+        let word = words.next().unwrap_or(0) >> (skip * bits);
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = convert(word >> (number * bits));
         }
     }
 }
@@ -897,11 +946,7 @@ impl Table for Ntuple {
     }
     fn field_bytes(&self, field: usize) -> (u64, u64) {
         let Some(stored) = self.stored.get(self.stored_of(field)) else { return (0, 0) };
-        let length = |page: &StoredPage| match &page.place {
-            StoredPlace::File(range) => range.length,
-            StoredPlace::Memory(bytes) => bytes.len() as u64,
-        };
-        let mut bytes: u64 = stored.pages.iter().map(length).sum();
+        let mut bytes = stored.bytes;
         if self.class == Class::RowWise {
             bytes /= self.readers.len().max(1) as u64;
         }

@@ -6,7 +6,6 @@ use crate::array::pool::{self, Filled};
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 use sapwood_io::{Cause, Range, Source};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Words of a directory before the forms of its keys.
@@ -482,9 +481,11 @@ impl RzDirectory {
         };
         self.key(index).iter().zip(&self.forms).map(word).collect::<Vec<String>>().join(",")
     }
-    /// Keys by their words.
-    pub fn by_words(&self) -> HashMap<&[u32], usize> {
-        (0..self.len()).rev().map(|index| (self.key(index), index)).collect()
+    /// The numbers of all keys in the order of their words; of equal keys the first comes first.
+    pub fn sorted(&self) -> Result<Vec<usize>> {
+        let mut order = grow::collected(0..self.len())?;
+        order.sort_unstable_by(|&a, &b| self.key(a).cmp(self.key(b)).then(a.cmp(&b)));
+        Ok(order)
     }
 }
 
