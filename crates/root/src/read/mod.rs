@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 use crate::table::{FieldReader, Hidden, PageCache, Table};
 use rayon::ThreadPool;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries `start` to `stop` of some fields of a table.
@@ -74,7 +75,8 @@ pub fn read_with(
     // Parts without entries add nothing; one of them stands for all if there are no others.
     let filled: Vec<Part<'_>> = parts.iter().copied().filter(|part| part.start < part.stop).collect();
     let parts = if filled.is_empty() { parts.get(..1).unwrap_or_default() } else { &filled };
-    let reading = Reading { pool, parts, ahead, keeps: Keeps::of(parts, carry), left_out };
+    let keeps = Keeps::of(parts, carry);
+    let reading = Reading { pool, parts, ahead, keeps, left_out, budget: Budget::of(parts) };
     if left_out.is_none() {
         return reading.columns(&Hidden::new());
     }
@@ -167,6 +169,47 @@ struct Reading<'a> {
     ahead: bool,
     keeps: Keeps<'a>,
     left_out: Option<&'a LeftOut>,
+    budget: Budget,
+}
+
+/// Bytes that a reading may make of a byte of its files.
+const MOST_TIMES: u64 = 384;
+/// Files count as if they had so many bytes at least.
+const LEAST_STORED: u64 = 1 << 20;
+
+/// What a reading may still take of memory, by the size of its files.
+struct Budget {
+    stored: u64,
+    taken: AtomicU64,
+}
+
+impl Budget {
+    fn of(parts: &[Part<'_>]) -> Self {
+        let mut sources: Vec<(*const (), u64)> = parts
+            .iter()
+            .map(|part| (Arc::as_ptr(part.table.source()).cast(), part.table.source().size()))
+            .collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let stored = sources.iter().map(|&(_, size)| size.max(LEAST_STORED)).fold(0, u64::saturating_add);
+        Self { stored, taken: AtomicU64::new(0) }
+    }
+    /// Forgets what was taken.
+    fn restart(&self) {
+        self.taken.store(0, Ordering::Relaxed);
+    }
+    /// Takes bytes of the values, or of pages whose values are appended.
+    fn take(&self, bytes: u64) -> Result<()> {
+        let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if taken <= self.stored.saturating_mul(MOST_TIMES) {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "the values take {taken} bytes or more, over {MOST_TIMES} times the {} bytes of their files: read fewer \
+             entries at a time",
+            self.stored
+        )))
+    }
 }
 
 impl Reading<'_> {

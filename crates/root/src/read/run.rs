@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::table::{Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail};
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use sapwood_io::counters::{Counters, clock, count};
+use sapwood_io::counters::{Counters, count};
 use sapwood_io::{Cause, Range, Request, Token, trace};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -306,8 +306,12 @@ impl<'r> PageRun<'_, 'r, '_> {
         let decoder: &'r dyn PageDecoder = &*self.lane.lane.decoder;
         let room = Arc::get_mut(scratch).ok_or_else(|| Error::corrupt("a buffer in use"))?;
         let found = decoder.unpack(&self.job.page, record.bytes(), room)?;
-        self.count(|c| clock(&c.time_decompression_ns, start));
+        let spent = start.elapsed().as_nanos() as u64;
+        self.count(|c| count(&c.time_decompression_ns, spent));
         self.unpacked(found.packed_bytes, found.bytes);
+        if self.turns.is_some() {
+            self.run.reading.budget.take(found.bytes as u64)?;
+        }
         let unpacked = Some((start, found.bytes));
         let page = found.page(if found.in_scratch { scratch.as_slice() } else { record.bytes() });
         let (Goal::Turn(turn), Some(turns)) = (&goal, self.turns) else {
@@ -386,10 +390,10 @@ impl<'r> PageRun<'_, 'r, '_> {
             }
             _ => {}
         }
-        let used = self.used(page) as u64;
+        let (used, spent) = (self.used(page) as u64, start.elapsed().as_nanos() as u64);
         self.count(|c| {
             count(&c.bytes_used, used);
-            clock(&c.time_decoding_ns, start);
+            count(&c.time_decoding_ns, spent);
         });
         trace::record(|t| self.trace(t, unpacked, start, used));
     }

@@ -149,6 +149,7 @@ impl<'a> Reading<'a> {
             ahead: self.ahead.then(Mutex::default),
         };
         stages.announce(0);
+        self.budget.restart();
         let readers = self.readers(hidden)?;
         for (p, (part, readers)) in self.parts.iter().zip(&readers).enumerate() {
             // Fields that are filled without their table have entries that it does not count.
@@ -323,8 +324,9 @@ impl<'a> Stages<'a> {
                 return Err(Error::argument("its type or place differs from that in the first file")
                     .within(self.place(other)));
             }
-            let target =
-                Group::new(group).map_err(|error| error.within(self.place(first)).of_column(first.column));
+            let budget = &self.reading.budget;
+            let target = Group::new(group, budget)
+                .map_err(|error| error.within(self.place(first)).of_column(first.column));
             self.groups.push(target?);
         }
         lanes.retain(|lane| lane.group != LaneGroup::Known);

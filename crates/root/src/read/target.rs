@@ -1,5 +1,6 @@
 //! Where values go: one buffer or builder for all parts of a slot.
 
+use super::Budget;
 use super::stages::RunLane;
 use crate::array::{Builder, Column, Number, pool};
 use crate::error::{Error, Result};
@@ -47,7 +48,7 @@ pub enum GroupValues {
 
 impl Group {
     /// The group of lanes that all have one slot, in the order of their parts.
-    pub fn new(lanes: &[RunLane<'_>]) -> Result<Self> {
+    pub fn new(lanes: &[RunLane<'_>], budget: &Budget) -> Result<Self> {
         let mut shares = Vec::with_capacity(lanes.len());
         let (mut first, mut stored, mut packed, mut unpacked) = (0usize, 0u64, 0u64, 0u64);
         let mut bits = 0u64;
@@ -79,6 +80,7 @@ impl Group {
             let bytes = bytes.ok_or_else(|| {
                 Error::corrupt(format!("{first} values of {size} bytes cannot be in pages of {stored} bytes"))
             })?;
+            budget.take(bytes as u64)?;
             pool::Filled::new(bytes)
         };
         let values = match (target, size) {

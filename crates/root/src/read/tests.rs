@@ -446,3 +446,17 @@ fn damage_is_an_error_with_its_place() {
     let beyond = read(&pool(), &[part(&Fake::new(&entries(3)), &[0], 0, 14)]).unwrap_err();
     assert_eq!(beyond.kind(), ErrorKind::Argument);
 }
+
+#[test]
+fn all_values_of_a_reading_are_bounded_by_the_bytes_of_its_files() {
+    let mut fake = Fake::new(&[(0..5000).map(|x| (x, Vec::new())).collect()]);
+    let range = Range { offset: 10, length: 20_000 };
+    // A page that a codec could make into so much; together, and in one column.
+    for (fields, items) in [(&[0, 0][..], 51 << 20), (&[0][..], 101 << 20)] {
+        fake.pages[0] = vec![(0, 0, items, range)];
+        fake.clusters.last_mut().unwrap()[0] = items as u64;
+        let error = read(&pool(), &[part(&fake, fields, 0, items as u64)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        assert!(error.to_string().contains("read fewer entries at a time (in field 0"), "{error}");
+    }
+}
