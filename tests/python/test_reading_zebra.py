@@ -18,6 +18,7 @@ import pytest
 from zebra_files import Writer, alfa, framed, read_fz, read_rz, read_structure
 
 import sapwood
+import sapwood.cli
 import sapwood.train
 from sapwood import _native
 from sapwood.files.hbook import collect
@@ -469,3 +470,42 @@ def test_errors_have_their_places(tmp_path: Path) -> None:
         list(file)
     with pytest.raises(sapwood.CorruptError):
         sapwood.open(b"neither ROOT nor ZEBRA" * 100)
+
+
+@pytest.mark.parametrize("kind", ["fz", "hbook"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "IN"], ["recover", "IN", "OUT"], ["merge", "OUT", "IN"], ["copy", "IN:10", "OUT"],
+        ["show", "IN:7"], ["schema", "IN:7"], ["stats", "IN:7"], ["diff", "IN:7", "IN:7"],
+    ],
+)  # fmt: skip
+def test_commands_that_cannot_take_a_file_say_so(
+    tmp_path: Path, kind: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"made.{kind}"
+    if kind == "fz":
+        write(path, "fz", 900, 1)
+    else:
+        path.write_bytes(Writer().rz([((10, 0), Writer().one(10, "a", (2, 0, 1), [0, 1, 2, 0]), False)]))
+    paths = {"IN": str(path), "OUT": str(tmp_path / "out.root")}
+    given = [word.replace("IN", paths["IN"]).replace("OUT", paths["OUT"]) for word in words]
+    assert sapwood.cli.main(given) in (1, 2)
+    error = capsys.readouterr().err
+    assert error.startswith("sapwood: ") and path.name in error
+    assert not Path(paths["OUT"]).exists()
+
+
+def test_buffers_that_many_keys_share_are_an_error() -> None:
+    writer = Writer()
+    column = {"name": "X", "kind": "R", "values": np.arange(50 * 1008, dtype=np.float32)}
+    *buffers, header = writer.column_wise(10, "t", [("B", 50 * 1008, [column])])
+    words = np.frombuffer(writer.rz([header, *buffers]), ">u4").copy()
+    # The cycles of all buffers, which have 15 words before their content, lead to the first one.
+    places = np.flatnonzero(words == (1009 + 15 | 1 << 20))
+    assert len(places) == 50
+    first = places[np.argmin(words[places - 1] >> 16)]
+    words[places - 1], words[places - 3] = words[first - 1], words[first - 3]
+    data = words.tobytes()[: 4096 * ((int(words[first - 1]) >> 16) + 2)]
+    with sapwood.open(data) as file, pytest.raises(sapwood.CorruptError, match="they overlap"):
+        file["10"].arrays()

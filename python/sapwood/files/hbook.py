@@ -251,6 +251,9 @@ def _collected(names: Sequence[str], found: Sequence[tuple[Any, Any, Any]]) -> d
     return {name: Collected(*columns) for name, columns in zip(names, found, strict=True)}
 
 
+_NO_NAMES = "an FZ file is a sequence of records, which have no names"
+
+
 class FzFile:
     """An open FZ file: a sequence of records. Iterating gives one after the other."""
 
@@ -333,7 +336,13 @@ class FzFile:
 
     def __getitem__(self, where: str) -> Foreign:
         """Raise an error: records have no names."""
-        raise NotFoundError(f"not found: {where!r} (an FZ file is a sequence of records, which have no names)")
+        raise NotFoundError(f"not found: {where!r} in {self.file_path} ({_NO_NAMES})")
+
+    def classnames(self, **_: object) -> dict[str, str]:
+        """Raise an error: records have no names."""
+        raise NotFoundError(f"{self.file_path} has no objects with names: {_NO_NAMES}")
+
+    keys = iterkeys = iterclassnames = classnames
 
     def __repr__(self) -> str:
         """Show what and where it is."""

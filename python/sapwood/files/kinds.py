@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sapwood import _native
+from sapwood.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile", "RZDirectory"})
 
@@ -20,6 +26,20 @@ TABLES = TREES | RNTUPLES | HBOOK_NTUPLES
 
 BANKS = frozenset({"Banks", "Vector"})
 """What RZ files hold besides: banks of ZEBRA, and vectors of words."""
+
+
+def root_native(opened: Foreign) -> _native.File:
+    """Return the native ROOT file of what `sapwood.open` has returned.
+
+    Raises
+    ------
+    UnsupportedError
+        It is a file of another format.
+    """
+    native = opened.file.native
+    if not isinstance(native, _native.File):
+        raise UnsupportedError(f"{opened.file_path} is not a ROOT file")
+    return native
 
 
 def native_table(directory: Any, key: Any) -> Any:

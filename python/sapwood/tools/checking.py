@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import sapwood
 from sapwood import _native
 from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.files.segments import segments
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
         Decompress and decode everything.
     options
         Options of `sapwood.open`.
+
+    Raises
+    ------
+    UnsupportedError
+        It is not a ROOT file.
     """
     try:
         with quiet():
@@ -118,8 +123,7 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
         yield Finding("open", "", _line(error))
         return
     with file:
-        native: _native.File = file.file.native
-        yield from _Check(file, native, deep).run()
+        yield from _Check(file, root_native(file), deep).run()
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
 from sapwood.tools.merging import Item, objects_of
@@ -122,7 +122,7 @@ def copy(
 
 def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
     """List the objects that a path or pattern means, each with its name in the target."""
-    items = list(objects_of(source.file.native))
+    items = list(objects_of(root_native(source)))
     if pattern is None:
         return [(item, item.path) for item in items]
     plain = pattern.partition(";")[0]
@@ -378,7 +378,7 @@ def split(
     path, inside = split_path(source)
     done: dict[str, int] = {}
     with sapwood.open({path: None}, **(options or {})) as file:
-        trees = [item for item in objects_of(file.file.native) if item.classname in TREES]
+        trees = [item for item in objects_of(root_native(file)) if item.classname in TREES]
         found = [item for item in trees if inside in (None, item.path)]
         if len(found) != 1:
             raise ArgumentError(f"{path} has the trees {[item.path for item in trees]}: name one of them")

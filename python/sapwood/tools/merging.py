@@ -26,7 +26,7 @@ from sapwood.errors import (
     StorageError,
     UnsupportedError,
 )
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, root_native
 from sapwood.new import NewObject
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
@@ -327,7 +327,7 @@ class _Merger:
         self._result.inputs.append(path)
 
     def _add(self, path: str, file: Foreign) -> None:
-        native: _native.File = file.file.native
+        native = root_native(file)
         fresh: dict[str, tuple[str, list[_native.Sum]]] = {}
         pairs: list[tuple[str, _native.Sum, _native.Key]] = []
         processes: list[Item] = []
@@ -518,7 +518,7 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
         try:
             with _open(path, settings) as file:
                 trees: dict[str, int] = {}
-                for item in objects_of(file.file.native, settings):
+                for item in objects_of(root_native(file), settings):
                     if item.classname in TREES | RNTUPLES:
                         trees[item.path] = file[item.path].num_entries
                     elif item.classname not in DIRECTORIES:
@@ -654,7 +654,7 @@ def _verify(result: Merged, settings: Settings) -> None:
     with sapwood.open({result.output: None}) as new:
         for path in result.inputs:
             with _open(path, settings) as file:
-                for item in objects_of(file.file.native, settings):
+                for item in objects_of(root_native(file), settings):
                     if item.classname in TREES | RNTUPLES and item.path != SUMMARY:
                         tree = file[item.path]
                         _compare(new[item.path], tree, starts[item.path], f"{result.output}: {item.path}", path)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sapwood
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
@@ -119,7 +119,7 @@ def recover(
     with opened as file:
         codec = file.file.compression
         with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
-            _Recovery(file.file.native, new.file.native, result).run(
+            _Recovery(root_native(file), new.file.native, result).run(
                 os.fspath(like) if like is not None else None, options
             )
     return result
