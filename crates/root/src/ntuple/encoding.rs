@@ -191,27 +191,27 @@ fn native(encoding: Encoding, page: &[u8], out: &mut [u8]) {
     match encoding {
         Encoding::Bit => bits(page, out),
         Encoding::Plain(number) => plain(number.size(), page, out),
-        Encoding::Split(number) => unsplit(number.size(), page, out),
+        Encoding::Split(number) => match number.size() {
+            2 => join2(page, out, |word| word),
+            4 => join4(page, out, |word| word),
+            _ => join8(page, out, |word| word),
+        },
         Encoding::Zigzag(number) => {
-            unsplit(number.size(), page, out);
             macro_rules! undo {
-                ($signed:ty, $unsigned:ty) => {
-                    for word in out.as_chunks_mut().0 {
-                        let v = <$unsigned>::from_ne_bytes(*word);
-                        *word = ((v >> 1) ^ (v & 1).wrapping_neg()).to_ne_bytes();
-                    }
+                ($join:ident) => {
+                    $join(page, out, |word| (word >> 1) ^ (word & 1).wrapping_neg())
                 };
             }
             match number.size() {
-                2 => undo!(i16, u16),
-                4 => undo!(i32, u32),
-                _ => undo!(i64, u64),
+                2 => undo!(join2),
+                4 => undo!(join4),
+                _ => undo!(join8),
             }
         }
         Encoding::Delta(number) => {
-            unsplit(number.size(), page, out);
             macro_rules! sum {
-                ($type:ty) => {{
+                ($join:ident, $type:ty) => {{
+                    $join(page, out, |word| word);
                     let mut sum: $type = 0;
                     for word in out.as_chunks_mut().0 {
                         sum = sum.wrapping_add(<$type>::from_ne_bytes(*word));
@@ -219,7 +219,7 @@ fn native(encoding: Encoding, page: &[u8], out: &mut [u8]) {
                     }
                 }};
             }
-            if number.size() == 4 { sum!(u32) } else { sum!(u64) }
+            if number.size() == 4 { sum!(join4, u32) } else { sum!(join8, u64) }
         }
         Encoding::Half => {
             for (word, half) in out.as_chunks_mut().0.iter_mut().zip(page.as_chunks().0) {
@@ -253,10 +253,16 @@ pub fn switch(page: &[u8]) -> impl Iterator<Item = (u64, u32)> {
 }
 
 fn bits(page: &[u8], out: &mut [u8]) {
-    for (eight, &byte) in out.chunks_mut(8).zip(page) {
-        for (i, value) in eight.iter_mut().enumerate() {
-            *value = byte >> i & 1;
-        }
+    let (words, rest) = out.as_chunks_mut();
+    for (word, &byte) in words.iter_mut().zip(page) {
+        // Seven copies, of which each leaves one bit at the lowest place of its byte; the eighth would run into the first.
+        let byte = u64::from(byte);
+        let spread = (byte & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0001_0101_0101_0101;
+        *word = (spread | byte >> 7 << 56).to_le_bytes();
+    }
+    let last = page.get(words.len()).copied().unwrap_or_default();
+    for (i, value) in rest.iter_mut().enumerate() {
+        *value = last >> i & 1;
     }
 }
 
@@ -269,47 +275,73 @@ fn plain(size: usize, page: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Puts bytes that are stored apart together again.
-fn unsplit(size: usize, page: &[u8], out: &mut [u8]) {
-    match size {
-        2 => join::<2>(page, out),
-        4 => join::<4>(page, out),
-        _ => join::<8>(page, out),
-    }
-    if cfg!(target_endian = "big") {
-        out.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+/// Elements that are joined at a time: few enough that the steps between stay in the first-level cache.
+const BLOCK: usize = 256;
+
+/// The first bytes of all elements, the second ones, ...
+fn parts<const N: usize>(page: &[u8]) -> [&[u8]; N] {
+    let size = page.len() / N;
+    std::array::from_fn(|i| page.get(i * size..(i + 1) * size).unwrap_or_default())
+}
+
+/// Joins the bytes of each element that are stored apart, and maps it.
+fn join2(page: &[u8], out: &mut [u8], map: impl Fn(u16) -> u16) {
+    let [low, high] = parts(page);
+    for ((word, &low), &high) in out.as_chunks_mut().0.iter_mut().zip(low).zip(high) {
+        *word = map(u16::from_le_bytes([low, high])).to_ne_bytes();
     }
 }
 
-/// Elements that are joined at a time: what a vector register holds.
-const LANES: usize = 16;
+/// As [`join2`]. Loops over pairs become vector instructions on every processor; those over more parts do not.
+fn join4(page: &[u8], out: &mut [u8], map: impl Fn(u32) -> u32) {
+    let [a, b, c, d] = parts(page);
+    let (mut low, mut high) = ([0; BLOCK], [0; BLOCK]);
+    for (number, block) in out.chunks_mut(4 * BLOCK).enumerate() {
+        let first = number * BLOCK;
+        pairs(behind(a, first), behind(b, first), &mut low);
+        pairs(behind(c, first), behind(d, first), &mut high);
+        for ((word, &low), &high) in block.as_chunks_mut().0.iter_mut().zip(&low).zip(&high) {
+            *word = map(u32::from(low) | u32::from(high) << 16).to_ne_bytes();
+        }
+    }
+}
 
-fn join<const N: usize>(page: &[u8], out: &mut [u8]) {
-    let n = out.len() / N;
-    let mut parts: [&[u8]; N] = [&[]; N];
-    for (i, part) in parts.iter_mut().enumerate() {
-        *part = page.get(i * n..(i + 1) * n).unwrap_or_default();
+/// As [`join4`].
+fn join8(page: &[u8], out: &mut [u8], map: impl Fn(u64) -> u64) {
+    let [a, b, c, d, e, f, g, h] = parts(page);
+    let (mut low, mut high) = ([0; BLOCK], [0; BLOCK]);
+    for (number, block) in out.chunks_mut(8 * BLOCK).enumerate() {
+        let first = number * BLOCK;
+        let upper = [e, f, g, h].map(|part| behind(part, first));
+        quads([a, b, c, d].map(|part| behind(part, first)), &mut low);
+        // Integers and ends of lists are small for the most part.
+        if upper.iter().all(|part| part.iter().take(BLOCK).fold(0, |all, byte| all | byte) == 0) {
+            high = [0; BLOCK];
+        } else {
+            quads(upper, &mut high);
+        }
+        for ((word, &low), &high) in block.as_chunks_mut().0.iter_mut().zip(&low).zip(&high) {
+            *word = map(u64::from(low) | u64::from(high) << 32).to_ne_bytes();
+        }
     }
-    let mut done = 0;
-    let mut blocks = out.chunks_exact_mut(N * LANES);
-    for block in &mut blocks {
-        let mut rows = [[0u8; LANES]; N];
-        for (row, part) in rows.iter_mut().zip(&parts) {
-            if let Some(chunk) = part.get(done..).and_then(|rest| rest.first_chunk::<LANES>()) {
-                *row = *chunk;
-            }
-        }
-        for (i, word) in block.as_chunks_mut::<N>().0.iter_mut().enumerate().take(LANES) {
-            for (byte, row) in word.iter_mut().zip(&rows) {
-                *byte = row.get(i).copied().unwrap_or_default();
-            }
-        }
-        done += LANES;
+}
+
+fn behind(part: &[u8], first: usize) -> &[u8] {
+    part.get(first..).unwrap_or_default()
+}
+
+fn pairs(low: &[u8], high: &[u8], out: &mut [u16; BLOCK]) {
+    for ((word, &low), &high) in out.iter_mut().zip(low).zip(high) {
+        *word = u16::from(low) | u16::from(high) << 8;
     }
-    for (i, word) in blocks.into_remainder().chunks_exact_mut(N).enumerate() {
-        for (byte, part) in word.iter_mut().zip(&parts) {
-            *byte = part.get(done + i).copied().unwrap_or_default();
-        }
+}
+
+fn quads([a, b, c, d]: [&[u8]; 4], out: &mut [u32; BLOCK]) {
+    let (mut low, mut high) = ([0; BLOCK], [0; BLOCK]);
+    pairs(a, b, &mut low);
+    pairs(c, d, &mut high);
+    for ((word, &low), &high) in out.iter_mut().zip(&low).zip(&high) {
+        *word = u32::from(low) | u32::from(high) << 16;
     }
 }
 
@@ -438,8 +470,11 @@ mod tests {
     #[test]
     fn split_numbers_of_every_length() {
         // Lengths below, at and above those that are joined at a time.
-        for n in [0, 1, 15, 16, 17, 40] {
-            let values: Vec<u64> = (0..n).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        for n in [0, 1, 17, 255, 256, 257, 1000] {
+            // Those of a block in the middle are small.
+            let large = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let value = |i| if (256..512).contains(&i) { large(i) >> 40 } else { large(i) };
+            let values: Vec<u64> = (0..n).map(value).collect();
             let two = bytes(&values, |v| (v as u16).to_le_bytes());
             let four = bytes(&values, |v| (v as u32).to_le_bytes());
             let eight = bytes(&values, u64::to_le_bytes);
@@ -465,6 +500,10 @@ mod tests {
     fn bits_are_lowest_first() {
         assert_eq!(read(0, 1, &[0b101, 0b10], Number::Bool, 10).unwrap(), [1, 0, 1, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(read(0, 1, &[0b10], Number::U16, 2).unwrap(), [0, 0, 1, 0]);
+        for byte in 0..=u8::MAX {
+            let want: Vec<u8> = (0..8).map(|i| byte >> i & 1).collect();
+            assert_eq!(read(0, 1, &[byte], Number::Bool, 8).unwrap(), want);
+        }
     }
 
     #[test]
