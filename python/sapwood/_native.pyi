@@ -620,6 +620,14 @@ class NTuple(Table):
         """List the columns of projected fields: column and field."""
     def cluster_groups(self) -> list[tuple[int, int, int]]:
         """List the groups of clusters: first entry, entries, clusters."""
+    def verify(self, deep: bool) -> tuple[list[tuple[str, str, str, int | None]], list[tuple[int, int]]]:
+        """Compare clusters and pages with the schema and the page lists, and with `deep` verify checksums.
+
+        Returns
+        -------
+        tuple
+            Faults (code, part, text, first entry of the cluster), and the stretches in use: first byte and end.
+        """
     @property
     def attribute_sets(self) -> list[tuple[str, int, int]]:
         """The linked attribute sets: name, major and minor version of the schema."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import sapwood
+from sapwood.tools.checking import check
 
 xxhash = pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
@@ -182,3 +183,54 @@ def test_a_locator_of_an_object_store_is_named(plain: bytes, tmp_path: Path) -> 
     assert len(found) == 25
     with sapwood.open(tmp_path / "damaged.root") as file, pytest.raises(sapwood.UnsupportedError, match="object store"):
         file["types"]["d"].array()
+
+
+def planted(plain: bytes) -> Iterator[tuple[str, str, bytes]]:
+    """Yield a name, the code of the finding that is expected, and the damaged file."""
+    where = envelopes(plain)
+    chosen = random.Random(3)
+
+    def flipped(at: int) -> bytes:
+        return plain[:at] + bytes([plain[at] ^ 0x10]) + plain[at + 1 :]
+
+    for kind, code in ((1, "ntuple"), (2, "ntuple"), (3, "ntuple-page-list")):
+        start, end = where[kind][0]
+        yield from ((f"envelope {kind}", code, flipped(chosen.randrange(start, end))) for _ in range(8))
+    with sapwood.open(PLAIN) as file:
+        ntuple = file["types"]
+        fields = [field.number for field in ntuple]
+        pages = [page for field in fields for page in ntuple.native.plan([field], 0, 1)[0]]
+        seek = file.key("types").fSeekKey
+    yield from ((f"anchor byte {at}", "ntuple", flipped(seek + at)) for at in (62, 75, 90, 110))
+    for place, page in enumerate(pages[:12]):
+        offset, length = page[3], page[4]
+        yield f"page {place}", "ntuple-checksum", flipped(offset + length // 2)
+        yield f"checksum {place}", "ntuple-checksum", flipped(offset + length - 3)
+        locator = (length - 8).to_bytes(4, "little") + offset.to_bytes(8, "little")
+        start, end = next(one for one in where[3] if locator in plain[one[0] : one[1]])
+        at = plain.index(locator, start, end)
+
+        def put(at: int, number: int, size: int) -> bytes:
+            bad = bytearray(plain)
+            bad[at : at + size] = number.to_bytes(size, "little", signed=number < 0)
+            return sealed(bad, where)
+
+        yield f"offset {place}", "ntuple-page-place", put(at + 4, len(plain) - 4, 8)
+        yield f"size {place}", "ntuple-page-place", put(at, length + 400, 4)
+        yield f"place in the header {place}", "ntuple-page-place", put(at + 4, 0, 8)
+        yield f"elements {place}", "ntuple-", put(at - 4, -9, 4)
+
+
+def test_check_finds_planted_faults_of_rntuples(plain: bytes, tmp_path: Path) -> None:
+    assert list(check(str(PLAIN), deep=True)) == []
+    missed: list[tuple[str, set[str]]] = []
+    count = 0
+    for name, code, data in planted(plain):
+        path = tmp_path / "bad.root"
+        path.write_bytes(data)
+        count += 1
+        found = {one.code for one in check(str(path), deep=True)}
+        if not any(one.startswith(code) for one in found):
+            missed.append((name, found))
+    assert missed == []
+    assert count >= 90

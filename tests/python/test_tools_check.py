@@ -101,7 +101,7 @@ class Planter:
             middle = seek + head.length // 2
             put(f"{name} data", middle, bytes([self.raw[middle] ^ 0xFF]))
         put("free list length", self.places[0], struct.pack(">i", 7))
-        put("free segment", self.places[0] + 60, struct.pack(">i", 3))
+        put("free segment", self.places[0] + 42, struct.pack(">i", 3))
         found.extend((f"cut by {cut}", self.raw[:-cut]) for cut in (1, 40, 300, 5000))
         put("end", 12, struct.pack(">i", self.end - 10))
         return found

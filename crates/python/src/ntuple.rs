@@ -5,6 +5,7 @@ use crate::table::{PyField, PyTable};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use sapwood_root::ntuple::schema::{Field, Role};
+use sapwood_root::ntuple::verify::verify;
 use sapwood_root::ntuple::{NTuple, encoding};
 use std::sync::Arc;
 
@@ -92,6 +93,22 @@ impl PyNTuple {
     fn attribute_sets(&self) -> Vec<(&str, u16, u16)> {
         let sets = self.ntuple.attributes.iter();
         sets.map(|set| (set.name.as_str(), set.version.0, set.version.1)).collect()
+    }
+    /// Compares clusters and pages with what describes them: faults (code, part, text, first entry of the cluster), and the
+    /// first byte and end of each stretch in use.
+    #[allow(clippy::type_complexity, reason = "a plain table")]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        deep: bool,
+    ) -> (Vec<(&'static str, String, String, Option<u64>)>, Vec<(u64, u64)>) {
+        let found = py.detach(|| verify(&self.ntuple, deep));
+        let faults = found.faults.into_iter();
+        let used = found.used.iter().map(|range| (range.offset, range.offset + range.length));
+        (
+            faults.map(|fault| (fault.code, fault.part, fault.error.to_string(), fault.cluster)).collect(),
+            used.collect(),
+        )
     }
     fn attribute_set(&self, py: Python<'_>, name: &str) -> PyResult<Py<Self>> {
         Self::new(py, with_file(py, &self.ntuple.file, || self.ntuple.attribute_set(name))?)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import struct
 import warnings
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 CODES: dict[str, tuple[str, str]] = {
     "open": ("error", "The file cannot be opened: its header is damaged."),
     "truncated": ("error", "The header says that the file ends behind its last byte."),
-    "trailing-bytes": ("warning", "Bytes follow the end that the header gives."),
+    "trailing-bytes": ("info", "Bytes follow the end that the header gives; nothing reads them."),
     "not-closed": ("warning", "The file was not closed: its key list was made again from its records."),
     "records": ("error", "The records do not follow each other: a length is zero or leads past the end."),
     "record-key": ("error", "The key of a record cannot be parsed, or does not fit into the record."),
@@ -33,7 +34,10 @@ CODES: dict[str, tuple[str, str]] = {
     "key-overlap": ("error", "Two records share bytes."),
     "free-list": ("error", "The list of free segments cannot be read."),
     "free-segment": ("error", "A free segment overlaps a record that is in use, or lies outside the file."),
-    "free-mark": ("warning", "A free segment does not carry its negative length."),
+    "free-mark": (
+        "info",
+        "A free segment does not begin with its negative length, which is read only if the key list is lost.",
+    ),
     "streamer-info": ("error", "The streamer info cannot be read."),
     "object": ("error", "An object cannot be decompressed or decoded (deep)."),
     "class-unknown": ("info", "An object, or a part of it, is of a class that sapwood cannot decode (deep)."),
@@ -42,14 +46,19 @@ CODES: dict[str, tuple[str, str]] = {
     "branch-order": ("error", "The first entries of the baskets of a branch do not increase."),
     "basket-place": ("error", "A basket lies outside the file."),
     "basket-overlap": ("error", "Two baskets share bytes."),
+    "basket-name": ("info", "All baskets of a branch carry another name: it was renamed after they were written."),
     "basket-header": ("error", "The record of a basket is not a basket, or not of that branch or size."),
     "basket-entries": ("error", "A basket has another number of entries than the tree says."),
     "basket-data": ("error", "A basket cannot be decompressed (deep)."),
     "basket-offsets": ("error", "The offsets of entries in a basket do not increase or lead outside (deep)."),
     "tree-values": ("error", "The values of a branch cannot be decoded (deep)."),
     "cluster": ("warning", "A cluster of the tree does not end at the end of a basket of each branch."),
-    "ntuple": ("error", "The anchor, header, footer or page list of an RNTuple is damaged."),
-    "ntuple-values": ("error", "A page of an RNTuple cannot be read: its checksum or values are wrong (deep)."),
+    "ntuple": ("error", "The anchor, header or footer of an RNTuple is damaged."),
+    "ntuple-page-list": ("error", "A page list of an RNTuple is damaged, or does not fit the schema or the footer."),
+    "ntuple-elements": ("error", "A column of an RNTuple has too many or too few elements in a cluster, or others."),
+    "ntuple-page-place": ("error", "A page lies outside the file or its record, shares bytes, or has too many bytes."),
+    "ntuple-checksum": ("error", "The checksum of a page is wrong (deep)."),
+    "ntuple-values": ("error", "The values of a field of an RNTuple cannot be decoded (deep)."),
 }
 """All kinds of findings: their severity and meaning."""
 
@@ -192,6 +201,8 @@ class _Check:
         self._heads: dict[int, RecordHead] = {}
         self._used: list[tuple[int, int, str, bool]] = []
         """Offset, end and name of the records in use, and whether it is a basket."""
+        self._free: dict[int, int] = {}
+        """First and last byte of the free segments in the file."""
 
     def run(self) -> Iterator[Finding]:
         """Yield all findings."""
@@ -200,6 +211,7 @@ class _Check:
             yield Finding("truncated", "", f"the header gives {native.end} bytes, the file has {native.size}")
         elif native.size > native.end:
             yield Finding("trailing-bytes", "", f"{native.size - native.end} bytes", native.end)
+        yield from self._free_list()
         yield from self._records()
         yield from self._infos()
         try:
@@ -214,14 +226,22 @@ class _Check:
         yield from self._segments()
 
     def _records(self) -> Iterator[Finding]:
-        for head in records(self._native, self._native.begin, self._end):
-            if isinstance(head, int):
+        start = self._native.begin
+        while start < self._end:
+            for head in records(self._native, start, self._end):
+                if isinstance(head, int):
+                    break
+                self._heads[head.offset] = head
+                if head.length > 0 and head.place != head.offset:
+                    text = f"a {head.classname} {head.name} gives byte {head.place} as its place"
+                    yield Finding("record-place", "", text, head.offset)
+            else:
+                return
+            # ROOT leaves the rest of a free segment without its length when a page of an RNTuple took the start.
+            if head not in self._free:
                 yield Finding("records", "", "no record begins here, though others should follow", head)
                 return
-            self._heads[head.offset] = head
-            if head.length > 0 and head.place != head.offset:
-                text = f"a {head.classname} {head.name} gives byte {head.place} as its place"
-                yield Finding("record-place", "", text, head.offset)
+            start = self._free[head] + 1
 
     def _infos(self) -> Iterator[Finding]:
         _, _, seek, size = self._native.places()
@@ -317,9 +337,12 @@ class _Check:
                 text = f"its baskets end at entry {firsts[-1]}, the tree at {tree.num_entries}"
                 yield Finding("branch-entries", where, text)
             shared = set(firsts) if shared is None else shared & set(firsts)
+            name = self._basket_name(branch.name, seeks)
+            if name != branch.name:
+                yield Finding("basket-name", where, f"its baskets are named {name}")
             for seek, size, (first, last) in zip(seeks, sizes, itertools.pairwise(firsts), strict=True):
                 if seek:
-                    baskets.append((seek, size, last - first, branch.name))
+                    baskets.append((seek, size, last - first, name))
                     self._used.append((seek, seek + size, f"{where}, entry {first}", True))
         if shared is not None:
             with quiet():
@@ -339,14 +362,51 @@ class _Check:
         if self._deep and not faulty:
             yield from self._values(path, "tree-values")
 
+    def _basket_name(self, branch: str, seeks: Sequence[int]) -> str:
+        """Return the name that the baskets of a branch should have: its own, unless all have one other name."""
+        names: set[str] = set()
+        for seek in seeks:
+            head = self._heads.get(seek)
+            if seek and (head is None or head.classname != "TBasket"):
+                return branch
+            if head is not None:
+                names.add(head.name)
+        return names.pop() if len(names) == 1 else branch
+
     def _ntuple(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:
         try:
-            directory.ntuple(key)
+            ntuple = directory.ntuple(key)
+            sets = [(path, ntuple)]
+            sets += [(f"{path}: {name}", ntuple.attribute_set(name)) for name, _, _ in ntuple.attribute_sets]
         except (SapwoodError, NotImplementedError) as error:
             code = "class-unknown" if isinstance(error, UnsupportedError) else "ntuple"
             yield Finding(code, path, _line(error), key.seek)
             return
-        if self._deep:
+        faulty = False
+        offsets = sorted(self._heads)
+        for name, one in sets:
+            faults, used = one.verify(self._deep)
+            for code, part, text, _ in faults:
+                faulty = True
+                yield Finding(code, f"{name}: {part}", text)
+            for start, end in used:
+                self._used.append((start, end, f"{name}: pages", False))
+                record = self._heads[offsets[bisect.bisect_right(offsets, start) - 1]] if offsets else None
+                # Behind a damaged record, the records are not known.
+                known = record is not None and start < record.offset + abs(record.length)
+                if (
+                    known
+                    and record is not None
+                    and not (
+                        record.classname == "RBlob"
+                        and record.offset + record.key_bytes <= start
+                        and end <= record.offset + record.length
+                    )
+                ):
+                    faulty = True
+                    text = f"bytes {start} to {end} are not in one record of pages"
+                    yield Finding("ntuple-page-place", name, text, start)
+        if self._deep and not faulty:
             yield from self._values(path, "ntuple-values")
 
     def _values(self, path: str, code: str) -> Iterator[Finding]:
@@ -391,38 +451,39 @@ class _Check:
             if before is None or one[1] > before[1]:
                 before = one
 
-    def _segments(self) -> Iterator[Finding]:
+    def _free_list(self) -> Iterator[Finding]:
         seek, size, _, _ = self._native.places()
         if seek == 0:
             return
-        head = self._heads.get(seek)
-        if seek + size > self._end or size < 26 or (head is not None and head.length != size):
+        if seek + size > self._end or size < 26:
             yield Finding("free-list", "", f"{size} bytes at byte {seek} are no list of free segments", seek)
             return
         record = self._native.bytes(seek, size)
         head = parse_head(record, seek)
-        if head is None:
-            yield Finding("free-list", "", "its key cannot be parsed", seek)
+        if head is None or head.length != size:
+            yield Finding("free-list", "", "its key cannot be parsed, or has another length", seek)
             return
         self._used.append((seek, seek + size, "the list of free segments", False))
-        used = sorted(self._used)
-        starts = [one[0] for one in used]
         try:
             for version, first, last in segments(record, head.key_bytes):
                 if version % 1000 != 1 or first > last:
                     yield Finding("free-list", "", f"a segment from {first} to {last} of version {version}", seek)
                     return
-                yield from self._segment(first, last, used, starts)
+                # The endless one lies behind the file.
+                if first < self._native.end:
+                    self._free[first] = last
         except struct.error:
             yield Finding("free-list", "", "it ends inside a segment", seek)
+
+    def _segments(self) -> Iterator[Finding]:
+        used = sorted(self._used)
+        starts = [one[0] for one in used]
+        for first, last in self._free.items():
+            yield from self._segment(first, last, used, starts)
 
     def _segment(
         self, first: int, last: int, used: list[tuple[int, int, str, bool]], starts: list[int]
     ) -> Iterator[Finding]:
-        import bisect
-
-        if first >= self._native.end:
-            return  # the endless one behind the file
         if first < self._native.begin:
             yield Finding("free-segment", "", f"bytes {first} to {last} are part of the header", first)
             return

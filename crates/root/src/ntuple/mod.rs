@@ -23,6 +23,7 @@ pub mod plan;
 pub mod schema;
 pub mod structure;
 mod table;
+pub mod verify;
 pub mod writer;
 
 pub use table::{AttributeSet, CLASS, EXPERIMENTAL, NTuple};

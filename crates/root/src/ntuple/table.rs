@@ -220,7 +220,7 @@ impl NTuple {
                 let list = self.page_list(number)?;
                 for (index, cluster) in list.clusters.iter().enumerate() {
                     if start < cluster.first_entry + cluster.entries && cluster.first_entry < stop {
-                        found.push(ClusterPages { list: list.clone(), index, number: before + index });
+                        found.push(ClusterPages::new(list.clone(), index, before + index));
                     }
                 }
             }
@@ -321,7 +321,7 @@ impl NTuple {
     }
 
     /// The column that represents a field in a cluster, given that of the first representation.
-    fn representing(&self, column: usize, cluster: &Cluster) -> Option<usize> {
+    pub(super) fn representing(&self, column: usize, cluster: &Cluster) -> Option<usize> {
         let field = self.schema.fields.get(self.schema.columns.get(column)?.field)?;
         let place = field.representations.first()?.iter().position(|&id| id == column)?;
         let choices = field.representations.iter().filter_map(|columns| columns.get(place).copied());
@@ -331,7 +331,7 @@ impl NTuple {
 
     /// The columns of the first representation of a listed field and of all that it consists of; with each, how many of its
     /// elements there are for an entry, if that is always the same.
-    fn columns_with_repetitions(&self, field: usize) -> Vec<(usize, Option<u64>)> {
+    pub(super) fn columns_with_repetitions(&self, field: usize) -> Vec<(usize, Option<u64>)> {
         let mut found = Vec::new();
         let Some(listed) = self.listed.get(field) else { return found };
         // From the top: what is above the field says how often it is there, and where its items are.
@@ -549,6 +549,10 @@ pub struct ClusterPages {
 }
 
 impl ClusterPages {
+    /// The cluster at a place of a page list, with its number in the RNTuple.
+    pub(super) fn new(list: Arc<PageList>, index: usize, number: usize) -> Self {
+        Self { list, index, number }
+    }
     /// The page list that it is in.
     pub fn list(&self) -> &PageList {
         &self.list

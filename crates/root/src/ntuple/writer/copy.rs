@@ -72,7 +72,8 @@ impl NTupleWriter {
         let place = || {
             format!("the cluster at entry {first_entry} of RNTuple {} in {}", source.name, source.file.name())
         };
-        let blocks = read(source, &columns).within(place)?;
+        let pages = columns.iter().flat_map(|column| column.pages);
+        let blocks = Blocks::read(source, pages).within(place)?;
         let mut columns = columns.iter();
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
             let Some(from) = columns.next() else { break };
@@ -171,11 +172,40 @@ fn subfields<'a>(schema: &'a Schema, field: &Field) -> Vec<(&'a str, &'a str)> {
 }
 
 /// Stretches of a file that were read.
-struct Blocks(Vec<(u64, Vec<u8>)>);
+pub(in crate::ntuple) struct Blocks(Vec<(u64, Vec<u8>)>);
 
 impl Blocks {
+    /// Reads the stretches of a file that hold some pages.
+    pub(in crate::ntuple) fn read<'a>(
+        source: &NTuple,
+        pages: impl Iterator<Item = &'a Page>,
+    ) -> Result<Self> {
+        let mut ranges = Vec::new();
+        for page in pages {
+            match (page.locator, page.range()) {
+                (Locator::Elsewhere(kind), _) => return Err(Locator::unreadable(kind)),
+                (_, Some(range)) => ranges.push((range.offset, range.offset.saturating_add(range.length))),
+                _ => {}
+            }
+        }
+        ranges.sort_unstable();
+        let mut stretches: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in ranges {
+            match stretches.last_mut() {
+                Some((first, last))
+                    if start <= *last || start <= last.saturating_add(NEAR) && end - *first <= MOST =>
+                {
+                    *last = end.max(*last);
+                }
+                _ => stretches.push((start, end)),
+            }
+        }
+        let fetch =
+            |(start, end): (u64, u64)| Ok((start, source.file.bytes(start, end - start, Cause::Object)?));
+        stretches.into_iter().map(fetch).collect::<Result<_>>().map(Self)
+    }
     /// The bytes of a page, verified if it has a checksum.
-    fn page(&self, page: &Page) -> Result<&[u8]> {
+    pub(in crate::ntuple) fn page(&self, page: &Page) -> Result<&[u8]> {
         let Locator::File { offset, bytes } = page.locator else { return Ok(&[]) };
         let range = page.range().unwrap_or(sapwood_io::Range { offset, length: bytes });
         let block = self.0.partition_point(|(start, _)| *start <= offset).checked_sub(1);
@@ -192,29 +222,4 @@ impl Blocks {
         }
         Ok(stored)
     }
-}
-
-fn read(source: &NTuple, columns: &[Copied<'_>]) -> Result<Blocks> {
-    let mut ranges = Vec::new();
-    for page in columns.iter().flat_map(|column| column.pages) {
-        match (page.locator, page.range()) {
-            (Locator::Elsewhere(kind), _) => return Err(Locator::unreadable(kind)),
-            (_, Some(range)) => ranges.push((range.offset, range.offset.saturating_add(range.length))),
-            _ => {}
-        }
-    }
-    ranges.sort_unstable();
-    let mut stretches: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in ranges {
-        match stretches.last_mut() {
-            Some((first, last))
-                if start <= *last || start <= last.saturating_add(NEAR) && end - *first <= MOST =>
-            {
-                *last = end.max(*last);
-            }
-            _ => stretches.push((start, end)),
-        }
-    }
-    let fetch = |(start, end): (u64, u64)| Ok((start, source.file.bytes(start, end - start, Cause::Object)?));
-    stretches.into_iter().map(fetch).collect::<Result<_>>().map(Blocks)
 }

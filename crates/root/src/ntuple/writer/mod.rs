@@ -13,7 +13,7 @@
 //! for all together.
 
 mod columns;
-mod copy;
+pub(in crate::ntuple) mod copy;
 mod encode;
 mod envelopes;
 mod fields;

@@ -1,0 +1,242 @@
+//! Whether the clusters and pages of an RNTuple are what its schema and page lists say.
+
+use super::envelope::Locator;
+use super::pages::{Cluster, Page};
+use super::table::{ClusterPages, NTuple};
+use super::writer::copy::Blocks;
+use crate::error::{Error, Result};
+use crate::table::Table;
+use sapwood_io::Range;
+
+/// A page list cannot be read, or does not fit.
+const LIST: &str = "ntuple-page-list";
+/// A column of a cluster has the wrong elements.
+const ELEMENTS: &str = "ntuple-elements";
+/// A page is where no page can be.
+const PLACE: &str = "ntuple-page-place";
+/// The checksum of a page is wrong.
+const CHECKSUM: &str = "ntuple-checksum";
+
+/// Something that is wrong.
+#[derive(Debug)]
+pub struct Fault {
+    /// Its kind.
+    pub code: &'static str,
+    /// The column, or the part of the RNTuple.
+    pub part: String,
+    /// First entry of the cluster, unless all clusters of a group are concerned.
+    pub cluster: Option<u64>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// What is wrong.
+    pub faults: Vec<Fault>,
+    /// The bytes that envelopes and pages take, in order; those that touch are joined.
+    pub used: Vec<Range>,
+}
+
+/// Compares all clusters with the schema and the page lists; with `deep`, verifies the checksums of pages too.
+pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
+    let mut found = Verified::default();
+    let mut used = Vec::new();
+    let mut envelope = |offset, stored: u64| {
+        // Larger ones go on in other keys.
+        let most = ntuple.anchor.max_key_size;
+        let length = if most == 0 { stored } else { stored.min(most) };
+        used.push(Range { offset, length });
+    };
+    envelope(ntuple.anchor.header.offset, ntuple.anchor.header.stored);
+    envelope(ntuple.anchor.footer.offset, ntuple.anchor.footer.stored);
+    for group in &ntuple.groups {
+        if let Locator::File { offset, bytes } = group.locator {
+            envelope(offset, bytes);
+        }
+    }
+    let size = ntuple.file.source().size();
+    used.retain(|range| range.offset.checked_add(range.length).is_some_and(|end| end <= size));
+    let mut columns = Columns::of(ntuple);
+    let mut before = 0;
+    for (number, group) in ntuple.groups.iter().enumerate() {
+        match ntuple.page_list(number) {
+            Ok(list) => {
+                for index in 0..list.clusters.len() {
+                    let pages = ClusterPages::new(list.clone(), index, before + index);
+                    columns.verify(&pages, deep, &mut found.faults, &mut used);
+                }
+            }
+            Err(error) => {
+                let part = format!("cluster group {number}");
+                found.faults.push(Fault { code: LIST, part, cluster: None, error });
+                columns.forget();
+            }
+        }
+        before += group.clusters as usize;
+    }
+    used.sort_unstable_by_key(|range| (range.offset, range.length));
+    // Equal pages may be stored once.
+    used.dedup();
+    for range in used {
+        let end = range.offset + range.length;
+        match found.used.last_mut() {
+            Some(last) if range.offset < last.offset + last.length => {
+                found.faults.push(Fault {
+                    code: PLACE,
+                    part: "pages".to_owned(),
+                    cluster: None,
+                    error: Error::corrupt(format!(
+                        "{} bytes are shared with the page or envelope before",
+                        last.offset + last.length - range.offset
+                    ))
+                    .at(range.offset),
+                });
+                last.length = last.length.max(end - last.offset);
+            }
+            Some(last) if range.offset == last.offset + last.length => last.length += range.length,
+            _ => found.used.push(range),
+        }
+    }
+    found
+}
+
+/// What is known of the columns of the clusters before.
+struct Columns<'a> {
+    ntuple: &'a NTuple,
+    /// Of each column of a first representation: its number, and how many elements an entry has, if that is fixed.
+    each: Vec<(usize, Option<u64>)>,
+    /// Of each of these, the element that comes next, if that is known.
+    next: Vec<Option<u64>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(ntuple: &'a NTuple) -> Self {
+        let tops = ntuple.listed.iter().enumerate().filter(|(_, listed)| listed.parent.is_none());
+        let mut each: Vec<_> = tops.flat_map(|(field, _)| ntuple.columns_with_repetitions(field)).collect();
+        each.sort_unstable();
+        each.dedup_by_key(|(column, _)| *column);
+        let next = vec![None; each.len()];
+        Self { ntuple, each, next }
+    }
+
+    fn forget(&mut self) {
+        self.next.fill(None);
+    }
+
+    fn verify(&mut self, pages: &ClusterPages, deep: bool, faults: &mut Vec<Fault>, used: &mut Vec<Range>) {
+        let Some(cluster) = pages.cluster() else { return };
+        let (first, list) = (cluster.first_entry, pages.list());
+        let known = self.ntuple.schema.columns.len();
+        if cluster.columns.len() > known {
+            let error = Error::corrupt(format!("{} columns of {known}", cluster.columns.len()));
+            let part = format!("cluster {}", pages.number);
+            faults.push(Fault { code: LIST, part, cluster: Some(first), error });
+        }
+        for place in 0..self.each.len() {
+            self.elements(place, pages, cluster, faults);
+        }
+        let mut ranges: Vec<(&Page, usize)> = Vec::new();
+        for (column, range) in cluster.columns.iter().enumerate() {
+            let part = || format!("column {}, cluster {}", self.name(column), pages.number);
+            let mut before = 0;
+            for page in list.pages(range) {
+                let elements = std::mem::replace(&mut before, page.end)..page.end;
+                match self.page(column, page, elements.end - elements.start) {
+                    Ok(Some(bytes)) => {
+                        used.push(bytes);
+                        ranges.push((page, column));
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        faults.push(Fault { code: PLACE, part: part(), cluster: Some(first), error });
+                    }
+                }
+            }
+        }
+        if deep {
+            let of = |column| format!("column {}, cluster {}", self.name(column), pages.number);
+            self.checksums(&ranges, &mut |column, error| {
+                faults.push(Fault { code: CHECKSUM, part: of(column), cluster: Some(first), error });
+            });
+        }
+    }
+
+    /// Compares the elements of a column with the entries of the cluster and with the clusters before.
+    fn elements(&mut self, place: usize, pages: &ClusterPages, cluster: &Cluster, faults: &mut Vec<Fault>) {
+        let Some((&(column, each), next)) = self.each.get(place).zip(self.next.get_mut(place)) else {
+            return;
+        };
+        let chosen = self.ntuple.representing(column, cluster);
+        let found =
+            chosen.and_then(|id| Some((cluster.columns.get(id)?, self.ntuple.schema.columns.get(id)?)));
+        let Some((range, about)) = found else {
+            *next = None;
+            return;
+        };
+        let elements = pages.list().elements(range);
+        let wrong = if next.is_some_and(|next| next != range.first_element) {
+            Some(format!("it begins at element {}, not {}", range.first_element, next.unwrap_or_default()))
+        } else {
+            let wanted = each.map(|each| each.saturating_mul(cluster.entries));
+            // Elements of a deferred column that are missing are zero.
+            let fits =
+                wanted.is_none_or(|wanted| wanted == elements || about.is_deferred() && elements < wanted);
+            (!fits).then(|| format!("{elements} elements for {} entries", cluster.entries))
+        };
+        *next = range.first_element.checked_add(elements);
+        if let Some(text) = wrong {
+            let part = format!("column {}, cluster {}", self.ntuple.column_name(column), pages.number);
+            let cluster = Some(cluster.first_entry);
+            faults.push(Fault { code: ELEMENTS, part, cluster, error: Error::corrupt(text) });
+        }
+    }
+
+    /// Verifies where a page is, and gives its bytes; none if it is not stored.
+    fn page(&self, column: usize, page: &Page, elements: u64) -> Result<Option<Range>> {
+        let (offset, bytes) = match page.locator {
+            Locator::File { offset, bytes } => (offset, bytes),
+            Locator::Elsewhere(kind) => return Err(Locator::unreadable(kind)),
+        };
+        let range = page.range().filter(|range| range.length > 0);
+        let Some(range) = range else { return Ok(None) };
+        let end = range.offset.checked_add(range.length);
+        let size = self.ntuple.file.source().size();
+        if end.is_none_or(|end| end > size) {
+            let text = format!("a page of {} bytes in a file of {size}", range.length);
+            return Err(Error::corrupt(text).at(offset));
+        }
+        let encoding =
+            self.ntuple.schema.columns.get(column).and_then(|column| column.encoding.as_ref().ok());
+        let plain = encoding.and_then(|encoding| encoding.stored_bytes(elements));
+        if let Some(plain) = plain.filter(|&plain| bytes > plain as u64) {
+            let text = format!("{bytes} bytes are stored for a page of {plain}");
+            return Err(Error::corrupt(text).at(offset));
+        }
+        Ok(Some(range))
+    }
+
+    /// Verifies the checksums of the pages of a cluster.
+    fn checksums(&self, pages: &[(&Page, usize)], fault: &mut dyn FnMut(usize, Error)) {
+        let stored: Vec<(&Page, usize)> = pages.iter().filter(|(page, _)| page.checksum).copied().collect();
+        match Blocks::read(self.ntuple, stored.iter().map(|(page, _)| *page)) {
+            Ok(blocks) => {
+                for (page, column) in stored {
+                    if let Err(error) = blocks.page(page) {
+                        fault(column, error);
+                    }
+                }
+            }
+            Err(error) => {
+                if let Some((_, column)) = stored.first() {
+                    fault(*column, error);
+                }
+            }
+        }
+    }
+
+    fn name(&self, column: usize) -> String {
+        self.ntuple.column_name(column)
+    }
+}
