@@ -60,6 +60,7 @@ def copy(
     recursive: bool = True,
     replace: bool = False,
     recreate: bool = False,
+    rename: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, int | None]:
     """Copy objects of files into another file.
@@ -78,6 +79,8 @@ def copy(
         Delete objects of the same name in the target first; by default the copy becomes a new cycle.
     recreate
         Replace a target that is there.
+    rename
+        The name of the copy, where one object is copied.
     options
         Options of `sapwood.open` for the sources.
 
@@ -93,7 +96,7 @@ def copy(
     ArgumentError
         The source and the target are one file, or a pattern of branches matches nothing.
     UnsupportedError
-        A branch cannot be written, or an RNTuple is to be copied.
+        A branch cannot be written, or a part of an RNTuple is to be copied.
     """
     selection = selection or Selection()
     many = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
@@ -116,7 +119,7 @@ def copy(
     with new:
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
-                done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace)
+                done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace, rename)
     return done
 
 
@@ -151,10 +154,13 @@ def _copy_from(
     selection: Selection,
     recursive: bool,
     replace: bool,
+    rename: str | None = None,
 ) -> dict[str, int | None]:
     native: _native.Output = new.file.native
     done: dict[str, int | None] = {}
-    for item, name in _chosen(source, pattern):
+    for item, known_as in _chosen(source, pattern):
+        first, slash, rest = known_as.partition("/")
+        name = f"{rename or first}{slash}{rest}"
         where = f"{inside}/{name}" if inside else name
         holder, _, last = where.rpartition("/")
         if item.classname in DIRECTORIES:
@@ -170,11 +176,19 @@ def _copy_from(
         if item.classname in TREES:
             done[where] = _copy_tree(source, item, new, (directory, last, where), selection)
         elif item.classname in RNTUPLES:
-            raise UnsupportedError(f"{source.file_path}: {item.path} is an RNTuple; RNTuples cannot be copied")
+            done[where] = _copy_ntuple(source, item, new, where, selection)
         else:
             native.copy_key(directory, last, source.file.native, item.key)
             done[where] = None
     return done
+
+
+def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selection: Selection) -> int:
+    if selection != Selection():
+        raise UnsupportedError(f"{source.file_path}: {item.path} is an RNTuple; only whole RNTuples can be copied")
+    ntuple = source[f"{item.path};{item.key.cycle}"]
+    new.mkrntuple(where, ntuple).close()
+    return ntuple.num_entries
 
 
 def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str, str], selection: Selection) -> int:
@@ -267,23 +281,41 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
         if not (Path(path).exists() and Path(file).samefile(path)):
             done |= copy(source, target)
         else:
-            done |= _rename(file, name, inside or "", len(many))
+            done |= copy_within(file, name, inside or "", len(many))
         remove(source, recursive=True)
     return done
 
 
-def _rename(path: str, name: str, new: str, count: int) -> dict[str, int | None]:
-    """Copy objects of a file under another name, or into a directory of the same file."""
+def copy_within(
+    path: str, name: str, new: str, count: int = 1, *, rename: bool = False, replace: bool = False
+) -> dict[str, int | None]:
+    """Copy objects of a file under another name, or into a directory of the same file.
+
+    Parameters
+    ----------
+    path, name
+        The file, and the objects, which may be a pattern.
+    new
+        The new name, or a directory that is there.
+    count
+        Number of names of which this is one.
+    rename
+        `new` is the new name, also of a directory that is there.
+    replace
+        Delete what has that name first.
+    """
     done: dict[str, int | None] = {}
     with sapwood.open({path: None}) as source:
         kinds = source.classnames(cycle=False)
-        into = not new or kinds.get(new) in DIRECTORIES
+        into = not rename and (not new or kinds.get(new) in DIRECTORIES)
         chosen = _chosen(source, name)
         tops = [one for one in chosen if "/" not in one[1]]
         if not into and (len(tops) > 1 or count > 1):
             raise ArgumentError(f"{new} is not a directory, and {len(tops) * count} objects are to be moved there")
         with sapwood.update(path, commit_every=None) as file:
             native: _native.Output = file.file.native
+            if replace and new in kinds:
+                del file[new]
             for item, relative in chosen:
                 tail = relative.partition("/")[2]
                 where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
@@ -299,6 +331,8 @@ def _rename(path: str, name: str, new: str, count: int) -> dict[str, int | None]
                 done[where] = None
                 if item.classname in TREES:
                     done[where] = _copy_tree(source, item, file, (directory, last, where), Selection())
+                elif item.classname in RNTUPLES:
+                    done[where] = _copy_ntuple(source, item, file, where, Selection())
                 else:
                     native.copy_key(directory, last, source.file.native, item.key)
     return done
