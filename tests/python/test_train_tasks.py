@@ -626,23 +626,6 @@ def test_streams_take_patterns(tmp_path: Path) -> None:
         assert tree["first"].array().to_list() == whole.event.to_list() and "Muon_pt" not in tree
 
 
-@pytest.mark.parametrize("auto_flush", [300, -2000])
-def test_streams_write_rntuples(tmp_path: Path, auto_flush: int) -> None:
-    whole = write_collections(tmp_path / "in.root")
-    muons = train.Output("muons.root", format="rntuple", auto_flush=auto_flush)
-    streams = train.Streams({"muons": (muons, "nMuon > 1", ["event", "Muon_pt", "nMuon"])})
-    train.run(streams, tmp_path / "in.root", output=tmp_path, threads=1, step_size=70)
-    train.merge_outputs([tmp_path / "muons.root"] * 2, tmp_path / "both.root")
-    wanted = whole[whole.nMuon > 1]
-    for name, times in (("muons.root", 1), ("both.root", 2)):
-        with sapwood.open({tmp_path / name: "Events"}) as table:
-            assert type(table).__name__ == "RNTuple"
-            assert table["Muon_pt"].array().to_list() == times * wanted.Muon_pt.to_list()
-            assert table["event"].array().to_list() == times * wanted.event.to_list()
-    with sapwood.open(tmp_path / "both.root") as file:
-        assert Summary.read(file).entries_selected == 2 * len(wanted)
-
-
 def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
     pressed: list[int] = []
 

@@ -249,7 +249,8 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     else:
         collections = _Collections(empty, counters)
         fields = collections.fields
-        tree = file.mkrntuple(name, fields(empty), **{"projections": collections.projections} | options)
+        options.setdefault("projections", collections.projections)
+        tree = file.mkrntuple(name, fields(empty), **options)
 
     def write(batch: Foreign) -> int:
         tree.extend(fields(batch))

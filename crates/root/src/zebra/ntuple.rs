@@ -877,7 +877,7 @@ fn unpack_bits(
     let mask = (1u32 << bits) - 1;
     match kind {
         Kind::Logical => {
-            spread(words, bits, skip, place.as_chunks_mut::<1>().0, |value| [(value & mask) as u8])
+            spread(words, bits, skip, place.as_chunks_mut::<1>().0, |value| [(value & mask) as u8]);
         }
         Kind::Real => {
             let (low, high) = range.unwrap_or((0.0, 0.0));

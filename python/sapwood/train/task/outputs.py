@@ -52,10 +52,7 @@ class Output:
     basket_size
         Bytes of a page of one column before compression, at most.
     layout
-        What else the method of `sapwood.writing.file.WritableDirectory` takes that makes a table of this format:
-        ``lists``, ``records``, ``classes``, ...
-    format
-        The format of the table, as for `sapwood.recreate`: ``"ttree"`` or ``"rntuple"``.
+        What else `sapwood.writing.file.WritableDirectory.mktree` takes: ``lists``, ``records``, ``classes``, ...
     """
 
     path: str
@@ -65,7 +62,6 @@ class Output:
     auto_flush: int = -500_000
     basket_size: int = 1 << 16
     layout: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    format: str = "ttree"
 
 
 class Streams:
@@ -278,7 +274,7 @@ class Writer:
             return  # without entries nothing tells which lists have equal lengths
         if key not in self._files:
             if key not in self._counters:
-                self._counters[key] = _shared_counters(rows) if output.format == "ttree" else {}
+                self._counters[key] = _shared_counters(rows)
                 self._titles[key] = {name: title for name, (_, title) in _origins_of(rows).items() if title}
             self._make(key, output, like)
         if kind != _type_of(like):
@@ -299,28 +295,18 @@ class Writer:
         path = self._path(output, self._part)
         path.parent.mkdir(parents=True, exist_ok=True)
         options = {} if output.compression is ... else {"compression": output.compression}
+        size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
         with ExitStack() as undone:
             undone.callback(path.unlink, missing_ok=True)
-            file = sapwood.recreate(path, format=output.format, **options)  # pyright: ignore[reportArgumentType]
+            file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
             undone.callback(_close_somehow, file)
-            made = self._tree if output.format == "ttree" else self._ntuple
-            self._files[key] = (file, made(file, key, output, like))
+            counters = self._counters.setdefault(key, {})
+            titles = {name: title for name, title in self._titles.get(key, {}).items() if name in _fields(like)}
+            layout: dict[str, Any] = {"counter_name": lambda name: counters.get(name, f"n{name}"), "titles": titles}
+            layout |= output.layout
+            self._files[key] = (file, file.mktree(output.tree, like, **size, **layout))
             undone.pop_all()
         self._used.setdefault(key, []).append(self._part)
-
-    def _tree(self, file: Foreign, key: tuple[str, str], output: Output, like: Foreign) -> Foreign:
-        counters = self._counters.setdefault(key, {})
-        titles = {name: title for name, title in self._titles.get(key, {}).items() if name in _fields(like)}
-        layout: dict[str, Any] = {"counter_name": lambda name: counters.get(name, f"n{name}"), "titles": titles}
-        layout |= {"auto_flush": output.auto_flush, "basket_size": output.basket_size} | dict(output.layout)
-        return file.mktree(output.tree, like, **layout)
-
-    def _ntuple(self, file: Foreign, key: tuple[str, str], output: Output, like: Foreign) -> Foreign:
-        self._counters.setdefault(key, {})
-        most = output.auto_flush
-        layout: dict[str, Any] = {"cluster_entries": most} if most > 0 else {"cluster_size": -most}
-        layout |= {"page_size": output.basket_size} | dict(output.layout)
-        return file.mkrntuple(output.tree, like, **layout)
 
     def _flush(self, key: tuple[str, str]) -> None:
         """Write what waits: many steps at once cost little more than one. What cannot be written is forgotten."""
@@ -553,9 +539,6 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
                 with sapwood.open({part: None}) as source:
                     for name in names:
                         tree: Any = file[name]
-                        if hasattr(tree, "add"):  # clusters are copied
-                            tree.add(source[name])
-                            continue
                         for columns in _entries(source[name]):
                             tree.extend(columns)
             summary.write(file)

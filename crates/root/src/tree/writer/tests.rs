@@ -1,6 +1,7 @@
 //! Written trees, read back.
 
 use super::*;
+use crate::ErrorKind;
 use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
