@@ -485,7 +485,7 @@ def test_commands_that_cannot_take_a_file_say_so(
 ) -> None:
     path = tmp_path / f"made.{kind}"
     if kind == "fz":
-        write(path, "fz", 900, 1)
+        write(path, "fz", 900)
     else:
         path.write_bytes(Writer().rz([((10, 0), Writer().one(10, "a", (2, 0, 1), [0, 1, 2, 0]), False)]))
     paths = {"IN": str(path), "OUT": str(tmp_path / "out.root")}
