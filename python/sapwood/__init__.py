@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sapwood.files.patching import patch_uproot
     from sapwood.files.tree import HasBranches, TBranch, TTree
     from sapwood.frames.batches import Batches, Sample, batches
+    from sapwood.frames.dask import dask
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
     from sapwood.interpretation import AsDtype, AsGrouped, AsJagged, AsObjects, AsStridedObjects, AsStrings
@@ -106,6 +107,7 @@ __all__ = [
     "concatenate",
     "counters",
     "create",
+    "dask",
     "dataset",
     "from_pyroot",
     "iterate",
@@ -146,6 +148,7 @@ __getattr__, __dir__ = lazily(
         ),
         "sapwood.interpretation": ("AsDtype", "AsGrouped", "AsJagged", "AsObjects", "AsStridedObjects", "AsStrings"),
         "sapwood.frames.batches": ("Batches", "Sample", "batches"),
+        "sapwood.frames.dask": ("dask",),
         "sapwood.frames.dataset": ("dataset",),
         "sapwood.frames.polars": ("scan_polars",),
         "sapwood.objects.model": ("Model", "Unreadable"),

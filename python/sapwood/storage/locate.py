@@ -118,7 +118,7 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
                     f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
                     f"not {value!r}"
                 )
-            ranges = None if steps is None else [(int(start), int(stop)) for start, stop in steps]
+            ranges = None if steps is None else _ranges(steps)
             for one in _expand(path, is_tree, options, False):
                 yield Located(one.file, inside, ranges)
     elif isinstance(files, Iterable):
@@ -129,6 +129,14 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
             "files are a path or URL, a pattern, a dict of path to tree, an open tree, or an iterable of these, "
             f"not {files!r}"
         )
+
+
+def _ranges(steps: Iterable[Any]) -> Steps:
+    """Return ranges of entries, given as such or by the entries at which each begins, with the end."""
+    given = list(steps)
+    if given and all(hasattr(edge, "__index__") for edge in given):
+        return [(int(start), int(stop)) for start, stop in itertools.pairwise(given)]
+    return [(int(start), int(stop)) for start, stop in given]
 
 
 def matches(path: str, options: Options) -> list[str]:

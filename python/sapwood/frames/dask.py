@@ -1,0 +1,226 @@
+"""Files as collections of Dask, of which each partition is read when it is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.files.many import OpenFiles
+from sapwood.frames.partitions import Partition, Reading, key_of
+from sapwood.storage.locate import Files, expand
+from sapwood.table.filters import NameFilter, no_filter
+from sapwood.table.libraries import library_of
+from sapwood.table.query import Formula, Query
+from sapwood.table.results import ResultForm
+from sapwood.table.schema import Field, FieldFilter, HasFields
+from sapwood.table.steps import StepPlan
+
+
+def dask(
+    files: Files,
+    *,
+    filter_name: NameFilter = no_filter,
+    filter_typename: NameFilter = no_filter,
+    filter_branch: FieldFilter = no_filter,
+    recursive: bool = True,
+    full_paths: bool = False,
+    step_size: int | str | None = None,
+    steps_per_file: int | None = None,
+    library: str = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    custom_classes: object = None,
+    allow_missing: bool = False,
+    open_files: bool = True,
+    form_mapping: object = None,
+    allow_read_errors_with_report: bool | tuple[type[BaseException], ...] = False,
+    known_base_form: Foreign = None,
+    decompression_executor: object = None,
+    interpretation_executor: object = None,
+    **options: object,
+) -> Foreign:
+    """Return the trees of many files as a collection of Dask, read when it is computed.
+
+    Parameters
+    ----------
+    files
+        As in `sapwood.iterate`.
+    filter_name, filter_typename, filter_branch
+        Which fields, as in `TTree.keys`. What all files have is taken.
+    recursive, full_paths
+        Fields below others too, and called by their paths.
+    step_size
+        Entries of a partition, or the memory it may take (``"100 MB"``); a partition never spans two files.
+    steps_per_file
+        Into how many partitions each file is cut; 1 if neither is given.
+    library
+        ``"ak"``: one array of `dask_awkward`, of which only the columns that a computation touches are read; ``"np"``:
+        a dict of arrays of `dask.array`.
+    ak_add_doc
+        As in `TTree.arrays`.
+    allow_missing
+        Leave out files that lack the tree.
+    open_files
+        Open all files now, so that the number of entries is known; False opens the first alone.
+    allow_read_errors_with_report
+        With ``"ak"``: return a second collection, a report of each partition; one that raises `OSError`, or one of
+        these exceptions, is empty.
+    known_base_form
+        The Awkward form of the trees, so that no file is opened now; only where `open_files` is False.
+    custom_classes, decompression_executor, interpretation_executor
+        Have no effect.
+    form_mapping
+        None: forms are not mapped.
+    options
+        As in `sapwood.open`.
+
+    Raises
+    ------
+    TypeError
+        Arguments exclude each other.
+    UnsupportedError
+        There is no such library of Dask collections.
+    NotFoundError
+        No file has the tree, or they have no field in common.
+    """
+    del custom_classes, decompression_executor, interpretation_executor
+    if step_size is not None and steps_per_file is not None:
+        raise TypeError("step_size and steps_per_file exclude each other")
+    if step_size is not None and not open_files:
+        raise TypeError("step_size needs open_files=True: a partition is cut where its entries are known")
+    if known_base_form is not None and open_files:
+        raise TypeError("known_base_form is for open_files=False")
+    if form_mapping is not None:
+        raise ArgumentError("form_mapping is not supported: give the collection to what maps it")
+    if library not in ("ak", "np"):
+        raise UnsupportedError(f"collections of Dask are of library 'ak' or 'np', not {library!r}")
+    form = ResultForm(library_of(library), None, ak_add_doc)
+
+    def fields_of(table: HasFields) -> dict[str, str]:
+        return _fields_of(table, filter_name, filter_typename, filter_branch, recursive, full_paths)
+
+    if open_files:
+        fields, partitions, first = _opened(files, fields_of, step_size, steps_per_file or 1, allow_missing, options)
+    else:
+        partitions = list(_unopened(files, steps_per_file or 1, options))
+        fields, first = _first(files, fields_of, known_base_form, allow_missing, options)
+    reading = Reading(fields, form, allow_missing, options)
+    if library == "np":
+        if allow_read_errors_with_report:
+            raise ArgumentError("reports of errors are for library 'ak'")
+        return _numpy(reading, partitions, None if first is None else reading.of(first, 0, 0))
+    from sapwood.frames.dask_awkward import collection
+
+    shape = known_base_form if first is None else reading.of(first, 0, 0).layout.form
+    return collection(reading, partitions, shape, allow_read_errors_with_report)
+
+
+def _fields_of(
+    table: HasFields,
+    names: NameFilter,
+    typenames: NameFilter,
+    keep: FieldFilter,
+    recursive: bool,
+    full_paths: bool,
+) -> dict[str, str]:
+    """Return the fields of one table that pass the filters, as `arrays` calls them or by their paths."""
+    if recursive and not full_paths:
+        query = Query(table, filter_name=names, filter_typename=typenames, filter_field=keep)
+        found = {name: node.field for name, node in query.outputs if not isinstance(node, Formula)}
+    else:
+        every: Iterator[tuple[str, Field]] = table.iteritems(
+            filter_name=names, filter_typename=typenames, filter_field=keep, recursive=recursive, full_paths=full_paths
+        )
+        found = {name: field for name, field in every if not (recursive and field.is_group) and field.type is not None}
+    return {name: field.path_in(table) for name, field in found.items()}
+
+
+def _opened(
+    files: Files,
+    fields_of: Callable[[HasFields], dict[str, str]],
+    step_size: int | str | None,
+    pieces: int,
+    allow_missing: bool,
+    options: Mapping[str, Any],
+) -> tuple[dict[str, str], list[Partition], HasFields]:
+    fields: dict[str, str] = {}
+    partitions: list[Partition] = []
+    first: HasFields | None = None
+    tables = OpenFiles(files, allow_missing, options)
+    for table, given in tables:
+        here = fields_of(table)
+        if first is None:
+            fields, first = here, table
+        fields = {name: path for name, path in fields.items() if here.get(name) == path}
+        ranges = given
+        if given == [(0, table.num_entries)]:
+            if step_size is None:
+                size = max(math.ceil(table.num_entries / pieces), 1)
+                ranges = [(start, min(start + size, table.num_entries)) for start in range(0, table.num_entries, size)]
+            else:
+                query = Query.picking(table, {name: table["/" + path] for name, path in here.items()})
+                ranges = list(StepPlan(query, step_size, (0, table.num_entries)))
+        partitions += [Partition(table, None, start, stop) for start, stop in ranges or [(0, 0)]]
+    tables.report()
+    if first is None:
+        raise NotFoundError(f"no file has the tree: {files!r}")
+    if not fields:
+        raise NotFoundError(f"the trees have no fields in common that pass the filters: {files!r}")
+    return fields, partitions, first
+
+
+def _unopened(files: Files, pieces: int, options: Mapping[str, Any]) -> Iterator[Partition]:
+    for source, inside, steps in expand(files, lambda item: isinstance(item, HasFields), options):
+        if steps is None:
+            yield from (Partition(source, inside, number, number, pieces) for number in range(pieces))
+        else:
+            yield from (Partition(source, inside, start, stop) for start, stop in steps)
+
+
+def _first(
+    files: Files,
+    fields_of: Callable[[HasFields], dict[str, str]],
+    known: Foreign,
+    allow_missing: bool,
+    options: Mapping[str, Any],
+) -> tuple[dict[str, str], HasFields | None]:
+    if known is not None:
+        return {name: name for name in known.fields}, None
+    for table, _ in OpenFiles(files, allow_missing, options):
+        return fields_of(table), table
+    raise NotFoundError(f"no file has the tree: {files!r}")
+
+
+def _numpy(reading: Reading, partitions: Sequence[Partition], empty: Foreign) -> dict[str, Any]:
+    try:
+        import dask.array as da
+        from dask.base import tokenize
+        from dask.delayed import delayed
+    except ImportError as error:
+        raise ArgumentError("collections of Dask need dask: pip install 'dask[array]'") from error
+    if empty is None:
+        raise ArgumentError("known_base_form is for library 'ak'")
+    found: dict[str, Any] = {}
+    for name in reading.fields:
+        sample = empty[name]
+        read = delayed(_one_column, pure=True)
+        one = reading.only([name])
+        token = f"{name}-from-sapwood-{tokenize(name, [key_of(part) for part in partitions])}"
+        pieces: list[Any] = []
+        for number, part in enumerate(partitions):
+            length = math.nan if part.pieces is not None else part.stop - part.start
+            task: Any = read(one, part, name, dask_key_name=f"{token}-{number}")
+            pieces.append(da.from_delayed(task, (length, *sample.shape[1:]), meta=sample))  # pyright: ignore[reportUnknownMemberType]
+        found[name] = da.concatenate(pieces, allow_unknown_chunksizes=True)  # pyright: ignore[reportUnknownMemberType]
+    return found
+
+
+def _one_column(reading: Reading, partition: Partition, name: str) -> Foreign:
+    read, _ = reading.read(partition)
+    if read is not None:
+        return read[name]
+    import numpy as np
+
+    return np.empty(0)

@@ -1,0 +1,88 @@
+"""Parts of tables that are read apart, each in a process of its own if need be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.many import OpenFiles
+from sapwood.storage.locate import Files
+from sapwood.table.query import Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Scan
+from sapwood.table.schema import HasFields
+
+Fields = Mapping[str, str]
+"""The names of the results, and the paths of their fields in a table."""
+
+
+class Partition(NamedTuple):
+    """Entries of one table."""
+
+    source: Any
+    """An open table, or the path of a file."""
+    inside: str | None
+    """The path of the table in the file."""
+    start: int
+    """The first entry; of a table that nobody opened, the number of the piece if `pieces` is not None."""
+    stop: int
+    """The entry behind the last one."""
+    pieces: int | None = None
+    """Into how many pieces the table is cut."""
+
+
+class Reading:
+    """Reads fields of a partition."""
+
+    def __init__(self, fields: Fields, form: ResultForm, allow_missing: bool, options: Mapping[str, Any]) -> None:
+        self.fields = dict(fields)
+        self.form = form
+        self._allow_missing = allow_missing
+        self._options = dict(options)
+
+    def only(self, names: Sequence[str]) -> Reading:
+        """Return what reads some of the fields."""
+        return Reading({name: self.fields[name] for name in names}, self.form, self._allow_missing, self._options)
+
+    def read(self, partition: Partition) -> tuple[Foreign, dict[str, int]]:
+        """Return the arrays, and what reading them took (`ReadOnlyFile.counters`).
+
+        With `allow_missing` there are none in a file that lacks the table, or a field.
+        """
+        files: Files = partition.source
+        if not isinstance(files, HasFields):
+            files = {partition.source: partition.inside}
+        tables = OpenFiles(files, self._allow_missing, self._options)
+        for table, _ in tables:
+            try:
+                return self._read(table, partition), table.file.counters()
+            except NotFoundError as error:
+                tables.skip(table.file.file_path, error)
+            finally:
+                tables.done_with(table)
+        return None, {}
+
+    def _read(self, table: HasFields, partition: Partition) -> Foreign:
+        start, stop = partition.start, partition.stop
+        if partition.pieces is not None:
+            size = math.ceil(table.num_entries / partition.pieces)
+            start, stop = (min(number * size, table.num_entries) for number in (start, start + 1))
+        elif not 0 <= start <= stop <= table.num_entries:
+            raise ArgumentError(f"{table.location}: entries {start} to {stop} of {table.num_entries}")
+        return self.of(table, start, stop)
+
+    def of(self, table: HasFields, start: int, stop: int) -> Foreign:
+        """Read entries of an open table."""
+        found = {name: table["/" + path] for name, path in self.fields.items()}
+        return Scan(Query.picking(table, found)).arrays(start, stop, self.form)
+
+
+def key_of(partition: Partition) -> tuple[str, ...]:
+    """Return what distinguishes a partition from others."""
+    source = partition.source
+    name = f"{source.file.hex_uuid}:{source.file.file_path}" if isinstance(source, HasFields) else str(source)
+    path = source.object_path if isinstance(source, HasFields) else partition.inside
+    return (name, str(path), *map(str, partition[2:]))

@@ -1,0 +1,102 @@
+"""Collections of Dask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import NotFoundError, UnsupportedError
+
+pytest.importorskip("dask.array", reason="needs dask (an extra: dask)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("dask")
+    for name, first in (("a", 0), ("b", 10)):
+        with sapwood.recreate(where / f"{name}.root") as file:
+            file["t"] = {
+                "x": np.arange(first, first + 10),
+                "vec": np.arange(20.0).reshape(10, 2),
+                "jets": [[1.0] * (i % 3) for i in range(10)],
+            }
+    with sapwood.recreate(where / "other.root") as file:
+        file["s"] = "no tree"
+    return where
+
+
+def _numpy(files: Any, **options: Any) -> Any:
+    return sapwood.dask(files, library="np", **options)
+
+
+def test_arrays_of_numpy_are_cut_where_files_and_steps_end(folder: Path) -> None:
+    found = _numpy(f"{folder}/[ab].root:t", step_size=4)
+    assert found.keys() == {"x", "vec", "njets", "jets"}
+    assert found["x"].chunks == ((4, 4, 2, 4, 4, 2),)
+    assert found["x"].compute(scheduler="sync").tolist() == list(range(20))
+    assert found["vec"].shape == (20, 2)
+    assert found["vec"].compute(scheduler="sync")[11].tolist() == [2.0, 3.0]
+    assert [len(jets) for jets in found["jets"].compute(scheduler="sync")] == 2 * [i % 3 for i in range(10)]
+    assert _numpy(f"{folder}/a.root:t", steps_per_file=3, filter_name="x")["x"].chunks == ((4, 4, 2),)
+
+
+def test_files_that_are_not_opened_are_cut_when_they_are_read(folder: Path) -> None:
+    found = _numpy({f"{folder}/[ab].root": "t"}, open_files=False, steps_per_file=3, filter_name="x")["x"]
+    assert found.npartitions == 6
+    assert np.isnan(found.shape[0])
+    assert found.compute(scheduler="sync").tolist() == list(range(20))
+
+
+def test_steps_are_pairs_or_edges(folder: Path) -> None:
+    for steps in ([[0, 3], [3, 7]], [0, 3, 7]):
+        for opened in (True, False):
+            given = {f"{folder}/b.root": {"object_path": "t", "steps": steps}}
+            found = _numpy(given, open_files=opened, filter_name="x")["x"]
+            assert found.chunks == ((3, 4),)
+            assert found.compute(scheduler="sync").tolist() == list(range(10, 17))
+
+
+def test_files_without_the_tree(folder: Path) -> None:
+    files = [f"{folder}/a.root:t", f"{folder}/other.root:t"]
+    with pytest.raises(NotFoundError):
+        _numpy(files)
+    with pytest.warns(sapwood.SapwoodWarning, match="skipped"):
+        found = _numpy(files, allow_missing=True)
+    assert found["x"].shape == (10,)
+
+
+def test_arguments_that_exclude_each_other(folder: Path) -> None:
+    path = f"{folder}/a.root:t"
+    with pytest.raises(TypeError, match="exclude"):
+        _numpy(path, step_size=1, steps_per_file=1)
+    with pytest.raises(TypeError, match="open_files"):
+        _numpy(path, step_size=1, open_files=False)
+    with pytest.raises(UnsupportedError, match="'pd'"):
+        sapwood.dask(path, library="pd")
+
+
+def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
+    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    found = sapwood.dask(f"{folder}/[ab].root:t", step_size=5)
+    assert (found.npartitions, found.divisions, len(found)) == (4, (0, 5, 10, 15, 20), 20)
+    chosen = found[found.x > 12].jets
+    (columns,) = dak.necessary_columns(chosen).values()
+    assert columns == {"x", "jets"}
+    assert [len(jets) for jets in chosen.compute(scheduler="sync")] == [i % 3 for i in range(3, 10)]
+    whole: Any = sapwood.concatenate(f"{folder}/[ab].root:t")
+    assert found.compute(scheduler="sync").tolist() == whole.tolist()
+
+
+def test_a_report_names_files_that_failed(folder: Path) -> None:
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    import dask
+
+    files = [f"{folder}/a.root:t", f"{folder}/absent.root:t"]
+    array, report = sapwood.dask(files, open_files=False, allow_read_errors_with_report=True)
+    array, report = dask.compute(array.x, report, scheduler="sync")  # pyright: ignore[reportPrivateImportUsage]
+    assert array.tolist() == list(range(10))
+    assert report.exception.tolist() == [None, "MissingFileError"]
