@@ -90,7 +90,7 @@ def test_a_group_in_every_library() -> None:
     assert muon.array(library="pa").to_pylist()[1] == {"pt": 2, "eta": 3, "vertex": {"x": 4, "y": 5}}
     assert muon.arrays().fields == ["pt", "eta", "x", "y"]
     assert muon.arrays("pt + get('vertex/x')")["pt + get('vertex/x')"].tolist() == [0, 6, 12, 18]
-    assert repr(muon.interpretation) == "{pt: int64, eta: int64, vertex: {x: int64, y: int64}}"
+    assert muon.interpretation.describe() == "{pt: int64, eta: int64, vertex: {x: int64, y: int64}}"
     assert muon.type is not None
 
 

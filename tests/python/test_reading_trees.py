@@ -134,7 +134,7 @@ def test_properties_of_branches_agree_with_uproot(trees: tuple[Any, Any]) -> Non
 )
 def test_interpretation(trees: tuple[Any, Any], name: str, text: str, dtype: np.dtype[Any]) -> None:
     found = trees[0][name].interpretation
-    assert repr(found) == text
+    assert found.describe() == text
     assert found.numpy_dtype == dtype
     assert found.typename == trees[1][name].interpretation.typename
     assert found.reason is None

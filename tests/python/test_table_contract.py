@@ -106,7 +106,7 @@ def test_a_table_says_what_it_holds(table: Any) -> None:
     assert set(NAMES) <= set(table.keys())
     assert [table[name].num_entries for name in NAMES] == [ENTRIES] * 3
     assert (table["x"].type, table["pt"].type) == (("number", "float64"), ("list", ("number", "float32")))
-    assert repr(table["pt"].interpretation) == "var * float32"
+    assert table["pt"].interpretation.describe() == "var * float32"
     assert table["x"].table is table and table["x"].parent is table and table["x"].path_in(table) == "x"
     assert all(size >= 0 for sizes in table.field_bytes() for size in sizes)
 

@@ -20,8 +20,9 @@ CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
     {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "_native"}, {"show"},
-    {"storage"}, {"table"}, {"objects", "schema"}, {"files", "interpretation"}, {"frames"},
-    {"writing", "new", "vectors"}, {"sapwood"}, {"train"}, {"lab"},
+    {"storage"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
+    {"writing", "new", "vectors"}, {"sapwood"},
+    {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip
 """The rooms of the package, those of one set at one height; "sapwood" is the package's front page."""
