@@ -198,7 +198,7 @@ def _concatenate(*values: Foreign) -> Foreign:
         return values[0].apply("concatenate", *values[1:])
     import awkward as ak
 
-    return ak.concatenate([_lists(value, "concatenate") for value in values], axis=1)
+    return ak.concatenate([_lists(value, "concatenate") for value in values], axis=1, mergebool=True)
 
 
 def _whole_numbers(x: Foreign) -> Foreign:

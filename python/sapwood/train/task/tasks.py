@@ -26,7 +26,7 @@ from sapwood.show.plot import Plot
 from sapwood.train.task.columns import Declaration
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
 
 Option = bool | int | float | str | list[Any] | tuple[Any, ...] | None
 
@@ -174,12 +174,19 @@ class Lists(NamedTuple):
     content: Any
 
 
+def _read_only(values: Array) -> Array:
+    """Return the same view of all arrays: kernels are compiled for each kind of array that they are given."""
+    view: Array = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
+
+
 def _plain_column(name: str, column: Foreign) -> Foreign:
     match column:
         case ("number", values):
-            return values
+            return _read_only(values)
         case ("list", offsets, content):
-            return Lists(offsets, _plain_column(name, content))
+            return Lists(_read_only(offsets), _plain_column(name, content))
         case _:
             raise ArgumentError(f"a plain kernel takes numbers and lists of numbers; {name} is neither")
 
