@@ -192,6 +192,8 @@ class _Advising:
     def _keep(self, problem: Problem, finding: Finding, where: TreeLayout) -> None:
         if finding.trial is not None and problem.is_one is not None and not problem.is_one(finding.trial, self.price):
             return
+        if finding.trial is None and not problem.named:
+            return
         self.findings.append(finding)
         worse = finding.trial is not None and finding.trial.gain(self.price) <= -WORSE
         if problem.applied and problem.change is not None and not worse:

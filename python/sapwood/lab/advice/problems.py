@@ -41,7 +41,8 @@ class Problem:
 
     `look` gives the figures where a tree of a file has the problem, `change` the layout that helps. `is_one` tells by
     the trial of the remedy whether it is a problem, where its look cannot. What is not `applied` changes what programs
-    find in the file, so that no layout contains it.
+    find in the file, so that no layout contains it. What is not `named` without a trial is no finding where none was
+    made.
     """
 
     code: str
@@ -52,6 +53,7 @@ class Problem:
     is_one: Callable[[Trial, Price], bool] | None = None
     of_rntuples: bool = True
     applied: bool = True
+    named: bool = True
 
 
 def listed(names: Sequence[str]) -> str:
@@ -337,6 +339,7 @@ LAYOUTS = (
         _not_worth_compressing,
         _plain,
         lambda trial, price: trial.gain(price) >= 2 * WORSE,
+        named=False,
     ),
     Problem(
         "uncompressed",

@@ -117,7 +117,7 @@ def try_layout(
             if codec is None or where.full > _WHOLE * sample:
                 return None, why
             stop, alone = where.entries, False
-            recompress(tree, where, part, codec)
+            recompress(file, where, part, codec)
         # What is not read costs no time, but space.
         of_size = None if of_all else names
         with contextlib.ExitStack() as stack:
@@ -171,11 +171,11 @@ def _only_codec(layout: Layout, where: TreeLayout) -> Compression | None:
     return wanted.pop() if len(wanted) == 1 else None
 
 
-def recompress(tree: Foreign, where: TreeLayout, path: Path, codec: Compression) -> None:
-    """Compress all baskets of a tree again, whatever they hold, as tree ``T`` of a new file."""
+def recompress(file: Foreign, where: TreeLayout, path: Path, codec: Compression) -> None:
+    """Compress all baskets of a tree of an open file again, whatever they hold, as tree ``T`` of a new file."""
     with sapwood.recreate(path, compression=codec, commit_every=None) as new:
-        key = tree.file.key(where.tree).native
-        native, old = new.file.native, tree.file.native
+        key = file.key(where.tree).native
+        native, old = new.file.native, file.file.native
         number, _ = native.join_tree(0, "T", old, key, code_of(codec))
         native.join_more(number, old, key, 0)
 
