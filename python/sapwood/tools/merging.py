@@ -386,12 +386,14 @@ class _Merger:
         return Summary.read(file) if Summary.is_in(file) else None
 
     def _ntuple(self, path: str, file: Foreign, item: Item) -> None:
-        source, compression = file[item.path], self._settings.compression
+        if not isinstance(self._settings.compression, EllipsisType):
+            raise UnsupportedError(f"{path}: {item.path} is an RNTuple; compression changes trees alone")
+        source = file[item.path]
         try:
             if item.path in self._ntuples:
-                self._ntuples[item.path].add(source, compression=compression)
+                self._ntuples[item.path].add(source)
             else:
-                self._ntuples[item.path] = self._new.mkrntuple(item.path, source, compression=compression)
+                self._ntuples[item.path] = self._new.mkrntuple(item.path, source)
                 self._classes[item.path] = item.classname
         except SapwoodError as error:
             if not self._settings.skip_bad:
