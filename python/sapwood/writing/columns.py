@@ -269,7 +269,7 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
 def _expanded(data: Foreign) -> Foreign:
     from pyarrow import compute
 
-    return compute.run_end_decode(data)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    return compute.call_function("run_end_decode", [data])
 
 
 _PLAIN_ARROW: dict[str, Callable[[Any], Any]] = {
