@@ -308,7 +308,7 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
         # In branches, names of nested fields are joined; RNTuples have records in records.
         fields = [(name, array[name]) for name in array.dtype.names] if missing else _fields(array)
         return ("record", len(array), "", [(name, _from_numpy(values, missing=missing)) for name, values in fields])
-    if array.dtype == np.float16:
+    if missing and array.dtype == np.float16:
         array = array.astype(np.float32)  # which holds every half-precision number
     if array.dtype.kind in "OUS":
         return _from_iterable(array.tolist())
