@@ -5,7 +5,7 @@ use super::envelope::{Locator, checksum};
 use super::pages::ColumnRange;
 use super::structure::{Stored, Structure};
 use super::table::{ClusterPages, NTuple};
-use crate::array::{Builder, Column, Number, Type};
+use crate::array::{Builder, Column, Number, Type, pool};
 use crate::compress::decode;
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
@@ -442,7 +442,7 @@ impl<'a> FieldEntries<'a> {
             bytes: items.saturating_mul(bits as u64) / 8,
             pages,
             decoder: Box::new(ColumnDecoder { chosen, wanted }),
-            shared: false,
+            shared: stored.choices.iter().any(|id| self.ntuple.aliased.contains(id)),
         })
     }
 
@@ -688,6 +688,7 @@ impl PageDecoder for ColumnDecoder {
         let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
         let stored = self.of(slice.number)?;
         let (number, _) = self.wanted.numbers();
+        pool::provide(out);
         if let Some(bytes) = self.copied(stored.encoding) {
             let from =
                 page.data.get(slice.from * bytes..slice.to * bytes).filter(|from| from.len() == out.len());

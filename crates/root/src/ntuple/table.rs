@@ -17,6 +17,7 @@ use crate::wire::{Cursor, cursor::Pointer};
 use sapwood_io::{Cause, Range, Source};
 use std::any::Any;
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The class of an RNTuple's anchor.
@@ -48,6 +49,8 @@ pub struct NTuple {
     pub header_checksum: u64,
     /// Fields as they are listed: their places there are their numbers.
     pub listed: Vec<Listed>,
+    /// Columns that projected fields share.
+    pub aliased: HashSet<usize>,
     page_lists: Vec<OnceLock<Arc<PageList>>>,
     readers: Vec<Mutex<Option<Arc<FieldColumns>>>>,
     programs: OnceLock<Arc<Programs>>,
@@ -107,6 +110,7 @@ impl NTuple {
             attributes: Vec::new(),
             header_checksum,
             listed: Vec::new(),
+            aliased: HashSet::new(),
             page_lists: Vec::new(),
             readers: Vec::new(),
             programs: OnceLock::new(),
@@ -119,6 +123,7 @@ impl NTuple {
         ntuple.parse_footer(&mut reader).within(|| "the footer")?;
         ntuple.schema.link()?;
         ntuple.page_lists = ntuple.groups.iter().map(|_| OnceLock::new()).collect();
+        ntuple.aliased = ntuple.schema.aliases.iter().map(|&(column, _)| column).collect();
         ntuple.listed = listing::list(&ntuple.schema);
         ntuple.readers = ntuple.listed.iter().map(|_| Mutex::default()).collect();
         Ok(ntuple)

@@ -74,8 +74,15 @@ pub enum LaneGroup {
     Known,
 }
 
-/// What tells that two shared lanes are the same, one for each part.
-type SharedKey = Vec<(usize, usize, u64, u64, bool)>;
+/// What tells that two shared lanes are the same: for each part its number, the stored column, the first item and the
+/// number of items, and what becomes of them.
+type SharedKey = Vec<(usize, usize, u64, u64, SharedAs)>;
+
+#[derive(PartialEq, Eq, Hash)]
+enum SharedAs {
+    Numbers(Number, usize),
+    Ends,
+}
 
 /// The state of a reading between its stages.
 struct Stages<'a> {
@@ -343,10 +350,14 @@ impl<'a> Stages<'a> {
     fn shared_group(&mut self, group: &[RunLane<'a>], number: usize) -> Option<usize> {
         let key = |lane: &RunLane<'_>| {
             let items = lane.lane.pages.iter().map(|page| page.wanted() as u64).sum();
-            let ends = matches!(lane.lane.target, Target::Ends { .. });
-            (lane.part, lane.lane.column, lane.item(), items, ends)
+            let shared = match &lane.lane.target {
+                Target::Direct { number, each, .. } => SharedAs::Numbers(*number, *each),
+                Target::Ends { .. } => SharedAs::Ends,
+                Target::Built(_) => return None,
+            };
+            Some((lane.part, lane.lane.column, lane.item(), items, shared))
         };
-        let key: SharedKey = group.iter().map(key).collect();
+        let key: SharedKey = group.iter().map(key).collect::<Option<_>>()?;
         if let Some(&known) = self.shared.get(&key) {
             return Some(known);
         }
