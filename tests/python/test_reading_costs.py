@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,43 @@ def test_threads_change_no_bytes(file: Path) -> None:
     finally:
         sapwood.set_num_threads(before)
     assert tuple(found[name] for name in WHAT[1:]) == COSTS["everything"][1:]
+
+
+PROJECTED = Path(__file__).parent.parent / "golden" / "ntuple" / "projected.root"
+
+
+def test_columns_that_projected_fields_share_are_read_once() -> None:
+    with sapwood.open(PROJECTED) as opened:
+        ntuple = opened["t"]
+        assert len(ntuple.alias_column_records) == 3
+        found: list[Any] = []
+        spent = cost(lambda: found.extend(ntuple.arrays().to_list()))
+        assert spent["baskets"] == len(ntuple.column_records) == 3
+    for i, entry in enumerate(found):
+        x = [i + k / 4 for k in range(i % 4)]
+        assert entry == {"i": i, "_collection0": [{"x": value} for value in x], "x": x, "nx": len(x)}
+
+
+def test_what_reading_an_rntuple_costs(tmp_path: Path) -> None:
+    path = tmp_path / "events.root"
+    with sapwood.recreate(path, compression=None) as out:
+        ntuple = out.mkrntuple("t", {"x": "float64", "jet": "var * float32"})
+        for first in (0, 1000):
+            ntuple.extend({"x": np.arange(1000.0), "jet": ak.Array([[first + 0.5]] * 1000)})
+    with sapwood.open(path) as opened:
+        ntuple = opened["t"]
+        clusters = len(ntuple.cluster_summaries)
+        assert cost(ntuple["x"].array)["read_calls"] <= clusters
+        # Each page once, and all of a cluster together: where the lists end is known from the page list.
+        found = cost(ntuple.arrays)
+    assert found["baskets"] == 3 * clusters
+    assert found["read_calls"] <= 2 * clusters
+
+
+def test_opening_imports_no_classes_of_objects(file: Path) -> None:
+    code = (
+        "import sys, sapwood; sapwood.open(sys.argv[1])['t'].arrays(); print('sapwood.objects.standard' in sys.modules)"
+    )
+    for path in (file, PROJECTED):
+        run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+        assert run.stdout == "False\n"

@@ -2,7 +2,8 @@
 
 `make.py FOLDER` writes FOLDER/types.root and, without compression, FOLDER/plain.root. Every value is a formula of its
 entry, which `tests/python/test_ntuple_reading.py` knows, too. FOLDER/contract.root has the entries of
-`tests/python/test_table_contract.py`.
+`tests/python/test_table_contract.py`. FOLDER/projected.root is what ROOT's importer makes of a tree with a counted
+array: projected fields share the columns of its collection.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ warnings.simplefilter("ignore")
 import ROOT  # noqa: E402
 
 CODE = r"""
+#include <ROOT/RNTupleImporter.hxx>
 #include <ROOT/RNTupleModel.hxx>
 #include <ROOT/RNTupleWriter.hxx>
 #include <ROOT/RNTupleWriteOptions.hxx>
@@ -28,6 +30,8 @@ CODE = r"""
 #include <string>
 #include <tuple>
 #include <variant>
+#include <TFile.h>
+#include <TTree.h>
 #include <vector>
 
 struct Place { float x = 0; float y = 0; };
@@ -123,6 +127,25 @@ void write_contract(const char *path) {
       if (i % 30 == 29) writer->CommitCluster();
    }
 }
+
+void write_projected(const char *path) {
+   std::string in = std::string(path) + ".tree";
+   {
+      TFile file(in.c_str(), "RECREATE");
+      TTree tree("t", "");
+      int i, nx; float x[3];
+      tree.Branch("i", &i); tree.Branch("nx", &nx); tree.Branch("x", x, "x[nx]/F");
+      for (i = 0; i < 10; ++i) {
+         nx = i % 4; for (int k = 0; k < nx; ++k) x[k] = i + k / 4.f;
+         tree.Fill();
+      }
+      tree.Write();
+   }
+   auto importer = ROOT::Experimental::RNTupleImporter::Create(in, "t", path);
+   ROOT::RNTupleWriteOptions options; options.SetCompression(0); importer->SetWriteOptions(options);
+   importer->SetIsQuiet(true); importer->Import();
+   std::remove(in.c_str());
+}
 """
 
 
@@ -134,6 +157,7 @@ def main() -> None:
     ROOT.write_types(str(folder / "types.root"), 505)
     ROOT.write_types(str(folder / "plain.root"), 0)
     ROOT.write_contract(str(folder / "contract.root"))
+    ROOT.write_projected(str(folder / "projected.root"))
 
 
 if __name__ == "__main__":
