@@ -90,6 +90,9 @@ bench: build peers ## whole-file workloads against ROOT, uproot and the decompre
 bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
 	$(BIN)/python benches/run.py --peers $(PEERS) --quick
 
+bench-ntuple: build peers ## RNTuples against ROOT, uproot, the decompression limit and the same data as trees
+	$(BIN)/python benches/ntuple.py --peers $(PEERS) --keep
+
 bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and the compressor alone
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 	$(BIN)/python benches/report.py
@@ -162,4 +165,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers docs format clean help

@@ -18,6 +18,7 @@ if [ ! -x "$bin/limit" ]; then
     exit 1
   fi
 fi
+[ -x "$out/bin/ntread" ] || [ ! -e "$sources/build_ntuple.sh" ] || "$sources/build_ntuple.sh" "$root" "$out/bin"
 [ -n "$(ls "$data"/*-small/*39.root 2>/dev/null)" ] || "$sources/all.sh" "$bin/seedgen" "$data"
 
 "$python" "$here/wide.py" "$data"
