@@ -217,3 +217,27 @@ def test_the_examples_work_as_printed(
     assert main([command, "--help"]) == 0
     example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
     assert main(shlex.split(example)) == 0
+
+
+def test_clusters_of_rntuples_with_damaged_pages_are_left_out_and_counted(tmp_path: Path) -> None:
+    path, saved = tmp_path / "a.root", tmp_path / "saved.root"
+    with sapwood.recreate(path) as file:
+        table = file.mkrntuple("folder/N", {"n": "int64", "list": "var * float32"}, cluster_entries=50)
+        lists = ak.unflatten(np.arange(2 * N, dtype=np.float32), np.full(N, 2))
+        table.extend({"n": np.arange(N), "list": lists})
+    with sapwood.open(path) as file:
+        ntuple = file["folder/N"]
+        before = ntuple.arrays()
+        pages = ntuple.native.plan([ntuple["n"].number], 100, 150)[0]
+        offset, length = pages[0][3:5]
+    raw = bytearray(path.read_bytes())
+    raw[offset + length // 2] ^= 0x10
+    path.write_bytes(raw)
+    assert {one.code for one in check(str(path), deep=True)} == {"ntuple-checksum"}
+    done = recover(path, saved)
+    tree = done.trees["folder/N"]
+    assert (tree.entries, tree.clusters, tree.lost_clusters, tree.lost_entries) == (N - 50, 11, 1, 50)
+    assert not done.is_complete
+    kept = ak.concatenate([before[:100], before[150:]])
+    assert ak.array_equal(sapwood.open(saved)["folder/N"].arrays(), kept)
+    assert list(check(str(saved), deep=True)) == []

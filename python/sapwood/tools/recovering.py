@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, quiet, records
@@ -91,6 +91,7 @@ def recover(
 
     Of a tree, all clusters are saved of which each branch has all baskets. Baskets are copied as they are. A tree whose
     description was lost, as in a file that was cut, is saved if `like` has a tree of that name with the same branches.
+    Of an RNTuple, all clusters are saved of which all pages are whole, if its header, footer and page lists are there.
 
     Parameters
     ----------
@@ -218,7 +219,7 @@ class _Recovery:
             elif item.classname in TREES:
                 self._tree(self._native, item, "itself")
             elif item.classname in RNTUPLES:
-                lost[item.path] = "an RNTuple; RNTuples cannot be recovered"
+                self._ntuple(item)
             else:
                 holder, _, name = item.path.rpartition("/")
                 self._new.copy_key(self._directory(holder), name, self._native, item.key)
@@ -254,13 +255,17 @@ class _Recovery:
             self._directories[path] = self._new.mkdir(self._directory(holder), name, name)
         return self._directories[path]
 
+    @staticmethod
+    def _holder(file: _native.File, item: Item) -> _native.Directory:
+        """Return the directory that an object lies in."""
+        directory = file.directory()
+        for part in item.path.split("/")[:-1]:
+            directory = directory.subdirectory(next(key for key in directory.keys if key.name == part))
+        return directory
+
     def _tree(self, described: _native.File, item: Item, by: str) -> None:
         holder, _, name = item.path.rpartition("/")
-        directory = described.directory()
-        for part in item.path.split("/")[:-1]:
-            key = next(key for key in directory.keys if key.name == part)
-            directory = directory.subdirectory(key)
-        tree = directory.tree(item.key)
+        tree = self._holder(described, item).tree(item.key)
         # The description may be unusable for copying: then nothing was begun.
         number, _ = self._new.join_tree(self._directory(holder), name, described, item.key, None)
         saved = self._result.trees[item.path] = RecoveredTree(described_by=by)
@@ -276,6 +281,25 @@ class _Recovery:
                 )
             lists[place] = self._baskets(branch, name, own and names.count(branch.name) == 1, own)
         self._clusters(number, names, lists, saved)
+
+    def _ntuple(self, item: Item) -> None:
+        """Copy the clusters of an RNTuple of which all pages are whole."""
+        holder, _, name = item.path.rpartition("/")
+        source = self._holder(self._native, item).ntuple(item.key)
+        faults, _ = source.verify(deep=True)
+        bad = {cluster for _, _, _, cluster in faults}
+        if None in bad:
+            # Without its page list the clusters of a group are not known.
+            raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
+        number, _ = self._new.make_ntuple_like(self._directory(holder), name, source)
+        saved = self._result.trees[item.path] = RecoveredTree()
+        for first, last in itertools.pairwise(source.clusters()):
+            if first in bad or not self._new.copy_cluster(number, source, first):
+                saved.lost_clusters += 1
+                saved.lost_entries += last - first
+            else:
+                saved.clusters += 1
+                saved.entries += last - first
 
     def _baskets(self, branch: _native.Branch, tree: str, extend: bool, own: bool) -> list[_Basket]:
         """List the baskets of a branch: those that its own description has, and those that were found behind them."""
