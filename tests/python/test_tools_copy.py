@@ -12,8 +12,9 @@ import pytest
 
 import sapwood
 from sapwood.cli import main
+from sapwood.cli.shims import SHIMS
 from sapwood.compression import LZ4
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
@@ -158,14 +159,63 @@ def test_trees_are_split(sample: str, tmp_path: Path, capsys: pytest.CaptureFixt
         split(sample, "x.root", entries=1)
 
 
-@pytest.mark.parametrize("command", ["copy", "mv", "rm", "mkdir", "split"])
+@pytest.mark.parametrize("command", ["copy", "mv", "rm", "mkdir", "split", *SHIMS])
 def test_the_examples_work_as_printed(
     command: str, sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if command == "rm":
         move(f"{sample}:Events", f"{sample}:Old")
+    if command == "hadd":
+        for name in ("run1.root", "run2.root"):
+            copy(sample, tmp_path / name)
     capsys.readouterr()
     assert main([command, "--help"]) == 0
     example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
     assert main(shlex.split(example)) == 0
+
+
+def test_rntuples_are_copied_moved_and_deleted(tmp_path: Path) -> None:
+    path, out = str(tmp_path / "a.root"), str(tmp_path / "b.root")
+    values = {"n": np.arange(N), "x": np.arange(N) * 0.5}
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("N", values)
+    assert copy(path, out) == {"N": N}
+    assert list(differences(path, out)) == []
+    assert move(f"{path}:N", f"{path}:M") == {"M": N}
+    assert move(f"{path}:M", f"{out}:") == {"M": N}
+    assert sapwood.open(path).keys() == []
+    assert sapwood.open(out)["M"].arrays(how=dict)["n"].tolist() == list(range(N))
+    remove(f"{out}:N")
+    good(out)
+    with pytest.raises(UnsupportedError, match="only whole RNTuples"):
+        copy(out, path, selection=Selection(stop=3))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["hadd", "-dbg", "all.root", "events.root"], "-dbg would have no effect"),
+        (["hadd", "-cachesize", "10M", "all.root", "events.root"], "-cachesize would have no effect"),
+        (["hadd", "-fk505", "all.root", "events.root"], "use -fk"),
+        (["hadd", "-f505", "-f404", "all.root", "events.root"], "contradict"),
+        (["hadd", "-L", "names", "all.root", "events.root"], "need each other"),
+        (["hadd", "events.root", "events.root"], "-f replaces it"),
+        (["rootslimtree", "-i", "run", "events.root:Events", "out.root"], "give -e"),
+        (["rootcp", "-c", "505", "events.root:Events", "events.root"], "compression cannot be changed"),
+        (["rootls", "-R", "events.root"], "-R"),
+    ],
+)
+def test_shims_refuse_what_would_have_no_effect(
+    words: list[str],
+    message: str,
+    sample: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before

@@ -17,6 +17,7 @@ from typing import NoReturn
 from sapwood.cli import (
     advise,
     check,
+    completion,
     convert,
     copying,
     diff,
@@ -30,6 +31,7 @@ from sapwood.cli import (
     rows,
     run,
     schema,
+    shims,
     show,
     sql,
     stats,
@@ -65,6 +67,9 @@ _COMMANDS = {
     "lab": lab,
     "trace": trace,
     "replay": replay,
+    **shims.SHIMS,
+    "completion": completion.completion,
+    "man": completion.man,
 }
 
 
@@ -81,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
         module.add_arguments(own)
         own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
-        own.set_defaults(function=module.run, parser=own, main=main)
+        own.set_defaults(function=module.run, parser=own, main=main, top=top)
     return top
 
 
@@ -100,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     top = parser()
     try:
-        chosen, more = top.parse_known_args(arguments)
+        chosen, more = top.parse_known_args(shims.spelled(sys.argv[1:] if arguments is None else arguments))
         # argparse does not join positional words behind the options with those before them.
         trailing = getattr(chosen, "trailing", None)
         if more and (trailing is None or any(word.startswith("-") for word in more)):

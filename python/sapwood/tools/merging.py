@@ -105,6 +105,7 @@ class Settings:
     drop: tuple[str, ...] = ()
     max_memory: int = 512_000_000
     skip_bad: bool = False
+    trees: bool = True
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def takes(self, path: str) -> bool:
@@ -147,6 +148,7 @@ def merge(
     dry_run: bool = False,
     verify: bool = False,
     resume: bool = False,
+    trees: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Merged:
@@ -184,6 +186,8 @@ def merge(
     resume
         Merge in parts, which are kept in the folder ``OUTPUT.parts`` if the merge is interrupted, and go on with the
         parts that are there.
+    trees
+        Merge trees and RNTuples; otherwise they are left out.
     progress
         Called with the number of files done, the number of files, and a path.
     options
@@ -212,6 +216,7 @@ def merge(
         tuple(drop),
         limit,
         skip_bad,
+        trees,
         dict(options or {}),
     )
     paths = input_paths(inputs, settings.options)
@@ -282,7 +287,7 @@ def objects_of(file: _native.File, settings: Settings | None = None) -> Iterator
                     if settings.takes(path) and not settings.only:
                         yield Item(path, classname, key)
                     todo.append((f"{path}/", directory.subdirectory(key)))
-            elif settings.takes(path):
+            elif settings.takes(path) and (settings.trees or classname not in TREES | RNTUPLES):
                 yield Item(path, classname, directory.key(index))
 
 
@@ -545,7 +550,7 @@ def _reclustered(target: Path, paths: Sequence[str], settings: Settings) -> Merg
     """Decode all trees and write them again."""
     from sapwood.lab.advice.rewriting import Layout, rewrite
 
-    if settings.only or settings.drop or settings.skip_bad or settings.others != "first":
+    if settings.only or settings.drop or settings.skip_bad or settings.others != "first" or not settings.trees:
         raise ArgumentError("recluster takes whole files, and no only, drop, skip_bad or others")
     done = rewrite(list(paths), target, Layout(compression=settings.compression))
     with sapwood.open({str(target): None}) as file:

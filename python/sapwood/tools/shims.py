@@ -1,0 +1,458 @@
+"""What ROOT's file tools do, with their rules: where copies go, what is refused, how content is listed."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, NamedTuple
+
+import sapwood
+from sapwood import _native
+from sapwood.compression import Compression
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.kinds import DIRECTORIES, TREES
+from sapwood.objects.dates import unpack_datetime
+from sapwood.storage.locate import split_path
+from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
+from sapwood.tools.merging import Others, merge, objects_of
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+
+class Named(NamedTuple):
+    """An object that a source names: file, path, class, and whether it is all that the source names."""
+
+    file: str
+    path: str
+    classname: str
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return self.classname in DIRECTORIES
+
+    @property
+    def place(self) -> str:
+        """``file:path``."""
+        return f"{self.file}:{self.path}"
+
+
+def named(source: str) -> list[Named]:
+    """List the objects that ``file:path`` names, where the path may be a pattern; of a file, those in no directory.
+
+    Raises
+    ------
+    NotFoundError
+        Nothing has that name.
+    """
+    file, inside = split_path(source)
+    with sapwood.open({file: None}) as opened:
+        items = list(objects_of(opened.file.native))
+    plain = (inside or "*").strip("/").partition(";")[0]
+    depth = plain.count("/")
+    found = [
+        Named(file, item.path, item.classname)
+        for item in items
+        if item.path.count("/") == depth and fnmatch.fnmatchcase(item.path, plain)
+    ]
+    if inside and not found:
+        raise NotFoundError(f"{source} matches no objects")
+    return found
+
+
+def hadd(
+    target: str,
+    sources: Sequence[str],
+    *,
+    force: bool = False,
+    append: bool = False,
+    compression: Compression | EllipsisType | None = ...,
+    recluster: bool = False,
+    skip_bad: bool = False,
+    trees: bool = True,
+    listed: str | None = None,
+    only_listed: bool = False,
+    jobs: int = 1,
+) -> Iterator[str]:
+    """Merge files as ``hadd`` does; yield what was done, line by line.
+
+    Parameters
+    ----------
+    target, sources
+        The new file, and the inputs.
+    force, append
+        Replace a target that is there, or add to it; otherwise it is refused.
+    compression
+        Codec of the output; by default baskets stay as they are.
+    recluster
+        Write trees again with new baskets and clusters.
+    skip_bad
+        Leave out files that cannot be read.
+    trees
+        Merge trees and RNTuples.
+    listed, only_listed
+        A file with the names of objects to leave out, or of those to merge.
+    jobs
+        Number of processes.
+    """
+    there = Path(target).exists()
+    if there and not (force or append):
+        raise ArgumentError(f"{target} exists; -f replaces it, -a adds to it")
+    patterns: list[str] = []
+    if listed is not None:
+        lines = [line.strip() for line in Path(listed).read_text("utf-8").splitlines()]
+        for name in (line for line in lines if line and not line.startswith("#")):
+            patterns += [glob.escape(name), f"*/{glob.escape(name)}"]
+    # Objects that cannot be added are all written, as cycles; processes keep one of a name, so they must not differ.
+    others: Others = "all" if jobs == 1 and not recluster else "error" if jobs > 1 else "first"
+    output = f"{target}.adding" if append and there else target
+    try:
+        done = merge(
+            output,
+            [target, *sources] if append and there else sources,
+            compression=compression,
+            recluster=recluster,
+            others=others,
+            only=patterns if only_listed else (),
+            drop=() if only_listed else patterns,
+            jobs=jobs,
+            skip_bad=skip_bad,
+            trees=trees,
+        )
+        if output != target:
+            Path(output).replace(target)
+            done.output = target
+    finally:
+        if output != target:
+            Path(output).unlink(missing_ok=True)
+    yield from done.text()
+
+
+def put(
+    sources: Sequence[str],
+    target: str,
+    *,
+    recursive: bool,
+    replace: bool,
+    recreate: bool,
+    compression: Compression | EllipsisType | None,
+    keep_parents: bool,
+    warn: Callable[[str], None],
+    after: Callable[[Named], None] | None = None,
+) -> list[str]:
+    """Copy objects as ``rootcp`` and ``rootmv`` do; return what was copied.
+
+    Parameters
+    ----------
+    sources, target
+        Files or ``file:path``. The path of the target is a directory that is there, or the new name of one object.
+    recursive
+        Copy directories; otherwise they are left out with a warning.
+    replace
+        Replace objects of the same name; otherwise they are left out with a warning.
+    recreate, compression
+        Make the target again; the codec of a new target.
+    keep_parents
+        Copy ``d/h`` to ``d/h``, not to ``h``, where the target is a file.
+    warn
+        Called with what was left out.
+    after
+        Called with each object that was copied.
+    """
+    file, inside = split_path(target)
+    inside = (inside or "").strip("/")
+    found = [one for source in sources for one in named(source)]
+    if recreate and any(Path(one.file).resolve() == Path(file).resolve() for one in found):
+        raise ArgumentError(f"{file} cannot be made again: it is a source")
+    there = Path(file).exists() and not recreate
+    if there and not isinstance(compression, EllipsisType):
+        raise ArgumentError(f"{file} is there: its compression cannot be changed")
+    known = _classes(file) if there else {}
+    into = not inside or known.get(inside) in DIRECTORIES
+    if not into and len(found) != 1:
+        raise ArgumentError(f"{len(found)} objects are named, but {target} is not a directory")
+    if not there and not found:
+        with sapwood.recreate(file):
+            pass
+    done: list[str] = []
+    for one in found:
+        if one.is_directory and not recursive:
+            warn(f"directory {one.path} is not copied; -r copies directories")
+            continue
+        parents, _, name = one.path.rpartition("/")
+        folder = (inside or (parents if keep_parents else "")) if into else inside.rpartition("/")[0]
+        name = name if into else inside.rpartition("/")[2]
+        where = f"{folder}/{name}" if folder else name
+        if where in known and not replace:
+            warn(f"{file}:{where} is there; --replace replaces it")
+            continue
+        if Path(file).exists() and Path(one.file).samefile(file):
+            copy_within(one.file, one.path, where, rename=True, replace=replace)
+        else:
+            copy(
+                one.place,
+                f"{file}:{folder}" if folder else file,
+                selection=Selection(compression=compression),
+                replace=replace,
+                recreate=recreate,
+                rename=name,
+            )
+        recreate, compression = False, ...
+        done.append(f"{file}:{where}")
+        if after is not None:
+            after(one)
+    return done
+
+
+def _classes(file: str) -> dict[str, str]:
+    with sapwood.open({file: None}) as opened:
+        return {item.path: item.classname for item in objects_of(opened.file.native)}
+
+
+def delete(
+    targets: Sequence[str],
+    *,
+    recursive: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    ask: Callable[[str], bool] = lambda _: True,
+    warn: Callable[[str], None],
+) -> list[str]:
+    """Delete objects as ``rootrm`` does, and whole files where no object is named; return what was deleted.
+
+    Parameters
+    ----------
+    targets
+        Files, or ``file:path``, where the path may be a pattern.
+    recursive
+        Delete directories; otherwise they stay, with a warning.
+    force
+        Pass over what does not exist.
+    dry_run
+        Delete nothing.
+    ask
+        Called with each object; it is deleted if that returns true.
+    warn
+        Called with what was not deleted.
+    """
+    done: list[str] = []
+    for target in targets:
+        file, inside = split_path(target)
+        if not inside:
+            if force and not Path(file).exists():
+                continue
+            if ask(file):
+                done.append(file)
+                if not dry_run:
+                    Path(file).unlink()
+            continue
+        try:
+            found = named(target)
+        except (NotFoundError, FileNotFoundError):
+            if not force:
+                raise
+            continue
+        for one in found:
+            if one.is_directory and not recursive:
+                warn(f"cannot delete {one.path}: it is a directory; -r deletes it")
+            elif ask(one.place):
+                done.append(one.place)
+                if not dry_run:
+                    remove(f"{one.file}:{glob.escape(one.path)}", recursive=recursive)
+    return done
+
+
+def select(
+    sources: Sequence[str],
+    target: str,
+    *,
+    recreate: bool,
+    compression: Compression | EllipsisType | None,
+    first: int = 0,
+    last: int = -1,
+    cut: str = "",
+    include: str = "",
+    exclude: str = "",
+) -> dict[str, int | None]:
+    """Copy parts of trees as ``rooteventselector`` and ``rootslimtree`` do; return the entries of each.
+
+    Parameters
+    ----------
+    sources, target
+        ``file:tree``, or files whose trees are copied; a file, or ``file:directory``.
+    recreate, compression
+        Make the target again; the codec of a new target.
+    first, last
+        First and last entry; -1 for the end.
+    cut
+        Condition on entries.
+    include, exclude
+        Patterns with commas: branches that are left out, except those that are included.
+    """
+    if include and not exclude:
+        raise ArgumentError("-i only takes back what -e leaves out: give -e, such as -e '*'")
+    if first < 0 or last < -1:
+        raise ArgumentError("entries are counted from 0")
+    if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
+        raise ArgumentError(f"{target} is there: its compression cannot be changed")
+    done: dict[str, int | None] = {}
+    for source in sources:
+        for one in named(source):
+            if one.classname not in TREES:
+                continue
+            drop: tuple[str, ...] = ()
+            if exclude:
+                with sapwood.open({one.file: None}) as opened:
+                    names = [branch.name for branch in opened[one.path].branches]
+                drop = tuple(glob.escape(name) for name in names if _in(name, exclude) and not _in(name, include))
+            selection = Selection(
+                (), drop, first, None if last == -1 else last + 1, cut or None, compression=compression
+            )
+            done |= copy(f"{one.file}:{glob.escape(one.path)}", target, selection=selection, recreate=recreate)
+            recreate, compression = False, ...
+    if not done:
+        raise NotFoundError(f"no tree is named by {', '.join(sources)}")
+    return done
+
+
+def _in(name: str, patterns: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split(","))
+
+
+def listing(
+    source: str,
+    *,
+    cycles: bool = False,
+    long: bool = False,
+    trees: bool = False,
+    recursive: bool = False,
+    column: bool = False,
+) -> Iterator[str]:
+    """Yield the content of a file or directory line by line, as ``rootls`` does.
+
+    Parameters
+    ----------
+    source
+        A file, or ``file:path``, where the path may be a pattern. Directories that a path names are entered.
+    cycles
+        List all cycles.
+    long
+        List class, date and title.
+    trees
+        List branches and clusters of trees, too.
+    recursive
+        Enter directories.
+    column
+        List one name a line.
+    """
+    found = named(source)
+    file, inside = split_path(source)
+    with sapwood.open({file: None}) as opened:
+        root = opened.file.native.directory()
+        heads = [one.path for one in found if one.is_directory] if inside else []
+        names = {one.path for one in found} - set(heads)
+        groups: list[tuple[str, list[_Row]]] = []
+        if not inside:
+            groups = [("", list(_rows(root, "", 0, cycles, recursive)))]
+        elif names:
+            holder = next(iter(names)).rpartition("/")[0]
+            rows = _rows(_within(root, holder), f"{holder}/" if holder else "", 0, cycles, False)
+            groups = [("", [row for row in rows if row.path in names])]
+        several = len(heads) + len(groups) > 1
+        for head in heads:
+            groups.append((head, list(_rows(_within(root, head), f"{head}/", int(several), cycles, recursive))))
+        for head, rows in groups:
+            if head and several:
+                yield f"{head} :"
+            if not (long or trees):
+                texts = ["  " * row.depth + row.name + f";{row.key.cycle}" * cycles for row in rows]
+                yield from texts if column or recursive else _columns(texts)
+                continue
+            kinds = max((len(row.classname) + 2 * row.depth for row in rows), default=0)
+            widest = max((len(f"{row.name};{row.key.cycle}") for row in rows), default=0)
+            for row in rows:
+                kind = ("  " * row.depth + row.classname).ljust(kinds)
+                name = f"{row.name};{row.key.cycle}".ljust(widest)
+                yield f'{kind}  {unpack_datetime(row.key.datetime):%b %d %H:%M %Y} {name} "{row.key.title}"'
+                if trees and row.key.classname in TREES:
+                    yield from _branches(opened[f"{row.path};{row.key.cycle}"], "  " * (row.depth + 1))
+
+
+class _Row(NamedTuple):
+    path: str
+    depth: int
+    key: _native.Key
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def classname(self) -> str:
+        """The class, as ROOT lists it."""
+        return "TDirectoryFile" if self.key.classname == "TDirectory" else self.key.classname
+
+
+def _within(directory: _native.Directory, path: str) -> _native.Directory:
+    for part in path.split("/") if path else ():
+        directory = directory.subdirectory(next(key for key in directory.keys if key.name == part))
+    return directory
+
+
+def _rows(directory: _native.Directory, prefix: str, depth: int, cycles: bool, recursive: bool) -> Iterator[_Row]:
+    """Yield the keys of a directory by name, the newest cycle first."""
+    before = None
+    for key in sorted(directory.keys, key=lambda key: (key.name, -key.cycle)):
+        if key.name == before and not cycles:
+            continue
+        before = key.name
+        yield _Row(f"{prefix}{key.name}", depth, key)
+        if recursive and key.classname in DIRECTORIES:
+            yield from _rows(directory.subdirectory(key), f"{prefix}{key.name}/", depth + 1, cycles, True)
+
+
+def _branches(tree: Foreign, pad: str) -> Iterator[str]:
+    rows = [(branch.name, branch.title, branch.uncompressed_bytes) for branch in tree.branches]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
+    for name, title, size in rows:
+        quoted = f'"{title}"'
+        yield f"{pad}{name.ljust(widths[0])}  {quoted.ljust(widths[1] + 2)}  {size}"
+    yield f"{pad}Cluster INCLUSIVE ranges:"
+    borders = tree.clusters
+    for place, (first, last) in enumerate(itertools.pairwise(borders)):
+        yield f"{pad} - # {place}: [{first}, {last - 1}]"
+    yield f"{pad}The total number of clusters is {len(borders) - 1}"
+
+
+def _columns(texts: Sequence[str]) -> Iterator[str]:
+    width = max((len(text) for text in texts), default=0) + 2
+    each = max(1, shutil.get_terminal_size().columns // width)
+    for start in range(0, len(texts), each):
+        yield "".join(text.ljust(width) for text in texts[start : start + each]).rstrip()
+
+
+def directory(target: str, *, parents: bool = False) -> None:
+    """Make a directory as ``rootmkdir`` does; without a path, an empty file.
+
+    Parameters
+    ----------
+    target
+        ``file:path``, or a file.
+    parents
+        Make the file and the directories above, and accept those that are there.
+    """
+    file, inside = split_path(target)
+    there = Path(file).exists()
+    if not inside:
+        if not there:
+            sapwood.recreate(file).close()
+    elif not there and not parents:
+        raise ArgumentError(f"{file} does not exist; -p makes it")
+    else:
+        make_directories(target, parents=parents)

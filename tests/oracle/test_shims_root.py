@@ -1,0 +1,155 @@
+"""The shims of ROOT's file tools beside the tools themselves: same command lines, same results."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+
+LINES = [
+    "rootls -1 a.root", "rootls -1r a.root", "rootls -1 'a.root:h*'", "rootls -1c a.root", "rootls -1 a.root a.root:d",
+    "rootls -1 'a.root:*'", "rootls a.root", "rootls -1 a.root:nope", "rootls -l a.root", "rootls -lr a.root",
+    "rootls -1 b.root a.root", "rootls -1r a.root:d/deep",
+    "rootcp a.root c0.root", "rootcp -r a.root c1.root", "rootcp a.root:h1 c2.root:new", "rootcp a.root:d c3.root",
+    "rootcp -r a.root:d c4.root", "rootcp a.root:d/h c5.root", "rootcp a.root:h1 a.root:h2 c7.root",
+    "rootcp a.root:h2 c7.root", "rootcp --replace a.root:h1 c7.root", "rootcp --recreate a.root:h2 c7.root",
+    "rootcp a.root:h1 a.root:h2 c9.root:dir", "rootcp b.root:h1 b.root:copy",
+    "rootrm r.root:h1", "rootrm r.root:d", "rootrm -r r.root:d/deep", "rootrm r.root:nope", "rootrm -n r.root:h2",
+    "rootrm 'r.root:h*'", "rootrm -r r.root:d", "rootrm r1.root", "rootrm -f nofile.root", "rootrm r2.root:d/h",
+    "rootmkdir m.root", "rootmkdir m.root:x", "rootmkdir m.root:y/z", "rootmkdir -p m.root:y/z",
+    "rootmkdir -p m.root:x",
+    "rootmkdir m1.root:q", "rootmkdir -p m1.root:q", "rootmkdir m.root:a m.root:b", "rootmkdir r5.root:new",
+    "hadd h0.root a.root b.root", "hadd -f505 h1.root a.root b.root", "hadd -T h4.root a.root b.root",
+    "hadd -L names.txt -Ltype SkipListed h11.root a.root b.root",
+    "hadd -L names.txt -Ltype OnlyListed h12.root a.root b.root",
+]  # fmt: skip
+
+SCRIPTED = [
+    "rootmv v0.root:h1 w0.root", "rootmv v0.root:h2 w0.root:new", "rootmv 'v1.root:h*' w1.root",
+    "rootmv v1.root:d w1.root", "rootmv v2.root:d/h w2.root", "rootmv --recreate v2.root:h1 w2.root",
+    "rootmv v3.root:Events w3.root", "rootmv v3.root:h1 v3.root:renamed", "rootmv v3.root:h2 v3.root:d",
+    "rootmv v4.root:h1 v4.root:h2 w4.root",
+    "rooteventselector a.root:Events s0.root", "rooteventselector -f 10 a.root:Events s1.root",
+    "rooteventselector -l 19 a.root:Events s2.root", "rooteventselector -f 5 -l 9 a.root:Events s3.root",
+    "rooteventselector -s 'pt > 20 && run < 60' a.root:Events s4.root", "rooteventselector -e pt a.root:Events s5.root",
+    "rooteventselector -e '*' -i 'run,pt' a.root:Events s6.root", "rooteventselector --recreate a.root:Events s6.root",
+    "rooteventselector -s 'run > 50' -f 10 a.root:Events s7.root", "rooteventselector a.root:d/T s8.root",
+    "rootslimtree a.root:Events t0.root", "rootslimtree -e pt a.root:Events t1.root",
+    "rootslimtree -e '*' -i run a.root:Events t2.root", "rootslimtree -e 'pt,eta' a.root:Events t3.root",
+    "rootslimtree --recreate -e 'p*' a.root:Events t3.root", "rootslimtree -e '*' -i '*t*' a.root:Events t4.root",
+]  # fmt: skip
+"""Tools that are Python programs: one process of ROOT runs them all."""
+
+RUN = """
+import contextlib, json, os, runpy, shlex, sys
+folder, lines = sys.argv[1], json.load(sys.stdin)
+import ROOT, cmdLineUtils
+sys.path.insert(0, folder)
+codes = []
+for line in lines:
+    sys.argv = shlex.split(line)
+    try:
+        runpy.run_path(os.path.join(folder, sys.argv[0]), run_name="__main__")
+        codes.append(0)
+    except SystemExit as end:
+        codes.append(end.code or 0)
+print("CODES", json.dumps(codes))
+"""
+
+
+def content(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read the content of all files: entries and branches of trees, sums of histograms."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.root")):
+        own: dict[str, Any] = {}
+        with sapwood.open(path) as file:
+            for name in file.keys(cycle=False):
+                one = file[name]
+                if hasattr(one, "arrays"):
+                    own[name] = {branch: np.asarray(values).tolist() for branch, values in one.arrays(how=dict).items()}
+                else:
+                    own[name] = one.values().tolist() if hasattr(one, "values") and hasattr(one, "axes") else None
+            compression = file.file.compression
+        found[path.name] = {"objects": own, "compression": repr(compression)}
+    return found
+
+
+def undated(text: str) -> list[str]:
+    """Return the words of a listing without times of day: ROOT prints 00:05 as 00:5."""
+    return re.sub(r"[0-9]+:[0-9]+ ", "", text).split()
+
+
+def brief(one: dict[str, Any] | None) -> str:
+    """Return what a file holds, for a message."""
+    return "no file" if one is None else f"{sorted(one['objects'])} {one['compression']}"
+
+
+def sample(folder: Path) -> None:
+    """Write the inputs: two files that can be merged, and copies to be changed."""
+    folder.mkdir()
+    for place, name in enumerate(("a.root", "b.root")):
+        with sapwood.recreate(folder / name, compression=sapwood.ZLIB(1), reproducible=True) as file:
+            numbers = np.arange(100) + 100 * place
+            tree = {"run": numbers.astype("i4"), "pt": numbers * 0.5, "eta": numbers * 0.1}
+            file.mktree("Events", tree, title="muons")
+            for shift, where in enumerate(("h1", "h2", "d/h", "d/deep/h")):
+                file[where] = np.histogram([0.1 + 0.2 * shift, 0.5], 5, (0, 1))
+            file["d/T"] = {"n": np.arange(10)}
+    for name in ("r", "r1", "r2", "r3", "r4", "r5", "v0", "v1", "v2", "v3", "v4"):
+        shutil.copy(folder / "a.root", folder / f"{name}.root")
+    (folder / "list.txt").write_text("a.root\nb.root\n")
+    (folder / "names.txt").write_text("# names\nh1\nd\n")
+
+
+@pytest.fixture(scope="module")
+def tools(oracle: Path) -> Path:
+    """Find the folder of ROOT's tools."""
+    where = "import importlib.util as u; print(u.find_spec('ROOT').submodule_search_locations[0])"
+    root = subprocess.run([oracle, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    return Path(root) / "bin"
+
+
+def test_shims_do_what_the_tools_do(
+    oracle: Path, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    sample(ours)
+    sample(theirs)
+    wrong: list[Any] = []
+    codes: dict[str, list[int]] = {}
+    environment = dict(os.environ, COLUMNS="80")
+    for line in LINES:
+        tool, *words = shlex.split(line)
+        done = subprocess.run([tools / tool, *words], cwd=theirs, capture_output=True, text=True, env=environment)
+        monkeypatch.chdir(ours)
+        code = main([tool, *words])
+        text = capsys.readouterr().out
+        if tool == "rootls" and undated(text) != undated(done.stdout):
+            wrong.append((line, text, done.stdout))
+        codes.setdefault(line, [code, done.returncode])
+    scripted = subprocess.run(
+        [oracle, "-c", RUN, tools], cwd=theirs, input=json.dumps(SCRIPTED), capture_output=True, text=True, check=True
+    )
+    theirs_codes = json.loads(scripted.stdout.rpartition("CODES ")[2])
+    for line, code in zip(SCRIPTED, theirs_codes, strict=True):
+        codes[line] = [main(shlex.split(line)), code]
+    wrong += [(line, both) for line, both in codes.items() if bool(both[0]) != bool(both[1])]
+    here, there = content(ours), content(theirs)
+    for name in sorted(here.keys() | there.keys()):
+        a, b = here.get(name), there.get(name)
+        if a != b:
+            wrong.append((name, brief(a), brief(b)))
+    assert wrong == []
