@@ -17,6 +17,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
+from sapwood.writing.file import CLUSTER_BYTES, PAGE_BYTES
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -291,10 +292,10 @@ class _Recovery:
         if None in bad:
             # Without its page list the clusters of a group are not known.
             raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
-        number, _ = self._new.make_ntuple_like(self._directory(holder), name, source)
+        number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, CLUSTER_BYTES, None, PAGE_BYTES)
         saved = self._result.trees[item.path] = RecoveredTree()
         for first, last in itertools.pairwise(source.clusters()):
-            if first in bad or not self._new.copy_cluster(number, source, first):
+            if first in bad or not self._new.copy_cluster(number, source, first, None):
                 saved.lost_clusters += 1
                 saved.lost_entries += last - first
             else:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _ZONE = 32768
 """Entries of a zone of the index."""
-_CLUSTER_BYTES, _PAGE_BYTES = 128 << 20, 1 << 20
+CLUSTER_BYTES, PAGE_BYTES = 128 << 20, 1 << 20
 """Sizes of clusters (compressed) and of pages (before compression) of RNTuples, those of ROOT."""
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 
@@ -779,9 +779,9 @@ class WritableDirectory(InOutputFile):
         field_types: Mapping[str, object] | None = None,
         classes: Mapping[str, str | tuple[str, int]] | None = None,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
-        cluster_size: int = _CLUSTER_BYTES,
+        cluster_size: int = CLUSTER_BYTES,
         cluster_entries: int | None = None,
-        page_size: int = _PAGE_BYTES,
+        page_size: int = PAGE_BYTES,
         projections: Mapping[str, str] | None = None,
     ) -> WritableNTuple:
         """Make an RNTuple.
@@ -866,9 +866,9 @@ class WritableDirectory(InOutputFile):
         self,
         name: str,
         source: RNTuple,
-        cluster_size: int = _CLUSTER_BYTES,
+        cluster_size: int = CLUSTER_BYTES,
         cluster_entries: int | None = None,
-        page_size: int = _PAGE_BYTES,
+        page_size: int = PAGE_BYTES,
     ) -> WritableNTuple:
         """Make an RNTuple with the fields of another."""
         directory, last = self._parent(name)
@@ -926,7 +926,7 @@ class WritableDirectory(InOutputFile):
         for source in sources:
             if table is None:
                 table = self._ntuple_like(
-                    name, source, cluster_size or _CLUSTER_BYTES, cluster_entries, page_size or _PAGE_BYTES
+                    name, source, cluster_size or CLUSTER_BYTES, cluster_entries, page_size or PAGE_BYTES
                 )
             copied += table.add(source, unite=unite, step_size=step_size, compression=compression, recluster=recluster)
         if table is None:
