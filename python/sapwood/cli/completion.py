@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
+
+
+def _below(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of the commands that an action chooses from."""
+    choices: Any = action.choices
+    return dict(choices) if isinstance(choices, dict) else {}
 
 
 def commands(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield each command and command below one, such as ``lab event``, with its parser."""
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            choices: dict[str, argparse.ArgumentParser] = action.choices
+        choices = _below(action)
+        if choices:
             for name, own in choices.items():
                 yield f"{prefix}{name}", own
                 yield from commands(own, f"{prefix}{name} ")
@@ -132,7 +139,7 @@ def manual(top: argparse.ArgumentParser) -> str:
     for name, parser in commands(top):
         lines += [f".SS {name}", _roff(parser.description or ""), ".PP"]
         for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
+            if _below(action):
                 continue
             value = "" if action.nargs == 0 else str(action.metavar or action.dest)
             head = f"{', '.join(action.option_strings)} {value}".strip()
