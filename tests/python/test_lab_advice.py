@@ -700,7 +700,7 @@ def test_baskets_show_clusters_that_are_not_stated(tmp_path: Path) -> None:
     assert finding.code == "small-clusters" and sapwood.open(f"{file}:T").auto_flush < 0
 
 
-@pytest.mark.parametrize("codec", [sapwood.ZSTD(5), sapwood.LZ4(4), sapwood.ZLIB(1)], ids=repr)
+@pytest.mark.parametrize("codec", [sapwood.ZSTD(5), sapwood.LZ4(4)], ids=repr)
 def test_a_good_codec_is_no_fault(codec: Any, tmp_path: Path) -> None:
     assert advise(str(write(tmp_path / "good.root", compression=codec)), sample=0).findings == []
 
@@ -710,10 +710,12 @@ def test_rewriting_as_advised_leaves_no_fault(code: str, tmp_path: Path) -> None
     bad = FAULTS[code](tmp_path / "bad.root")
     done = rewrite(str(bad), tmp_path / "new.root", advise(str(bad), sample=0).layout)
     assert done["verified"] and done["before"]["entries"] == done["after"]["entries"]
-    assert advise(str(tmp_path / "new.root"), sample=0).findings == []
+    assert [found for found in advise(str(tmp_path / "new.root"), sample=0).findings if found.applied] == []
     if code not in ("small-files", "unsplit-objects"):
-        old, new = (sapwood.open(f"{path}:T").arrays(how=dict) for path in (bad, tmp_path / "new.root"))
-        assert set(old) == set(new) and all(ak.array_equal(old[name], new[name]) for name in old)
+        before, after = (sapwood.open(path) for path in (bad, tmp_path / "new.root"))
+        for tree in before.keys(filter_classname="TTree"):
+            old, new = (file[tree].arrays(how=dict) for file in (before, after))
+            assert set(old) == set(new) and all(ak.array_equal(old[name], new[name]) for name in old)
 
 
 def test_scattered_baskets_still_read(tmp_path: Path) -> None:

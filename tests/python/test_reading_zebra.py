@@ -21,7 +21,7 @@ import sapwood
 import sapwood.cli
 import sapwood.train
 from sapwood import _native
-from sapwood.files.hbook import collect
+from sapwood.files.hbook import FzFile, collect
 
 ROWS = 700
 
@@ -409,7 +409,7 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 def walk(data: bytes) -> None:
     with sapwood.open(data) as file:
-        if not hasattr(file, "classnames"):
+        if isinstance(file, FzFile):
             for record in file:
                 for bank in record.banks or ():
                     _ = bank.pieces, bank.links, bank.up

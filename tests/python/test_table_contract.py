@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,9 @@ class Sums(train.Task):
 def test_trains_take_it(kind: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.root"
     path.write_bytes(b"")
-    for module in ("data.catalogue", "execution.opened"):
-        monkeypatch.setattr(f"sapwood.train.{module}.open_source", lambda source: _Opened(kind(tmp_path)))
+    modules = [import_module(f"sapwood.train.{name}") for name in ("data.catalogue", "execution.opened")]
+    for module in modules:
+        monkeypatch.setattr(module, "open_source", lambda source: _Opened(kind(tmp_path)))
     outcome = train.run(Sums(), f"{path}:t", step_size=40, executor=train.Threads(2))
     assert outcome["sums"] == {"entries": ENTRIES, "x": ak.sum(SAMPLE.x), "pt": ak.sum(SAMPLE.pt)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -406,8 +407,9 @@ def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, mo
         time.sleep(0.2)
         return opened(source)
 
-    for module in ("data.catalogue", "execution.opened"):
-        monkeypatch.setattr(f"sapwood.train.{module}.open_source", slowly)
+    modules = [import_module(f"sapwood.train.{name}") for name in ("data.catalogue", "execution.opened")]
+    for module in modules:
+        monkeypatch.setattr(module, "open_source", slowly)
     with sapwood.recreate(tmp_path / "many.root") as file:
         file.mktree("Events", {"event": np.arange(1_000_000)})
     guess = train.estimate(Count(), tmp_path, 1000, threads=1)  # a thousandth of the entries
