@@ -448,7 +448,7 @@ pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -
     Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
 }
 
-/// What [`combination_vectors`] computes.
+/// What `combination_vectors` computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// The invariant mass, of x, y, z and energy.
