@@ -115,15 +115,15 @@ def sample(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def tools(oracle: Path) -> Path:
+def tools(root_python: Path) -> Path:
     """Find the folder of ROOT's tools."""
     where = "import importlib.util as u; print(u.find_spec('ROOT').submodule_search_locations[0])"
-    root = subprocess.run([oracle, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    root = subprocess.run([root_python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
     return Path(root) / "bin"
 
 
 def test_shims_do_what_the_tools_do(
-    oracle: Path, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root_python: Path, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     sample(ours)
@@ -141,7 +141,12 @@ def test_shims_do_what_the_tools_do(
             wrong.append((line, text, done.stdout))
         codes.setdefault(line, [code, done.returncode])
     scripted = subprocess.run(
-        [oracle, "-c", RUN, tools], cwd=theirs, input=json.dumps(SCRIPTED), capture_output=True, text=True, check=True
+        [root_python, "-c", RUN, tools],
+        cwd=theirs,
+        input=json.dumps(SCRIPTED),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     theirs_codes = json.loads(scripted.stdout.rpartition("CODES ")[2])
     for line, code in zip(SCRIPTED, theirs_codes, strict=True):
@@ -150,6 +155,8 @@ def test_shims_do_what_the_tools_do(
     here, there = content(ours), content(theirs)
     for name in sorted(here.keys() | there.keys()):
         a, b = here.get(name), there.get(name)
+        if a is None and b is not None and not b["objects"]:
+            continue  # ROOT leaves an empty file where it refuses to copy
         if a != b:
             wrong.append((name, brief(a), brief(b)))
-    assert wrong == []
+    assert not wrong, "\n".join(map(str, wrong))

@@ -231,7 +231,7 @@ def delete(
     targets
         Files, or ``file:path``, where the path may be a pattern.
     recursive
-        Delete directories; otherwise they stay, with a warning.
+        Delete directories and files; otherwise they stay, with a warning.
     force
         Pass over what does not exist.
     dry_run
@@ -245,9 +245,12 @@ def delete(
     for target in targets:
         file, inside = split_path(target)
         if not inside:
-            if force and not Path(file).exists():
-                continue
-            if ask(file):
+            if not Path(file).exists():
+                if not force:
+                    raise NotFoundError(f"{file} does not exist")
+            elif not recursive:
+                warn(f"cannot delete {file}: it is a file; -r deletes it")
+            elif ask(file):
                 done.append(file)
                 if not dry_run:
                     Path(file).unlink()
@@ -448,11 +451,9 @@ def directory(target: str, *, parents: bool = False) -> None:
         Make the file and the directories above, and accept those that are there.
     """
     file, inside = split_path(target)
-    there = Path(file).exists()
-    if not inside:
-        if not there:
-            sapwood.recreate(file).close()
-    elif not there and not parents:
-        raise ArgumentError(f"{file} does not exist; -p makes it")
-    else:
+    if not Path(file).exists():
+        if inside and not parents:
+            raise ArgumentError(f"{file} does not exist; -p makes it")
+        sapwood.recreate(file, compression=sapwood.ZLIB(1)).close()  # as ROOT makes files
+    if inside:
         make_directories(target, parents=parents)

@@ -1,6 +1,5 @@
 //! Arithmetic, comparisons and functions of numbers, with `NumPy`'s types of results.
 
-use super::trigonometry;
 use super::value::{Cells, Constant, Element, Numbers, Value, broadcast, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -507,17 +506,6 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
 
 fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     use Unary as U;
-    if number == Number::F64 {
-        let work: Option<trigonometry::Function> = match what {
-            U::Sin => Some(trigonometry::sin),
-            U::Cos => Some(trigonometry::cos),
-            U::Sinh => Some(trigonometry::sinh),
-            _ => None,
-        };
-        if let Some(work) = work {
-            return Ok(f64::wrap(work(&f64::of(numbers)).into()));
-        }
-    }
     macro_rules! of {
         ($T:ident) => {{
             let work: fn($T) -> $T = match what {

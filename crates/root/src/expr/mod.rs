@@ -12,7 +12,6 @@ pub mod fill;
 mod lists;
 mod math;
 mod run;
-mod trigonometry;
 mod value;
 
 pub use lists::{Quantity, Reduction};
