@@ -232,7 +232,7 @@ def _rm_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--force", action="store_true", help="pass over what does not exist; never ask")
     parser.add_argument("-i", "--interactive", action="store_true", help="ask before an object is deleted")
     parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be deleted")
-    parser.add_argument("-r", "--recursive", action="store_true", help="delete directories, too")
+    parser.add_argument("-r", "--recursive", action="store_true", help="delete directories and whole files, too")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is deleted")
     parser.add_argument("targets", nargs="+", metavar="FILE[:PATH]", help="objects, patterns, or whole files")
     parser.set_defaults(trailing="targets")
