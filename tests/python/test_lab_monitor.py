@@ -157,8 +157,8 @@ def test_a_monitor_of_an_interval_looks_by_itself() -> None:
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"\.root or \.json"):
-        Monitor(tmp_path / "m.csv")
+    with pytest.raises(ArgumentError, match=r"\.root, \.json or \.csv"):
+        Monitor(tmp_path / "m.txt")
     with pytest.raises(ArgumentError, match="above zero"):
         Monitor(interval=0)
     with pytest.raises(ArgumentError, match="its own end"):
@@ -174,7 +174,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "interval", "message"),
     [
-        ("m.txt", 1.0, r"\.root or \.json"),
+        ("m.txt", 1.0, r"\.root, \.json or \.csv"),
         ("m.json", 0.0, "above zero"),
         ("m.json", float("nan"), "above zero"),
         ("none/m.json", 1.0, "no folder .*none for"),

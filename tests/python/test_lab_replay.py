@@ -279,7 +279,7 @@ def test_the_command(traced: Trace, path: Path, tmp_path: Path, capsys: pytest.C
     assert done["trace"]["requests"] == len(requests_of(traced))
     assert done["changes"] == {"prefetch_size": "1MB"}
     assert main(["replay", str(file), "--latency", "soon"]) == 2
-    assert "us, ms or s" in capsys.readouterr().err
+    assert "us, ms, s, m or h" in capsys.readouterr().err
 
 
 def test_times_and_rates() -> None:

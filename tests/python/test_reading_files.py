@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.files.file import ReadOnlyFile
 
 
 def test_a_file_cut_off_says_so(tmp_path: Path) -> None:
@@ -129,6 +130,21 @@ for number in range(60):
             continue
     assert writer.wait() == 0
     assert len(seen) > 1
+
+
+def test_a_key_list_past_the_end_of_a_file_that_is_being_written(tmp_path: Path) -> None:
+    """A writer has appended a key list, and the directory leads to it, after the size of the file was read."""
+    path = tmp_path / "live.root"
+    _write(path, 1)
+    data = bytearray(path.read_bytes())
+    begin, name = (int.from_bytes(data[at : at + 4], "big") for at in (8, 28))
+    at = begin + name + 26  # fSeekKeys
+    with ReadOnlyFile(path) as file:
+        data[at : at + 4] = (len(data) + 100).to_bytes(4, "big")
+        with path.open("r+b") as out:
+            out.write(data + bytes(1000))
+        with pytest.raises(sapwood.ChangedFileError, match="open it again"):
+            _ = file.root_directory
 
 
 def test_a_local_file_that_changed_since_it_was_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

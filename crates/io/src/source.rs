@@ -262,7 +262,7 @@ impl Source for Local {
     }
     fn written_to(&self) -> bool {
         let now = self.open_file().and_then(|file| file.metadata().ok());
-        now.is_some_and(|now| now.modified().ok() != self.written)
+        now.is_some_and(|now| now.len() != self.size || now.modified().ok() != self.written)
     }
     fn version(&self) -> Option<Version> {
         self.version.clone()

@@ -140,6 +140,8 @@ impl RootFile {
             seek_keys != 0 && seek_keys.saturating_add(u64::from(nbytes_keys)) <= self.source.size();
         if readable {
             directory.keys = self.keys(seek_keys, u64::from(nbytes_keys))?;
+        } else if seek_keys != 0 && self.source.written_to() {
+            return Err(Error::corrupt("the key list lies past the end").of_change());
         } else {
             // A file that was never closed has no key list, or one past its end; a directory that nothing was put
             // into may have none either.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LOOKS = 1000.0
 """Milliseconds between looks for the client."""
+_CLOSES = 10.0
+"""Seconds that closing can take."""
 
 
 def script() -> str:
@@ -42,6 +44,8 @@ def _setup(client: int, server: Foreign) -> None:
         if os.getppid() != client:
             callback.stop()
             server.loop.add_callback(server.close)
+            # Closing can wait forever for a worker that was lost at the same moment.
+            server.loop.call_later(_CLOSES, partial(os._exit, 1))
 
     callback = import_module("tornado.ioloop").PeriodicCallback(look, _LOOKS)
     callback.start()
