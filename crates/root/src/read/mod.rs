@@ -174,7 +174,7 @@ struct Reading<'a> {
 
 /// Bytes that a reading may make of a byte of its files.
 const MOST_TIMES: u64 = 384;
-/// Files count as if they had so many bytes at least.
+/// The size in bytes that a smaller file counts as.
 const LEAST_STORED: u64 = 1 << 20;
 
 /// What a reading may still take of memory, by the size of its files.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _PART = 0.1  # of the bytes, from which on branches matter
-_MANY, _FIFTH = 5, 0.2  # so many branches matter, if they are this part of all
+_MANY, _FIFTH = 5, 0.2  # branches are too many from this number and this share on
 _COUNTERS = 0.01  # of the stored bytes
 _DUPLICATES = 0.05
 _ENTRIES = 1000  # fewer are no sample

@@ -158,7 +158,7 @@ class Model:
         return self._load(_FILES, 26.11, 1000, self.train)
 
     def loader(self, size: float, *, drives: int = 1, event: float = 0.0, events: int = 1) -> Load:
-        """Return a job that loads files whole before it uses them; a large one has so many `events`."""
+        """Return a job that loads files whole before it uses them; `events` is the number in a large file."""
         files, events = (_FILES, 100) if size < 10 else (1, events)
         load = self._load(files, size, events, event, drives=drives)
         return dataclasses.replace(load, accesses=1, piece=min(load.file_bytes, drives * self._segment))

@@ -148,7 +148,7 @@ class Outcome:
 
 
 def simulate(site: Site, load: Load, jobs: int) -> Outcome:
-    """Simulate so many jobs that begin at once."""
+    """Simulate this number of jobs that begin at once."""
     stores = [
         _Station(
             "storage" if len(site.storage) == 1 else f"storage {number + 1}",

@@ -30,7 +30,7 @@ CODECS, QUICK_CODECS = ("none", "lz4:4", "zstd:5"), ("none",)
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that is measured: data in a variant, read for a task by so many jobs of an engine."""
+    """One measurement: data in a variant, read for a task by a number of jobs of one engine."""
 
     data: str
     variant: str

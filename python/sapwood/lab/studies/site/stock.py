@@ -75,7 +75,7 @@ class Stock:
             return sorted(tree.keys())[-3:]
 
     def facts(self, data: str, variant: str, jobs: int | None = None) -> dict[str, float]:
-        """Return what files so many jobs have, all of them by default.
+        """Return the files of this number of jobs; by default, of all jobs.
 
         How many a job, and of a file on average its bytes, events, stored bytes of all and of few branches; the least
         and the greatest size.
