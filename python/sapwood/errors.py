@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 # In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
-_SECRET = re.compile(
-    r"([?&;](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
+# Patterns of modules that `import sapwood` loads are text: compiling them would be a good part of that time.
+_SECRET = (
+    r"(?i)([?&;](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
     r"|[\w.-]*(?:token|signature|secret|password|passwd|api[_-]?key|jwt))=)"
-    r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))",
-    re.IGNORECASE,
+    r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))"
 )
-_PASSWORD = re.compile(r"(\w://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)")
+_PASSWORD = r"(\w://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)"
 
 
 HIDDEN = "***"
@@ -29,7 +29,7 @@ HIDDEN = "***"
 
 def without_secrets(text: str) -> str:
     """Return a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
-    return _PASSWORD.sub(rf"\1{HIDDEN}", _SECRET.sub(rf"\1{HIDDEN}", text))
+    return re.sub(_PASSWORD, rf"\1{HIDDEN}", re.sub(_SECRET, rf"\1{HIDDEN}", text))
 
 
 def _shown(message: Iterable[object]) -> Iterable[object]:

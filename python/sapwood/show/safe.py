@@ -11,18 +11,18 @@ from typing import TextIO
 
 # Control characters, separators of lines and paragraphs, marks of writing direction, halves of characters.
 _UNSAFE = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-_IN_LINE = re.compile(f"[{_UNSAFE}]")
-_IN_TEXT = re.compile(f"(?!\n)[{_UNSAFE}]")
+_IN_LINE = f"[{_UNSAFE}]"
+_IN_TEXT = f"(?!\n)[{_UNSAFE}]"
 
 
 def safe_line(text: str) -> str:
     r"""Return a text in one line, with ``\x1b`` and the like in place of characters that steer a terminal."""
-    return _IN_LINE.sub(_escaped, text)
+    return re.sub(_IN_LINE, _escaped, text)
 
 
 def safe_text(text: str) -> str:
     """Return a text as `safe_line` does, but keep its ends of lines."""
-    return _IN_TEXT.sub(_escaped, text)
+    return re.sub(_IN_TEXT, _escaped, text)
 
 
 def say(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:

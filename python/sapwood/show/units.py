@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from sapwood.errors import ArgumentError
 
-_SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
+_SIZE = r"(?i)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*"
 
 
 def memory_size(size: int | str) -> int:
@@ -20,7 +20,7 @@ def memory_size(size: int | str) -> int:
         It is neither.
     """
     if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
+        match = re.fullmatch(_SIZE, size)
         if match is not None:
             power = " kmgtpezy".index(match[2].lower() or " ")
             return int(float(match[1]) * (1024 if match[3] else 1000) ** power)

@@ -21,9 +21,9 @@ from sapwood.storage.sources import matching, plain_path
 if TYPE_CHECKING:
     pass
 
-_SPLIT = re.compile(r"(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz)):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz)):(?!//)(.*)"
+_SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
+_BRACES = r"\{([^{}]*,[^{}]*)\}"
 
 Files = Any
 """What names files: see `expand`."""
@@ -49,7 +49,7 @@ def split_path(path: str) -> tuple[str, str | None]:
     """
     parts = path.strip().split("::")
     for i in range(len(parts) - 1, -1, -1):
-        match = _SPLIT.fullmatch(parts[i])
+        match = re.fullmatch(_SPLIT, parts[i])
         if match is not None:
             parts[i] = match[1]
             return "::".join(parts), re.sub("/+", "/", match[2].strip()).strip("/")
@@ -58,7 +58,7 @@ def split_path(path: str) -> tuple[str, str | None]:
 
 def is_url(text: str) -> bool:
     """Return whether a text is a URL."""
-    return "::" in text or _SCHEME.match(text) is not None
+    return "::" in text or re.match(_SCHEME, text) is not None
 
 
 Options = Mapping[str, Any]
@@ -144,10 +144,10 @@ def matches(path: str, options: Options) -> list[str]:
     far = is_url(path)
     # What stands behind a question mark belongs to the server.
     head = path.partition("?")[0]
-    if not ("*" in head or _BRACES.search(head)) if far else Path(path).exists():
+    if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():
         return [path]
     expanded = path if far else str(Path(path).expanduser())
-    choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(_BRACES.split(expanded))]
+    choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(re.split(_BRACES, expanded))]
     found: dict[str, None] = {}
     for choice in itertools.product(*choices):
         name = "".join(choice)

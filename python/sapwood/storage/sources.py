@@ -19,9 +19,9 @@ from sapwood.show.units import memory_size
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 # What links two URLs of `fsspec`; an address of version 6, as in `root://[::1]//file`, does not.
-_LINK = re.compile(r"::(?![^\[\]]*\])")
+_LINK = r"::(?![^\[\]]*\])"
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
 _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
@@ -186,13 +186,13 @@ def options_of(words: Iterable[str]) -> dict[str, Any]:
     return options
 
 
-_ONE_SLASH = re.compile(r"((?:file|https?|s3|x?roots?):/)(?=[^/])", re.IGNORECASE)
+_ONE_SLASH = r"(?i)((?:file|https?|s3|x?roots?):/)(?=[^/])"
 
 
 def plain_path(path: object) -> Foreign:
     """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
     if isinstance(path, os.PathLike):
-        return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return re.sub(_ONE_SLASH, r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return path
 
 
@@ -227,9 +227,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     path = plain_path(given)
     options, through_fsspec = _without_handlers(options)
     if isinstance(path, str):
-        scheme = _SCHEME.match(path)
+        scheme = re.match(_SCHEME, path)
         kind = scheme[1].lower() if scheme is not None else "file"
-        linked = _LINK.search(path) is not None
+        linked = re.search(_LINK, path) is not None
         if linked or kind not in _LOCAL:
             known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
             if kind in _NATIVE and not linked:
@@ -258,7 +258,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
 
 def local_path(path: str) -> str:
     """Return the path of a local file, given as such or as a URL: ``file:///folder/x.root``, ``file:x.root``."""
-    plain = _SCHEME.sub("", path)
+    plain = re.sub(_SCHEME, "", path)
     # A file may be called so.
     if plain is path and path.lower().startswith("file:") and not Path(path).exists():
         plain = path[len("file:") :]
@@ -374,7 +374,7 @@ def _replicas(url: str, kind: str, given: Any) -> list[str]:
         return []
     family = next((family for family in _FAMILIES if kind in family), frozenset({kind}))
     for one in replicas:
-        scheme = _SCHEME.match(one) if isinstance(one, str) else None
+        scheme = re.match(_SCHEME, one) if isinstance(one, str) else None
         if scheme is None or scheme[1].lower() not in family:
             raise ArgumentError(f"{url}: replicas are URLs of the same protocol, as {one!r} is not")
     return replicas
@@ -479,9 +479,9 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
     MissingFileError, StorageError
         A folder is not there, or cannot be listed.
     """
-    scheme = _SCHEME.match(pattern)
+    scheme = re.match(_SCHEME, pattern)
     options, _ = _without_handlers(options)
-    if scheme is not None and scheme[1].lower() in _XROOTD and _LINK.search(pattern) is None:
+    if scheme is not None and scheme[1].lower() in _XROOTD and re.search(_LINK, pattern) is None:
         far = _far(options)
         host, _, path = pattern[scheme.end() :].partition("/")
         path, mark, opaque = path.partition("?")
@@ -542,7 +542,7 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
             f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
         ) from None
     own = options.keys() - _FAR
-    if options.keys() & _FAR and _LINK.search(url) is None:
+    if options.keys() & _FAR and re.search(_LINK, url) is None:
         # Some mean the same to it, such as `timeout`.
         own |= options.keys() & _parameters(fsspec.get_filesystem_class(fsspec.core.split_protocol(url)[0]))
     theirs = {name: value for name, value in options.items() if name in own}

@@ -11,8 +11,8 @@ NameFilter = str | Callable[[str], Any] | Iterable["str | Callable[[str], Any]"]
 """None (everything), a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function of the name, or
 several of these, one of which must hold."""
 
-_REGEX = re.compile(r"/(.*)/([iLmsux]*)", re.DOTALL)
-_GLOB = re.compile(r"[*?\[]")
+_REGEX = r"(?s)/(.*)/([iLmsux]*)"
+_GLOB = r"[*?\[]"
 
 
 class Filter:
@@ -42,13 +42,13 @@ class Filter:
             self.names |= wanted.names
             self._tests += wanted._tests
         elif isinstance(wanted, str):
-            regex = _REGEX.fullmatch(wanted)
+            regex = re.fullmatch(_REGEX, wanted)
             if regex is not None:
                 flags = re.RegexFlag(0)
                 for flag in regex[2]:
                     flags |= getattr(re, flag.upper())
                 self._tests.append(re.compile(regex[1], flags).match)
-            elif _GLOB.search(wanted):
+            elif re.search(_GLOB, wanted):
                 self._tests.append(lambda name: fnmatchcase(name, wanted))
             else:
                 self.names.add(wanted)
