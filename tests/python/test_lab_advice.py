@@ -689,8 +689,9 @@ def test_files_that_cannot_be_merged_are_not_too_small(tmp_path: Path) -> None:
     assert "To apply, to files with the same trees and branches at a time: sapwood rewrite" in advice_text(advice)
     for number in range(4):
         write(tmp_path / f"again{number}.root", {"x0": np.arange(2000.0)})
-    (_, small) = advise(str(tmp_path), sample=1_000_000).findings
-    assert small.code == "small-files" and len(small.files) == 6 and small.trial is not None
+    # The trials of such small files measure too little to decide on the types of their values.
+    (small,) = (one for one in advise(str(tmp_path), sample=1_000_000).findings if one.code == "small-files")
+    assert len(small.files) == 6 and small.trial is not None
 
 
 def test_leaf_lists_are_no_objects_to_split(tmp_path: Path) -> None:
