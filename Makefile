@@ -11,6 +11,7 @@ ORACLE_VENV ?= .venv-oracle
 PEERS ?= build/peers
 SHARED ?= ../shared
 BIN := $(VENV)/bin
+SITE := $(VENV)/bin/sphinx-build -q -W --keep-going -n docs build/site
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(BIN)):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -57,6 +58,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	$(BIN)/python -m mypy.stubtest sapwood._native
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python benches/report.py --check
+	$(SITE)
 
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage --durations 25
@@ -123,6 +125,9 @@ peers: oracle-venv ## generate the reference files and build the rivals (from ..
 
 ##@ Tidy
 
+site: build ## the documentation site, in build/site; a link that leads nowhere is an error
+	$(SITE)
+
 docs: build ## regenerate docs/reference and the other generated pages
 	$(BIN)/python docs/generate.py
 	$(BIN)/python benches/report.py
@@ -165,4 +170,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers site docs format clean help

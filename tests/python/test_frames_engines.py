@@ -271,6 +271,10 @@ def test_sql_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str])
     joined = "SELECT sorted AS s FROM a JOIN b USING (sorted) WHERE sorted > 497"
     assert cli.main(["sql", joined, f"a={path}:t", f"b={path}"]) == 0
     assert sorted(capsys.readouterr().out.split()) == ["498", "499", "s"]
+    assert (
+        cli.main(["sql", f"SELECT max(sorted) AS s FROM '{path}:t' AS e WHERE e.sorted < 5 AND '{path}:u' <> ''"]) == 0
+    )
+    assert capsys.readouterr().out.split() == ["s", "4"]
     for wrong in (["SELECT x FROM events", f"events={path}"], ["SELECT 1", str(path)], ["SELECT 1", f"a b={path}"]):
         assert cli.main(["sql", *wrong]) == 2
     assert "cannot run the query" in capsys.readouterr().err

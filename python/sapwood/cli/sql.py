@@ -10,8 +10,9 @@ from sapwood.show.safe import say
 
 HELP = "Query tables in SQL, with DuckDB; only the needed columns and clusters are read."
 EPILOG = (
-    "Example: sapwood sql 'SELECT nMuon, count(*) FROM events GROUP BY nMuon' events=nano.root:Events. "
-    "A name that is given several times stands for all of its files."
+    "Example: sapwood sql \"SELECT nMuon, count(*) FROM 'nano.root:Events' GROUP BY nMuon\". Behind FROM or JOIN a "
+    "table is its file in quotes, or a name that the command line gives (events=nano.root:Events). A name that is "
+    "given several times stands for all of its files."
 )
 
 
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("query", metavar="QUERY", help="the query, in DuckDB's SQL")
     parser.add_argument(
-        "tables", nargs="+", metavar="NAME=FILE:PATH", help="a table; patterns name several files, PATH may be absent"
+        "tables", nargs="*", metavar="NAME=FILE:PATH", help="a table; patterns name several files, PATH may be absent"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     storage.add_argument(parser)

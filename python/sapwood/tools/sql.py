@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sapwood.errors import ArgumentError
 from sapwood.pages.listing import layout
+from sapwood.storage.locate import split_path
 
+_QUOTED = r"(?i)\b(?:from|join)\s+'((?:[^']|'')+)'"
 _ROWS = 1000
 """How many rows are shown in one block."""
 
@@ -17,6 +20,9 @@ def query(
     sql: str, tables: Mapping[str, Sequence[str]], options: Mapping[str, Any] | None = None
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """Run a query; return the names of its columns, and its rows.
+
+    A table is called by one of the given names, or behind FROM or JOIN by its file in quotes:
+    ``from 'events.root:Events'``.
 
     Parameters
     ----------
@@ -39,9 +45,12 @@ def query(
     from sapwood.frames.dataset import dataset
 
     connection = duckdb.connect()
-    for name, files in tables.items():
-        connection.register(name, dataset(list(files), **(options or {})))
     try:
+        quoted = (match[1].replace("''", "'") for match in re.finditer(_QUOTED, sql))
+        # With a colon behind it, the name of a file splits; names of tables and of DuckDB's own files do not.
+        in_quotes = {name: [name] for name in quoted if split_path(f"{name}:")[1] is not None}
+        for name, files in {**in_quotes, **tables}.items():
+            connection.register(name, dataset(list(files), **(options or {})))
         result = connection.execute(sql)
     except duckdb.Error as error:
         raise ArgumentError(f"cannot run the query: {error}") from error
