@@ -81,6 +81,18 @@ wheel: build ## build the wheel and import it in a clean environment with NumPy 
 	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
 	env -u VIRTUAL_ENV build/wheel/venv/bin/python tests/wheel.py
 
+TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+
+wheels: build ## cross-build wheels for other processors and C libraries (TARGETS=...), into build/wheels
+	rustup target add $(TARGETS)
+	$(BIN)/python -m pip install --quiet ziglang
+	for target in $(TARGETS); do \
+	  $(BIN)/maturin build --release --quiet --zig --target $$target --out build/wheels \
+	    $$(case $$target in *-gnu) echo "--compatibility manylinux_2_28";; esac); done
+
+sdist: build ## the source as it is published, in build/sdist
+	rm -rf build/sdist && $(BIN)/maturin sdist --out build/sdist
+
 readme: build ## the README is short and its example runs
 	$(BIN)/python tests/readme.py
 
@@ -170,4 +182,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers site docs format clean help
