@@ -135,6 +135,20 @@ def test_fields_are_added_while_entries_are_written(tmp_path: Path) -> None:
     assert found[-2:].to_list() == [{"x": 5, "y": 1.5, "z": [], "a": [3, 4]}, {"x": 6, "y": 2.5, "z": [9], "a": [5, 6]}]
 
 
+def test_a_form_of_awkward_declares_fields(tmp_path: Path) -> None:
+    data = ak.Array({"x": [1, 2], "t": [(1, 0.5), (2, 1.5)], "o": [None, "a"], "r": [[{"y": 1}], []]})
+    with sapwood.recreate(tmp_path / "a.root", format="rntuple") as file:
+        file.mkrntuple("n", data.layout.form).extend(data)
+        file["assigned"] = data.layout.form
+        file.mktree("t", data[["x", "r"]].layout.form).extend(data[["x", "r"]])
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["n"].arrays().to_list() == data.to_list()
+        assert file["n"]["t"].typename == "std::tuple<std::int64_t,double>"
+        assert file["assigned"].typenames() == file["n"].typenames()
+        assert file["assigned"].num_entries == 0
+        assert file["t"]["r_y"].array().to_list() == [[1], []]
+
+
 def test_text_is_added_while_entries_are_written(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root") as file:
         out = file.mkrntuple("n", {"x": "int32"})

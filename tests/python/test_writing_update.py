@@ -178,9 +178,8 @@ def test_entries_and_branches_in_one_go(path: Path, *, fresh: bool) -> None:
         before = file["t"]
         before.extend({"x": np.arange(50)})
         file.add_branches("t", {"y": np.arange(150) / 2, "s": [str(i) for i in range(150)]})
-        with pytest.raises(ArgumentError, match="take it from the file again"):
-            before.extend({"x": [1]})
         after = file["t"]
+        assert after is before
         assert after.keys() == ["x", "y", "s"]
         after.extend({"x": [7], "y": [0.5], "s": ["new"]})
     with sapwood.open(path) as file, uproot.open(path) as other:
@@ -188,6 +187,66 @@ def test_entries_and_branches_in_one_go(path: Path, *, fresh: bool) -> None:
             assert tree["x"].array().tolist() == [*range(100), *range(50), 7]
             assert tree["y"].array().tolist() == [*(i / 2 for i in range(150)), 0.5]
             assert tree["s"].array().tolist() == [*map(str, range(150)), "new"]
+
+
+def test_a_tree_gets_branches_and_goes_on(path: Path) -> None:
+    with sapwood.update(path) as file:
+        tree = file["t"]
+        tree.add_branches({"y": np.arange(100) / 2}, compression=sapwood.LZ4(4))
+        tree.extend({"x": [7], "y": [0.5]})
+        tree.add_fields({"n": "int16", "s": "string", "v": "vector<float>", "q": "Double32_t[0, 1, 16]"})
+        for name in "ab":
+            file["t"].add_branches({name: [name] * 101})
+        assert file["t"] is tree
+        assert tree.keys() == ["x", "y", "n", "s", "v", "q", "a", "b"]
+        with pytest.raises(ArgumentError, match="3 entries where the tree has 101"):
+            tree.add_branches({"z": [1, 2, 3]})
+        with pytest.raises(ArgumentError, match="has a branch x already"):
+            tree.add_fields({"x": "int32"})
+        # A refusal leaves the tree as it was.
+        tree.extend({"x": [8], "y": [1.5], "n": [1], "s": ["s"], "v": [[2.0]], "q": [0.5], "a": ["c"], "b": ["d"]})
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        for found in (file["t"], other["t"]):
+            assert found["x"].array().tolist() == [*range(100), 7, 8]
+            assert found["y"].array().tolist() == [*(i / 2 for i in range(100)), 0.5, 1.5]
+            assert found["n"].array().tolist() == [*[0] * 101, 1]
+            assert found["s"].array().tolist() == [*[""] * 101, "s"]
+            assert found["v"].array().tolist() == [*[[]] * 101, [2]]
+            assert found["q"].array()[-2:] == pytest.approx([0, 0.5], abs=1e-4)
+            assert found["b"].array().tolist() == [*["b"] * 101, "d"]
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_data_bring_their_own_fields(path: Path, kind: str) -> None:
+    with sapwood.recreate(path, format=kind) as file:
+        file["t"] = {"x": [1, 2]}
+    new = {"x": [3], "y": ak.Array([0.5]), "l": ak.Array([[1, 2]]), "s": ["text"]}
+    with sapwood.update(path) as file:
+        with pytest.raises(ArgumentError, match="takes 'y'"):
+            file["t"].extend(new)
+        for wrong in (new | {"y": [1.0, 2.0]}, {"y": [1.0]}):
+            with pytest.raises(ArgumentError):
+                file["t"].extend(wrong, accept_new_fields=True)
+        assert file["t"].num_entries == 2
+        assert file["t"].keys() == ["x"]
+        file["t"].extend(new, accept_new_fields=True)
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        for found in (file["t"], other["t"]):
+            values = {"x": [1, 2, 3], "y": [0, 0, 0.5], "l": [[], [], [1, 2]], "s": ["", "", "text"]}
+            assert {name: found[name].array().tolist() for name in values} == values
+
+
+def test_a_stored_tree_takes_records_as_it_was_made(path: Path) -> None:
+    record = {"m": {"a": [1.5], "b": [2]}}
+    with sapwood.recreate(path) as file:
+        file["t"] = record
+    with sapwood.update(path) as file:
+        file["t"].extend(record)
+        file["t"].extend({"m_a": [2.5], "m_b": [3]})
+        with pytest.raises(ArgumentError, match="missing 'm_b'"):
+            file["t"].extend({"m": {"a": [1.5]}})
+    with sapwood.open(path) as file:
+        assert file["t"].arrays().to_list() == [{"m_a": a, "m_b": b} for a, b in ((1.5, 2), (1.5, 2), (2.5, 3))]
 
 
 def test_baskets_of_deleted_trees_are_used(path: Path) -> None:

@@ -106,7 +106,7 @@ def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
         return [(series.name, series) for series in data.get_columns()]
     if module == "pyarrow" and hasattr(data, "column_names"):
         return [(name, data.column(name)) for name in data.column_names]
-    if module == "awkward" and getattr(data, "fields", None):
+    if module == "awkward" and getattr(data, "fields", None) and hasattr(data, "ndim"):
         return _record_fields(data) if data.ndim == 1 else [("", data)]
     raise TypeError(
         "a tree is written from a mapping of names to arrays, a table (pandas, Polars, PyArrow), an Awkward array of "
@@ -128,7 +128,7 @@ def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class Ready:
     """A column that is ready to be written."""
 
     column: Column
@@ -158,7 +158,7 @@ class _Taker:
             np.cumsum(bounds[self._entries + 1] - starts, out=offsets[1:])
             places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
             self._bounds, self._offsets, self._places = bounds, offsets, places
-        return _Taken(("list", self._offsets, _from_numpy(np.take(np.asarray(items.data), self._places))))
+        return Ready(("list", self._offsets, _from_numpy(np.take(np.asarray(items.data), self._places))))
 
 
 def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
@@ -188,7 +188,7 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
     """
     if isinstance(data, np.ndarray):
         return _from_numpy(data, missing=missing)
-    if isinstance(data, _Taken):
+    if isinstance(data, Ready):
         return data.column
     module = module_of(data)
     if module == "awkward":

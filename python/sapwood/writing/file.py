@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import os
 import re
@@ -35,7 +36,7 @@ from sapwood.writing.output import WRITING, InOutputFile, OutputFile, RemoteTarg
 from sapwood.writing.plan import Branch, Layout, Plan, check_name
 from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
-from sapwood.writing.types import is_types, to_type
+from sapwood.writing.types import is_form, is_types, to_type
 
 if TYPE_CHECKING:
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
@@ -533,8 +534,8 @@ class WritableDirectory(InOutputFile):
         """Return the key of a tree in the file as it was committed last."""
         return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
 
-    def _append(self, name: str, cycle: int) -> WritableTree:
-        """Open a tree of the file to go on with it."""
+    def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
+        """Open a tree of the file to go on with it, as `tree` if that is given."""
         key = self._source(name, cycle)
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)
@@ -545,7 +546,15 @@ class WritableDirectory(InOutputFile):
                 for one, kind, shape, dims, counter, split_level, member_wise, _ in found
             ]
         )
-        tree = WritableTree((*self._path, name), self._file, number, plan, codes)
+        if tree is None:
+            return self._enter_tree(name, cycle, number, plan, codes)
+        tree.go_on(number, plan, codes)
+        return tree
+
+    def _enter_tree(self, name: str, cycle: int, number: int, plan: Plan, codes: list[int]) -> WritableTree:
+        """Keep a tree that takes entries, so that it can be taken from the file by its name."""
+        add_branches = functools.partial(self.add_branches, f"{name};{cycle}")
+        tree = WritableTree((*self._path, name), self._file, number, plan, codes, add_branches)
         self._file.tables[(*self._path, name), cycle] = tree
         return tree
 
@@ -575,8 +584,8 @@ class WritableDirectory(InOutputFile):
     ) -> None:
         """Add branches to a tree of the file.
 
-        They are part of the file when this returns. A tree that is being written is finished first: to go on with it,
-        take it from the file again.
+        They are part of the file when this returns. What waits in a tree that is being written is committed first; the
+        tree goes on with the new branches.
 
         Parameters
         ----------
@@ -600,7 +609,7 @@ class WritableDirectory(InOutputFile):
         """
         self._file.check_open("write to")
         basket_bytes = _basket_bytes(basket_size)
-        *outer, last = _parts(name)
+        *outer, last = name.strip("/").split("/")
         directory = self
         for part in outer:
             directory = directory._directory(part)
@@ -622,9 +631,13 @@ class WritableDirectory(InOutputFile):
             if rows != written.num_entries:
                 raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
             written.finish()
-            del self._file.tables[(*directory._path, last), cycle]
-        key = directory._source(last, cycle)
-        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_bytes, filled)
+        try:
+            key = directory._source(last, cycle)
+            branches = plan.native(codes)
+            native.add_branches(directory._number, key.file.native, key.native, branches, basket_bytes, filled)
+        finally:
+            if isinstance(written, WritableTree):
+                directory._append(last, cycle, written)
 
     # Writing
 
@@ -759,11 +772,10 @@ class WritableDirectory(InOutputFile):
         codes = plan.codes(compression, native.compression)
         named = plan.titles(titles or {})
         number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes, named)
-        tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
+        cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
+        tree = directory._enter_tree(last, cycle, number, plan, codes)
         if self._file.index:
             tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
-        cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
-        self._file.tables[(*directory._path, last), cycle] = tree
         if filled is not None:
             tree.take(filled)
         for chunk in chunks or ():
@@ -948,7 +960,7 @@ class WritableDirectory(InOutputFile):
         if isinstance(what, RNTuple):
             self.mkrntuple(where, what)
             return
-        if is_table(what) or chunks_of(what) is not None:
+        if is_table(what) or is_form(what) or chunks_of(what) is not None:
             make = self.mktree if self._file.table_format == "ttree" else self.mkrntuple
             make(where, what)
             return

@@ -164,7 +164,7 @@ class WritableNTuple(WritableTable):
         """Return the names of the top-level fields that take data."""
         return list(self._plan.shapes)
 
-    def extend(self, data: object) -> None:
+    def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
         """Add entries.
 
         Parameters
@@ -172,6 +172,9 @@ class WritableNTuple(WritableTable):
         data
             As for `WritableDirectory.mkrntuple`: data for every field, all of one length. Numbers of another type are
             converted if they fit.
+        accept_new_fields
+            Whether data that no field takes get a field, where earlier entries have zeros, empty lists and missing
+            values.
 
         Raises
         ------
@@ -185,7 +188,19 @@ class WritableNTuple(WritableTable):
             columns = members_of(cast("list[object]", data))[1]
         else:
             columns = to_columns(data, self._plan.maps, missing=True)
+        new = {name: column for name, column in columns.items() if name not in self._plan.shapes}
+        if accept_new_fields and new:
+            known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
+            if len({length_of(column) for column in (*known, *new.values())}) > 1:
+                raise ArgumentError("data for fields and for new ones have different lengths: nothing was added")
+            self._add_plan(FieldPlan.of_stored({name: type_of(column) for name, column in new.items()}))
         self._file.native.extend(self._number, self._plan.columns(columns))
+
+    def _add_plan(
+        self, plan: FieldPlan, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
+    ) -> None:
+        self._file.native.add_fields(self._number, plan.native(compression, self._file.native.compression))
+        self._plan = FieldPlan(self._plan.shapes | plan.shapes)
 
     def add(
         self,
@@ -237,9 +252,7 @@ class WritableNTuple(WritableTable):
             )
         if more:
             kinds = to_columns(source.arrays(more, entry_stop=0), missing=True)
-            plan = FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()})
-            self._file.native.add_fields(self._number, plan.native(..., self._file.native.compression))
-            self._plan = FieldPlan(self._plan.shapes | plan.shapes)
+            self._add_plan(FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()}))
         copied, before = 0, self.num_entries
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
@@ -351,8 +364,7 @@ class WritableNTuple(WritableTable):
         plan, columns = FieldPlan.of(types, None, classes or {})
         if columns is not None:
             raise ArgumentError("add_fields takes types; data for the fields come with the next entries")
-        self._file.native.add_fields(self._number, plan.native(compression, self._file.native.compression))
-        self._plan = FieldPlan(self._plan.shapes | plan.shapes)
+        self._add_plan(plan, compression)
 
 
 class WritableAttributeSet:

@@ -344,7 +344,7 @@ class Plan:
             Names or types of the data are not those of the branches, or counters given do not count.
         """
         found: dict[int, Column] = {}
-        given = dict(data)
+        given = self._in_branches(data)
         missing = [name for name in self._nodes if name not in given]
         if missing:
             raise ArgumentError(f"every branch takes data: missing {', '.join(map(repr, missing))}")
@@ -356,6 +356,20 @@ class Plan:
                 raise ArgumentError(f"no branch takes {name!r}: there are {', '.join(map(repr, self._nodes))}")
             self._compare(index, column, found)
         return [found[index] for index, branch in enumerate(self.branches) if branch.kind != "counter"]
+
+    def unknown(self, data: Mapping[str, Column]) -> dict[str, Column]:
+        """Return the columns that no branch takes."""
+        given = self._in_branches(data)
+        return {name: column for name, column in given.items() if name not in self._nodes and name not in self._by_name}
+
+    def _in_branches(self, data: Mapping[str, Column]) -> dict[str, Column]:
+        """Return columns with the fields of a record for the record, where branches of a stored tree take them."""
+        given: dict[str, Column] = {}
+        for name, column in data.items():
+            fields = {f"{name}_{field}": inner for field, inner in column[3]} if column[0] == "record" else {}
+            parted = name not in self._nodes and fields and all(field in self._nodes for field in fields)
+            given.update(fields if parted else {name: column})
+        return given
 
     def bounded(self, columns: list[Column]) -> dict[str, Column]:
         """Return the columns of numbers and of counters that are read as they are here, by the names of branches."""

@@ -71,7 +71,7 @@ class WritableTable(InOutputFile):
         """Print the fields: `show` of `read`."""
         self.read().show(*arguments, **options)
 
-    def extend(self, data: object) -> None:
+    def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
         """Add entries: data for every field, all of one length."""
         raise NotImplementedError
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.table.index import Zones
 from sapwood.table.statistics import ZoneCollector
-from sapwood.writing.columns import to_columns
+from sapwood.writing.columns import Ready, to_columns
+from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
+from sapwood.writing.types import to_type
 
 if TYPE_CHECKING:
     from sapwood.columns import Column
@@ -25,9 +28,23 @@ class WritableTree(WritableTable):
     rest.
     """
 
-    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int, plan: Plan, codes: list[int]) -> None:
-        """Take a tree that the native core has made."""
+    def __init__(
+        self,
+        path: tuple[str, ...],
+        file: OutputFile,
+        number: int,
+        plan: Plan,
+        codes: list[int],
+        add_branches: Callable[..., None],
+    ) -> None:
+        """Take a tree that the native core has made, and what adds branches to it."""
         super().__init__(path, file, number)
+        self._add_branches = add_branches
+        self.go_on(number, plan, codes)
+
+    def go_on(self, number: int, plan: Plan, codes: list[int]) -> None:
+        """Take a tree that the native core has made, instead of the one so far."""
+        self._number = number
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
@@ -54,7 +71,7 @@ class WritableTree(WritableTable):
             raise NotFoundError(f"no branch {where!r} in tree {self.object_path!r}: there are {self.keys()}")
         return WritableBranch(self, where)
 
-    def extend(self, data: object) -> None:
+    def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
         """Add entries.
 
         Parameters
@@ -62,6 +79,8 @@ class WritableTree(WritableTable):
         data
             As for `WritableDirectory.mktree`: data for every branch, all of one length. Counters need not be given;
             if they are, they must count. Numbers of another type are converted if they fit.
+        accept_new_fields
+            Whether data that no branch takes get a branch, where earlier entries have zeros and empty lists.
 
         Raises
         ------
@@ -71,7 +90,52 @@ class WritableTree(WritableTable):
             The storage took no more; the message says how many entries are safe.
         """
         self._file.check_open("write to")
-        self.take(self._plan.columns(to_columns(data, self._plan.maps)))
+        columns = to_columns(data, self._plan.maps)
+        if accept_new_fields and (new := self._plan.unknown(columns)):
+            known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
+            if len({length_of(column) for column in (*known, *new.values())}) > 1:
+                raise ArgumentError("data for branches and for new ones have different lengths: nothing was added")
+            self._add_blank({name: type_of(column) for name, column in new.items()}, None)
+        self.take(self._plan.columns(columns))
+
+    def add_branches(self, data: object, **choices: Any) -> None:
+        """Add branches with data: `WritableDirectory.add_branches` for this tree, which goes on with them.
+
+        Parameters
+        ----------
+        data
+            Data by name, or a table: as many entries as the tree has.
+        choices
+            As for `WritableDirectory.add_branches`.
+
+        Raises
+        ------
+        ArgumentError
+            The tree has another number of entries, or a branch of such a name.
+        UnsupportedError
+            Its description holds what cannot be kept.
+        """
+        self._add_branches(data, **choices)
+
+    def add_fields(self, types: Mapping[str, object]) -> None:
+        """Add branches by their types, where earlier entries have zeros, empty strings and empty lists.
+
+        Parameters
+        ----------
+        types
+            Types by name, as for `WritableDirectory.mktree`.
+
+        Raises
+        ------
+        ArgumentError
+            The tree has a branch of such a name.
+        """
+        self._add_blank({name: to_type(kind) for name, kind in types.items()}, types)
+
+    def _add_blank(self, types: Mapping[str, Type], branch_types: Mapping[str, object] | None) -> None:
+        shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in types.items()}
+        data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
+        self.add_branches(data, branch_types=branch_types)
 
     def collect_zones(self, entries: int) -> None:
         """Look at all values to come, for an index of the tree with zones of so many entries."""

@@ -16,7 +16,7 @@ from sapwood.writing.shapes import named, record
 
 
 def to_type(spec: Foreign) -> Type:
-    """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type or datashape, a mapping of names.
+    """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type, form or datashape, or a mapping.
 
     The name of a C++ type that NumPy does not know (``"vector<vector<float>>"``, ``"Float16_t[0, 10, 12]"``) is
     ``("shape", shape)``.
@@ -31,7 +31,7 @@ def to_type(spec: Foreign) -> Type:
     if isinstance(spec, Mapping):
         return ("record", "", [(str(name), to_type(inner)) for name, inner in spec.items()])
     if module_of(spec) == "awkward":
-        return _from_awkward_type(spec)
+        return _from_awkward_type(spec.type if is_form(spec) else spec)
     if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str) and "_t" in spec[0]:
         # Of a C++ type: its name and its dimensions.
         kind = to_type(spec[0])
@@ -112,12 +112,23 @@ def _from_awkward_type(kind: Foreign) -> Type:
     if isinstance(kind, types.ListType):
         return ("list", _from_awkward_type(kind.content))
     if isinstance(kind, types.RecordType):
-        return ("record", "", [(name, _from_awkward_type(kind.content(name))) for name in kind.fields])
+        names = map(str, range(len(kind.contents))) if kind.is_tuple else kind.fields
+        members = zip(names, kind.contents, strict=True)
+        return ("record", "", [(name, _from_awkward_type(content)) for name, content in members])
     if isinstance(kind, types.OptionType):
         return ("option", _from_awkward_type(kind.content))
     if isinstance(kind, types.UnionType):
         return ("union", [_from_awkward_type(content) for content in kind.contents])
     raise UnsupportedError(f"arrays of type {kind} cannot be written")
+
+
+def is_form(data: object) -> bool:
+    """Return whether this is a form of Awkward Array."""
+    if module_of(data) != "awkward":
+        return False
+    from awkward import forms
+
+    return isinstance(data, forms.Form)
 
 
 def is_types(data: object) -> bool:
@@ -129,7 +140,7 @@ def is_types(data: object) -> bool:
     if module_of(data) == "awkward":
         from awkward import types
 
-        return isinstance(data, (types.Type, types.ArrayType))
+        return is_form(data) or isinstance(data, (types.Type, types.ArrayType))
     if isinstance(data, (str, tuple)):
         try:
             to_type(data)
