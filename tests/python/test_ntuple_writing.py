@@ -149,6 +149,12 @@ def test_a_form_of_awkward_declares_fields(tmp_path: Path) -> None:
         assert file["t"]["r_y"].array().to_list() == [[1], []]
 
 
+def test_slashes_part_paths(tmp_path: Path) -> None:
+    found = written(tmp_path / "a.root", {"r": ak.Array([{"x": 1, "s": {"y": 2}}])})
+    assert found["r/s/y"] is found["r\\s\\y"] is found["/r/s/y"] is found["r.s.y"]
+    assert "r/nothing" not in found
+
+
 def test_text_is_added_while_entries_are_written(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root") as file:
         out = file.mkrntuple("n", {"x": "int32"})

@@ -269,8 +269,8 @@ def test_a_branch_reads_as_a_tree_of_itself(mine: Any, theirs: Any) -> None:
         ({"expressions": "a", "aliases": {"a": "b + 1", "b": "2 * a"}}, ArgumentError, "defined by itself: a → b → a"),
         ({"expressions": "jet_pt + hit"}, ArgumentError, "cannot compute this"),
         ({"access_log": []}, ArgumentError, "access_log"),
-        ({"virtual": True, "cut": "f4 > 1"}, ArgumentError, "virtual arrays cannot be combined with cut"),
-        ({"virtual": True, "library": "np"}, ArgumentError, "virtual arrays cannot be combined with library='np'"),
+        ({"virtual": True, "cut": "f4 > 1"}, ArgumentError, "cut cannot be used with 'virtual=True'"),
+        ({"virtual": True, "library": "np"}, ArgumentError, "library='np' cannot be used with 'virtual=True'"),
     ],
 )
 def test_wrong_arguments(mine: Any, arguments: dict[str, Any], kind: type[Exception], message: str) -> None:

@@ -91,12 +91,18 @@ class Header(NamedTuple):
 class HasRFields(Readable):
     """What an RNTuple and a field have in common: (sub-)fields by name that can be read together.
 
-    ``ntuple["jets.pt"]`` follows a path, ``ntuple["pt"]`` finds a field at any depth (the nearest to the top),
+    ``ntuple["jets.pt"]`` follows a path (``"jets/pt"`` is the same), ``ntuple["pt"]`` finds a field at any depth (the
+    nearest to the top),
     ``ntuple[0]`` counts. Members of the objects in a list are lists: ``ntuple["jets.pt"]`` has a list for each entry.
     """
 
     words = Words("field", "fields", "subfields", "filter_field", "RNTuple", "pages", "baskets")
     separator = "."
+
+    def find(self, where: str) -> Any:
+        """Return the field that ``self[where]`` returns, or None."""
+        # No name of a field has a slash.
+        return super().find(where[:1] + where[1:].replace("/", ".").replace("\\", "."))
 
     def chosen(
         self, names: Filter, typenames: Filter, filter_field: Callable[[Any], object] = no_filter

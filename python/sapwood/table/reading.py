@@ -116,9 +116,9 @@ class Readable(HasFields):
             wrong = [name for name, value in given.items() if value is not None]
             if wrong or library_of(library).name != "ak":
                 reason = ", ".join(wrong) or f"library={library!r}"
-                raise ArgumentError(f"virtual arrays cannot be combined with {reason}")
+                raise ArgumentError(f"{reason} cannot be used with 'virtual=True'")
         elif access_log is not None:
-            raise ArgumentError("an access_log is kept for virtual arrays only")
+            raise ArgumentError("access_log cannot be used with 'virtual=False'")
         query = self._query(expressions, cut, wanted)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if virtual:
