@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Compressed bytes that are read at once, unless one basket has more.
 const BATCH: u64 = 8 << 20;
+/// The same where bytes go from one local file to another as they are: they stay in the processor's cache on the way.
+const NEAR_BATCH: u64 = 256 << 10;
 /// Baskets with no more bytes than this between them are read together.
 const GAP: u64 = 32 << 10;
 /// Where a key has its own place and that of its directory (`fSeekKey`, `fSeekPdir`).
@@ -232,7 +234,7 @@ impl JoinedTree {
         self.changed = true;
     }
 
-    /// Copies baskets in the order of their places, about [`BATCH`] bytes at a time.
+    /// Copies baskets in the order of their places, about [`BATCH`] or [`NEAR_BATCH`] bytes at a time.
     fn copy_all(
         &self,
         file: &mut FileWriter,
@@ -243,16 +245,19 @@ impl JoinedTree {
         pieces.sort_by_key(|piece| piece.seek);
         let mut written = Vec::with_capacity(pieces.len());
         let mut rest = pieces.as_mut_slice();
+        let mut buffer = Vec::new();
+        let as_it_is = self.compression.is_none() && source.source().is_near();
+        let most = if as_it_is { NEAR_BATCH } else { BATCH };
         while !rest.is_empty() {
             let mut bytes = 0_u64;
             let count = rest.iter().take_while(|p| {
-                let fits = bytes == 0 || bytes + p.bytes <= BATCH;
+                let fits = bytes == 0 || bytes + p.bytes <= most;
                 bytes += p.bytes;
                 fits
             });
             let (batch, more) = rest.split_at_mut(count.count().max(1));
             rest = more;
-            self.copy(file, source, batch, processes, &mut written)?;
+            self.copy(file, source, batch, processes, &mut buffer, &mut written)?;
         }
         Ok(written)
     }
@@ -264,6 +269,7 @@ impl JoinedTree {
         source: &RootFile,
         pieces: &mut [Piece],
         processes: u16,
+        buffer: &mut Vec<u8>,
         written: &mut Vec<(usize, Basket, u64)>,
     ) -> Result<()> {
         let mut ranges: Vec<Range> = Vec::new();
@@ -295,25 +301,29 @@ impl JoinedTree {
         if ranges.iter().any(|r| r.offset.checked_add(r.length).is_none_or(|end| end > size)) {
             return Err(Error::corrupt("a basket reaches past the end of the file"));
         }
-        let mut buffer = Vec::new();
-        buffer
-            .try_reserve_exact(before)
-            .map_err(|_| Error::limit(format!("no memory for {before} bytes")))?;
-        buffer.resize(before, 0);
-        source.source().fetch(&ranges, &mut buffer, Cause::Page)?;
+        if buffer.len() < before {
+            let more = before - buffer.len();
+            let no_room = |_| Error::limit(format!("no memory for {before} bytes"));
+            buffer.try_reserve_exact(more).map_err(no_room)?;
+            buffer.resize(before, 0);
+        }
+        let buffer = buffer.get_mut(..before).unwrap_or_default();
+        source.source().fetch(&ranges, buffer, Cause::Page)?;
         let place = |piece: &Piece| {
             let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
             format!("branch {branch}, the basket at byte {}", piece.seek)
         };
-        let prepared: Result<Vec<(BasketHeader, Option<Vec<u8>>)>> = pieces
-            .par_iter()
-            .map(|piece| {
-                let record = buffer.get(piece.range()).unwrap_or_default();
-                let header = verify(record, piece, &self.tree).within(|| place(piece))?;
-                let packed = self.compression.map(|codec| recompress(record, header, codec)).transpose();
-                Ok((header, packed.within(|| place(piece))?))
-            })
-            .collect();
+        let prepare = |piece: &Piece| {
+            let record = buffer.get(piece.range()).unwrap_or_default();
+            let header = verify(record, piece, &self.tree).within(|| place(piece))?;
+            let packed = self.compression.map(|codec| recompress(record, header, codec)).transpose();
+            Ok((header, packed.within(|| place(piece))?))
+        };
+        // Threads are worth their start only for the work of codecs.
+        let prepared: Result<Vec<(BasketHeader, Option<Vec<u8>>)>> = match self.compression {
+            Some(_) => pieces.par_iter().map(prepare).collect(),
+            None => pieces.iter().map(prepare).collect(),
+        };
         let mut prepared = prepared?;
         let bytes = |(header, packed): &(BasketHeader, Option<Vec<u8>>)| {
             packed.as_ref().map_or(header.total_bytes, Vec::len) as u64
