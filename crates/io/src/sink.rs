@@ -4,6 +4,10 @@ use crate::process::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::thread::{Builder, JoinHandle};
+
+/// Bytes that are handed to the disk at a time, where they are handed to it before the end.
+const AHEAD: u64 = 32 << 20;
 
 /// Takes bytes at offsets. Bytes never written read as zero.
 pub trait Sink: Send {
@@ -22,6 +26,41 @@ pub struct FileSink {
     position: u64,
     name: String,
     owner: Owner,
+    ahead: Option<Ahead>,
+}
+
+/// Has the disk take what was written while more is written, for a file that is to be safe on the disk in the end.
+#[derive(Debug)]
+struct Ahead {
+    every: u64,
+    waiting: u64,
+    under_way: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Ahead {
+    fn new(every: u64) -> Self {
+        Self { every, waiting: 0, under_way: None }
+    }
+    /// Counts bytes that were written, and begins to hand them over once there are enough.
+    fn wrote(&mut self, bytes: u64, file: &File) -> io::Result<()> {
+        self.waiting += bytes;
+        if self.waiting < self.every || self.under_way.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(());
+        }
+        self.wait()?;
+        let file = file.try_clone()?;
+        self.waiting = 0;
+        let thread = Builder::new().name("sapwood-flush".to_owned());
+        self.under_way = Some(thread.spawn(move || file.sync_data())?);
+        Ok(())
+    }
+    /// Waits for what is under way. The system reports an error of the disk only once, so it must not get lost.
+    fn wait(&mut self) -> io::Result<()> {
+        let thread = self.under_way.take().map(JoinHandle::join);
+        thread.map_or(Ok(()), |done| {
+            done.unwrap_or_else(|_| Err(io::Error::other("the flush of a file ended early")))
+        })
+    }
 }
 
 impl FileSink {
@@ -38,6 +77,12 @@ impl FileSink {
         }
         Ok(sink)
     }
+    /// Begins to hand bytes to the disk while more are written: who has the file flushed in the end waits for less.
+    #[must_use]
+    pub fn flushing(mut self) -> Self {
+        self.ahead = Some(Ahead::new(AHEAD));
+        self
+    }
     /// Opens a file that is there, to change it.
     pub fn update(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().write(true))
@@ -51,7 +96,7 @@ impl FileSink {
             let text = format!("{name}: it is being written already; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
-        Ok(Self { file, position: 0, name, owner: Owner::here() })
+        Ok(Self { file, position: 0, name, owner: Owner::here(), ahead: None })
     }
 }
 
@@ -86,10 +131,11 @@ impl Sink for FileSink {
             }
         }
         self.position = offset + total;
-        Ok(())
+        self.ahead.as_mut().map_or(Ok(()), |ahead| ahead.wrote(total, &self.file))
     }
     fn finish(&mut self, length: u64) -> io::Result<()> {
         self.owner.check()?;
+        self.ahead.as_mut().map_or(Ok(()), Ahead::wait)?;
         self.file.set_len(length)
     }
     fn name(&self) -> &str {
@@ -186,8 +232,28 @@ mod tests {
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
         drop(sink);
+        let mut sink = FileSink::recreate(&path).unwrap();
+        sink.ahead = Some(Ahead::new(2));
+        for (place, letter) in [b"a", b"b", b"c", b"d"].into_iter().enumerate() {
+            sink.write_at(place as u64, &[letter]).unwrap();
+        }
+        sink.finish(4).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"abcd");
+        drop(sink);
         FileSink::recreate(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "needs a file that cannot be flushed")]
+    fn an_error_of_the_disk_is_not_lost() {
+        let device = OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let mut ahead = Ahead::new(2);
+        ahead.wrote(1, &device).unwrap();
+        ahead.wait().unwrap();
+        ahead.wrote(1, &device).unwrap();
+        assert_eq!(ahead.wait().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        ahead.wait().unwrap();
     }
 }

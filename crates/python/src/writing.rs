@@ -149,7 +149,8 @@ impl Output {
             atomic,
         };
         let sink: Box<dyn Sink> = if let Ok(path) = target.extract::<PathBuf>() {
-            Box::new(if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?)
+            let sink = if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?;
+            Box::new(if atomic { sink.flushing() } else { sink })
         } else {
             Box::new(ObjectSink { object: target.clone().unbind() })
         };
