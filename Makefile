@@ -126,6 +126,10 @@ bench-histograms: build ## 61,944 histograms in one file: open, list and read th
 bench-filling: build oracle-venv ## 120 million fills into 20 histograms, against ROOT's TH1F::Fill
 	$(BIN)/python benches/filling.py --root $(ORACLE_PYTHON)
 
+bench-merging: build peers ## merging small files, large files and histograms, against ROOT's hadd
+	$(BIN)/python benches/merging.py $(PEERS) --root $(ORACLE_PYTHON) --keep
+	$(BIN)/python benches/report.py
+
 bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (three minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
 
@@ -182,4 +186,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-analysis bench-laboratory peers site docs format clean help
