@@ -144,8 +144,7 @@ fn walk_rz(file: &Arc<RzFile>, directory: &RzDirectory, depth: usize) {
     let cycles: Vec<Cycle> = (0..directory.len()).filter_map(|index| directory.cycles(index).first()).copied().collect();
     let mut collector = Collector::new(&["TRAK".to_owned()], &[]);
     let _ = file.objects(&cycles, |words| collector.banks(&table_and_banks(words)?.1));
-    for index in 0..directory.len().min(64) {
-        let Some(cycle) = directory.cycles(index).first() else { continue };
+    for cycle in (0..directory.len()).flat_map(|index| directory.cycles(index).iter().take(2)).take(64) {
         let Ok(bytes) = file.object(cycle) else { continue };
         let Ok(structure) = file.structure(cycle, &bytes) else { continue };
         for bank in 0..structure.banks.len() {

@@ -381,6 +381,24 @@ def test_rows_end_where_the_counts_of_an_unfinished_ntuple_rise_no_more(tmp_path
         assert ak.to_list(table["PT"].array(entry_stop=ROWS)) == ak.to_list(wanted["PT"])
 
 
+def test_an_older_cycle_has_the_rows_of_the_finished_ntuple(tmp_path: Path) -> None:
+    writer = Writer()
+    scalars = [("SCALARS", ROWS, blocks()[0][2])]  # no column counts, so that only a header knows the rows
+    *buffers, finished = writer.column_wise(10, "old", scalars, 200)
+    *_, begun = writer.column_wise(10, "old", scalars, 200, lose_last=True)
+    path = tmp_path / "cycles.hbook"
+    path.write_bytes(writer.rz([*buffers, begun, finished]))
+    with sapwood.open(path) as file:
+        assert file.keys() == ["10;2", "10;1"]
+        assert (file["10;1"].num_entries, file["10;2"].num_entries) == (ROWS, ROWS)
+        assert file["10;1"].arrays().to_list() == file["10;2"].arrays().to_list()
+    # The newest cycle is of another ntuple: rows are what the full buffers hold.
+    *_, other = writer.column_wise(10, "old", [("SCALARS", ROWS, scalars[0][2][:2])], 200)
+    path.write_bytes(writer.rz([*buffers, begun, other]))
+    with sapwood.open(path) as file:
+        assert file["10;1"].num_entries > ROWS
+
+
 def test_what_follows_the_banks_changes_no_data(tmp_path: Path) -> None:
     writer = Writer()
     table, count, entry, first, end, *banks = writer.structure(

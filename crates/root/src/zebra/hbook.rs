@@ -427,6 +427,12 @@ fn rows(count: u32) -> Option<u64> {
 }
 
 impl Description {
+    /// Whether the columns are those of another ntuple. Only the number of their buffers may differ.
+    pub fn same_columns(&self, other: &Self) -> bool {
+        let of = |column: &NtupleColumn| NtupleColumn { buffers: 0, ..column.clone() };
+        self.columns.len() == other.columns.len()
+            && self.columns.iter().zip(&other.columns).all(|(a, b)| of(a) == of(b))
+    }
     /// Parses the header of a row-wise ntuple.
     pub fn row_wise(structure: &Structure<'_>) -> Result<Self> {
         let header = structure.entry.ok_or_else(|| Error::corrupt("an ntuple without its header bank"))?;

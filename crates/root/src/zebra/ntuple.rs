@@ -199,6 +199,28 @@ impl<'a> Finder<'a> {
         let cycles = self.directory.cycles(self.number(key)?);
         cycles.iter().find(|cycle| cycle.hidden).or(cycles.first()).copied()
     }
+    /// The description of a cycle of a column-wise ntuple, or where it does not know its rows that of the newest cycle.
+    ///
+    /// HBOOK writes the header once before the ntuple is filled, without rows, and again at the end. All cycles have
+    /// the same buffers, and the last ones are padded.
+    fn finished(&self, cycle: &Cycle, description: Description) -> Description {
+        if description.rows.is_some() {
+            return description;
+        }
+        let mut cycles = (0..self.directory.len()).map(|key| self.directory.cycles(key));
+        let newest = cycles.find(|cycles| cycles.contains(cycle)).and_then(|cycles| cycles.first());
+        // An older cycle can still be read where the newest is damaged.
+        let read = |newest: &Cycle| {
+            let bytes = self.file.object(newest).ok()?;
+            let structure = self.file.structure(newest, &bytes).ok()?;
+            Description::column_wise(&structure).ok()
+        };
+        newest
+            .filter(|&newest| newest != cycle)
+            .and_then(read)
+            .filter(|newest| newest.rows.is_some() && newest.same_columns(&description))
+            .unwrap_or(description)
+    }
     /// The words of the data of each bank in the chain of an object; of an object of one bank without reading it.
     fn banks(&self, cycle: &Cycle, words: usize) -> Result<Vec<Pieces>> {
         let ranges = self.file.ranges(cycle)?;
@@ -242,7 +264,7 @@ impl Ntuple {
         let finder = Finder::new(file, directory)?;
         let description = match class {
             Some(Class::RowWise) => Description::row_wise(&structure)?,
-            Some(Class::ColumnWise) => Description::column_wise(&structure)?,
+            Some(Class::ColumnWise) => finder.finished(cycle, Description::column_wise(&structure)?),
             _ => return Err(Error::corrupt("the object is not an ntuple")),
         };
         let class = class.unwrap_or(Class::RowWise);
@@ -1000,14 +1022,7 @@ impl Table for Ntuple {
     fn same_shape(&self, other: &dyn Table) -> bool {
         let other: &dyn Any = other;
         other.downcast_ref::<Self>().is_some_and(|other| {
-            let same = |(a, b): (&NtupleColumn, &NtupleColumn)| {
-                // Buffers differ from file to file, and so do the ranges of reals.
-                let of = |column: &NtupleColumn| NtupleColumn { buffers: 0, ..column.clone() };
-                of(a) == of(b)
-            };
-            self.class == other.class
-                && self.description.columns.len() == other.description.columns.len()
-                && self.description.columns.iter().zip(&other.description.columns).all(same)
+            self.class == other.class && self.description.same_columns(&other.description)
         })
     }
     fn source(&self) -> &Arc<dyn Source> {
