@@ -26,7 +26,11 @@ def looks(page: Path, folder: Path) -> int:
     return picture.stat().st_size
 
 
-def drawn(page: Path, folder: Path) -> str:
-    """Have a browser run a page; gives what its elements are then. The test is skipped where there is none."""
-    command = [*_browser(folder), "--dump-dom", page.as_uri()]
+def drawn(page: Path | str, folder: Path, milliseconds: int | None = None) -> str:
+    """Have a browser run a page; gives what its elements are then. The test is skipped where there is none.
+
+    A page that waits for a server needs `milliseconds` of its own time at most.
+    """
+    waiting = [] if milliseconds is None else [f"--virtual-time-budget={milliseconds}"]
+    command = [*_browser(folder), *waiting, "--dump-dom", page if isinstance(page, str) else page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

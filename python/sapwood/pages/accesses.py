@@ -231,20 +231,23 @@ def _offsets_text(
 
 def _offsets_figures(trace: Trace) -> list[str]:
     """Draw where in the file the baskets of each branch lie against the entries they hold, a drawing for each file."""
+    text = "Baskets of {}: where each lies in the file, over the entries that were wanted of it."
+    return [offsets_figure(decoded, text.format(decoded.file)) for decoded in _decoded(trace)]
+
+
+def offsets_figure(decoded: Decoded, caption: str) -> str:
+    """Draw where in a file pages lie against the entries they hold, those of a field in one colour."""
     from sapwood.show.svg import COLOURS, Marks, draw_marks
 
-    drawn: list[str] = []
-    for file, names, branch, start, stop, offset, length in _decoded(trace):
-        legend = names[: COLOURS - 1]
-        if len(names) == COLOURS:
-            legend.append(names[-1])
-        elif len(names) > COLOURS:
-            legend.append(f"{len(names) - COLOURS + 1} others")
-        marks = Marks(start, stop, offset / 1e6, (offset + length) / 1e6, np.minimum(branch, COLOURS - 1))
-        drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset against entry, {file}")
-        caption = f"Baskets of {file}: where each lies in the file, over the entries that were wanted of it."
-        drawn.append(_figure("File offset against entry", legend, drawing, caption))
-    return drawn
+    file, names, branch, start, stop, offset, length = decoded
+    legend = names[: COLOURS - 1]
+    if len(names) == COLOURS:
+        legend.append(names[-1])
+    elif len(names) > COLOURS:
+        legend.append(f"{len(names) - COLOURS + 1} others")
+    marks = Marks(start, stop, offset / 1e6, (offset + length) / 1e6, np.minimum(branch, COLOURS - 1))
+    drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset against entry, {file}")
+    return _figure("File offset against entry", legend, drawing, caption)
 
 
 def _time_figure(trace: Trace) -> str:

@@ -64,17 +64,38 @@ def list_file(
         If the file cannot be read.
     """
     path, inside = split(where)
+    listing = list_inside(path, inside, recursive=recursive, branches=branches, check=check, options=options)
+    del listing["number_of_keys"]
+    return listing | {"file": where}
+
+
+def list_inside(
+    path: str,
+    inside: str,
+    *,
+    recursive: bool = False,
+    branches: bool = False,
+    check: bool = False,
+    part: tuple[int, int | None] = (0, None),
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """List a file, or a directory or tree in it, as `list_file` does.
+
+    `part` is the range of the keys to describe; ``number_of_keys`` in the listing counts all of them.
+    """
     source = source_of(path, options or {} if is_url(path) else {})
     file: Foreign = _native.open_file(source.source, source.label, source.far)
     if isinstance(file, _native.FzFile):
-        return _listed(where, file) | {"records": _records(file)}
+        return _listed(path, file) | {"records": _records(file), "number_of_keys": 0}
     top = file.directory()
     found = list(_keys(path, top, "", inside.split("/") if inside else [], set(), recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
-    return _listed(where, file) | {
+    chosen = found[slice(*part)]
+    return _listed(path, file) | {
         "recovered": top.recovered,
-        "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
+        "number_of_keys": len(found),
+        "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in chosen],
     }
 
 

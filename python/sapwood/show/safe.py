@@ -25,9 +25,9 @@ def safe_text(text: str) -> str:
     return re.sub(_IN_TEXT, _escaped, text)
 
 
-def say(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
+def say(text: str, *, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
     """Print a text made safe, on standard output by default."""
-    print(safe_text(text), end=end, file=sys.stdout if file is None else file)
+    print(safe_text(text), end=end, file=sys.stdout if file is None else file, flush=flush)
 
 
 def complain(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Everyday tools: compare, merge, copy, check and recover files, print entries, draw expressions, convert formats.
+"""Everyday tools: compare, merge, copy, check, recover, convert and serve files, print entries, draw expressions.
 
 The command line stands on these.
 """
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sapwood.tools.merging import merge
     from sapwood.tools.recovering import recover
     from sapwood.tools.rows import rows
+    from sapwood.tools.serving import serve
 
 __all__ = [
     "check",
@@ -31,6 +32,7 @@ __all__ = [
     "recover",
     "remove",
     "rows",
+    "serve",
     "split",
 ]
 
@@ -45,5 +47,6 @@ __getattr__, __dir__ = lazily(
         "sapwood.tools.merging": ("merge",),
         "sapwood.tools.recovering": ("recover",),
         "sapwood.tools.rows": ("rows",),
+        "sapwood.tools.serving": ("serve",),
     },
 )

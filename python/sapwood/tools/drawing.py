@@ -51,6 +51,27 @@ def histogram_of(
     ArgumentError
         The number of bins or the limits make no axis, or no value is finite.
     """
+    with opened_tree(where, options) as table:
+        return fill_from(table, expression, cut, weight=weight, bins=bins, limits=limits)
+
+
+def fill_from(
+    table: Foreign,
+    expression: str,
+    cut: str | None = None,
+    *,
+    weight: str | None = None,
+    bins: int = 40,
+    limits: tuple[float, float] | None = None,
+    entry_stop: int | None = None,
+) -> Foreign:
+    """Return a `hist.Hist` of an expression over an open table, as `histogram_of` does; up to `entry_stop`.
+
+    Raises
+    ------
+    ArgumentError
+        The number of bins or the limits make no axis, or no value is finite.
+    """
     import awkward as ak
     import hist
 
@@ -58,24 +79,23 @@ def histogram_of(
         raise ArgumentError(f"a histogram needs at least one bin, not {bins}")
     if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1]) and limits[0] < limits[1]):
         raise ArgumentError(f"the lower limit must be below the upper one: {limits[0]!r}, {limits[1]!r}")
-    with opened_tree(where, options) as table:
-        if limits is None:
-            limits = _limits(table, expression, cut)
-        filled = hist.Hist(
-            hist.axis.Regular(bins, *limits, name="x", label=expression),
-            storage=hist.storage.Double() if weight is None else hist.storage.Weight(),
-        )
-        wanted = [expression] if weight is None else list(dict.fromkeys([expression, weight]))
-        for arrays in table.iterate(wanted, cut, step_size=_STEP, how=dict):
-            values = arrays[expression]
-            if weight is None:
-                flat = _flat(values)
-                filled.fill(flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat)
-                continue
-            values, weights = ak.broadcast_arrays(values, arrays[weight])
-            flat, weights = _flat(values), _flat(weights)
-            there = ~np.isnan(flat) if flat.dtype.kind == "f" else np.ones(len(flat), dtype=bool)
-            filled.fill(flat[there], weight=weights[there])
+    if limits is None:
+        limits = _limits(table, expression, cut, entry_stop)
+    filled = hist.Hist(
+        hist.axis.Regular(bins, *limits, name="x", label=expression),
+        storage=hist.storage.Double() if weight is None else hist.storage.Weight(),
+    )
+    wanted = [expression] if weight is None else list(dict.fromkeys([expression, weight]))
+    for arrays in table.iterate(wanted, cut, step_size=_STEP, how=dict, entry_stop=entry_stop):
+        values = arrays[expression]
+        if weight is None:
+            flat = _flat(values)
+            filled.fill(flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat)
+            continue
+        values, weights = ak.broadcast_arrays(values, arrays[weight])
+        flat, weights = _flat(values), _flat(weights)
+        there = ~np.isnan(flat) if flat.dtype.kind == "f" else np.ones(len(flat), dtype=bool)
+        filled.fill(flat[there], weight=weights[there])
     return filled
 
 
@@ -88,9 +108,9 @@ def _flat(values: Foreign) -> Foreign:
     return flat
 
 
-def _limits(table: Foreign, expression: str, cut: str | None) -> tuple[float, float]:
+def _limits(table: Foreign, expression: str, cut: str | None, entry_stop: int | None) -> tuple[float, float]:
     low, high, whole = math.inf, -math.inf, True
-    for arrays in table.iterate([expression], cut, step_size=_STEP, how=dict):
+    for arrays in table.iterate([expression], cut, step_size=_STEP, how=dict, entry_stop=entry_stop):
         flat = _flat(arrays[expression])
         whole = whole and flat.dtype.kind in "biu"
         flat = flat[np.isfinite(flat)] if flat.dtype.kind == "f" else flat

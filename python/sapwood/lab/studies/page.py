@@ -25,7 +25,7 @@ _STYLE = (
 """The style of a figure that leaves the page."""
 _SHOWN, _PRINTED = 6, 1
 """Findings that are shown at once, and tables that are printed."""
-_SORT = """<script>
+SORT = """<script>
 for (const head of document.querySelectorAll("table.sortable th")) {
   head.tabIndex = 0;
   head.onclick = head.onkeydown = (event) => {
@@ -39,6 +39,7 @@ for (const head of document.querySelectorAll("table.sortable th")) {
   };
 }
 </script>"""
+"""The script of tables that are sorted by a click."""
 
 
 def render(content: Mapping[str, Any]) -> str:
@@ -63,7 +64,7 @@ def render(content: Mapping[str, Any]) -> str:
         *(_table(one, "minor" if place >= _PRINTED else "") for place, one in enumerate(content["tables"])),
         _raw(content["measurements"]),
         _settings(content),
-        _SORT if any("keys" in one for one in content["tables"]) else "",
+        SORT if any("keys" in one for one in content["tables"]) else "",
     ]
     footer = (
         f"Made by sapwood {_text(content['versions'].get('sapwood', ''))}. The numbers behind this page are in "
