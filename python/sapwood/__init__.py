@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
+    from sapwood import behaviors as behaviors
     from sapwood import containers as containers
     from sapwood import exceptions as exceptions
     from sapwood import interpretation as interpretation
+    from sapwood import model as model
     from sapwood import new as new
+    from sapwood import reading as reading
     from sapwood import writing as writing
     from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
@@ -165,7 +168,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
-    modules=("containers", "exceptions", "interpretation", "new", "writing"),
+    modules=("behaviors", "containers", "exceptions", "interpretation", "model", "new", "reading", "writing"),
 )
 
 if os.environ.get("SAPWOOD_PATCH_UPROOT"):

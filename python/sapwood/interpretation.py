@@ -207,5 +207,7 @@ def _type_of(dtype: np.dtype[Any]) -> Type:
     return ("number", dtype.name)
 
 
-# The modules in which uproot has these names.
+# The modules in which uproot has these names; imports find them too.
 numerical = jagged = strings = objects = grouped = identify = library = sys.modules[__name__]
+for _name in ("numerical", "jagged", "strings", "objects", "grouped", "identify", "library"):
+    sys.modules[f"{__name__}.{_name}"] = numerical

@@ -21,7 +21,7 @@ CRATE = ROOT / "crates" / "root" / "src"
 ROOMS = [
     {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "_native"}, {"show"},
     {"storage"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
-    {"writing", "new", "vectors"}, {"sapwood"},
+    {"writing", "new", "vectors", "behaviors", "model", "reading"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

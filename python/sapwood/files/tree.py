@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.compression import Compression
+from sapwood.errors import CorruptError, UnsupportedError
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
 from sapwood.interpretation import Interpretation, interpretation_of
@@ -41,6 +43,36 @@ class TreeExplanation(Explanation):
     def clusters_in_tree(self) -> int:
         """Clusters of the tree."""
         return self.clusters_in_table
+
+
+_KEY = struct.Struct(">ihiIhh")
+
+
+class BasketKey(NamedTuple):
+    """What precedes a basket in the file; members have ROOT's names, bytes are bytes."""
+
+    fNbytes: int  # noqa: N815
+    fVersion: int  # noqa: N815
+    fObjlen: int  # noqa: N815
+    fDatime: int  # noqa: N815
+    fKeylen: int  # noqa: N815
+    fCycle: int  # noqa: N815
+    fSeekKey: int  # noqa: N815
+
+    @property
+    def data_uncompressed_bytes(self) -> int:
+        """The size of the data before compression."""
+        return self.fObjlen
+
+    @property
+    def data_compressed_bytes(self) -> int:
+        """The size of the data as stored."""
+        return self.fNbytes - self.fKeylen
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the data are compressed."""
+        return self.data_compressed_bytes != self.fObjlen
 
 
 _in_words = partial(in_words, filter_field="filter_branch")
@@ -230,6 +262,31 @@ class TBranch(HasBranches, ReadableField):
         self._check_basket(basket_num)
         return self.native.basket_seeks[basket_num]
 
+    def basket_key(self, basket_num: int) -> BasketKey:
+        """Read the key of a basket from the file.
+
+        Raises
+        ------
+        UnsupportedError
+            The basket lies inside the tree's own record.
+        CorruptError
+            There is no key of a basket at that place.
+        """
+        seek = self.basket_seek(basket_num)
+        where = f"basket {basket_num} of {self.object_path} in file {self.file.file_path}"
+        if seek == 0:
+            raise UnsupportedError(f"{where} lies inside the tree's own record: it has no key")
+        key = BasketKey(*_KEY.unpack(self.file.native.bytes(seek, _KEY.size)), seek)
+        expected = self.basket_compressed_bytes(basket_num)
+        if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:
+            raise CorruptError(f"{where}: its key at byte {seek} says {key}, the tree {expected} bytes")
+        return key
+
+    def basket_uncompressed_bytes(self, basket_num: int) -> int:
+        """Return the size of a basket before compression, key and all, in bytes; errors as in `basket_key`."""
+        key = self.basket_key(basket_num)
+        return key.fKeylen + key.fObjlen
+
     def _check_basket(self, number: int) -> None:
         if not 0 <= number < self.num_baskets:
             raise IndexError(f"{self.object_path} has {self.num_baskets} baskets, no number {number}")
@@ -239,6 +296,12 @@ class TBranch(HasBranches, ReadableField):
         """The branch that counts the items of this one in each entry, if there is one."""
         index = self.native.count_branch
         return None if index is None else self._table.branch_at(index)
+
+    @property
+    def count_leaf(self) -> Model | None:
+        """The leaf of `count_branch` with all its members (`Model`), if there is one."""
+        leaves = self.model.member("fLeaves")
+        return leaves[0].member("fLeafCount") if leaves else None
 
     @property
     def leaves(self) -> list[tuple[str, str, str]]:

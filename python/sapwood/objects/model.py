@@ -540,7 +540,9 @@ def _as_dict(value: Any, inside: tuple[int, ...]) -> Any:
     return value
 
 
-_behaviors: dict[str, type[Model]] = {}
+class_behaviors: dict[str, type[Model]] = {}
+"""The Python class of each C++ class that has one of its own; of templates by ``Name<``."""
+
 _not_inherited: set[str] = set()
 _chosen: dict[str, type[Model]] = {}
 
@@ -552,7 +554,7 @@ def behavior(*classnames: str, inherited: bool = True) -> Callable[[_M], _M]:
 
     def register(cls: _M) -> _M:
         for name in classnames:
-            _behaviors[name] = cls
+            class_behaviors[name] = cls
             if not inherited:
                 _not_inherited.add(name)
         _chosen.clear()
@@ -567,7 +569,7 @@ def model_class(native: _native.Object) -> type[Model]:
     if chosen is None:
         names = [regular_classname(name) for name in native.lineage()]
         names = [name for i, name in enumerate(names) if i == 0 or name not in _not_inherited]
-        candidates = (_behaviors.get(name) or _behaviors.get(name.partition("<")[0] + "<") for name in names)
+        candidates = (class_behaviors.get(name) or class_behaviors.get(name.partition("<")[0] + "<") for name in names)
         chosen = next((cls for cls in candidates if cls is not None), Model)
         # Without its members there is nothing that the methods of a class could work on.
         if native.reason is None:
