@@ -48,6 +48,16 @@ class AsDtype(Interpretation):
         self.to_dtype: np.dtype[Any] = self.from_dtype.newbyteorder("=") if to_dtype is None else np.dtype(to_dtype)
         super().__init__(None, _type_of(self.to_dtype))
 
+    @property
+    def inner_shape(self) -> tuple[int, ...]:
+        """The sizes of the array in each entry; empty for single values."""
+        return self.from_dtype.shape
+
+    @property
+    def itemsize(self) -> int:
+        """The stored size of an entry, in bytes."""
+        return self.from_dtype.itemsize
+
     def __eq__(self, other: object) -> bool:
         """Whether another one has the same types, byte order included."""
         if not isinstance(other, AsDtype):

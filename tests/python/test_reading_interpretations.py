@@ -50,6 +50,12 @@ def test_one_that_is_made_is_equal_to_that_of_the_branch(path: Path) -> None:
     assert tree.arrays({"i4": sapwood.AsDtype(">i4"), "lists": None}).i4.tolist() == [0, 1, 2, 3, 4, 5]
 
 
+def test_sizes_and_shapes_are_those_of_uproot(path: Path) -> None:
+    for name in ("i4", "flag", "vec"):
+        mine, theirs = sapwood.open(path)["t"][name].interpretation, uproot.open(path)["t"][name].interpretation
+        assert (mine.itemsize, mine.inner_shape) == (theirs.itemsize, theirs.inner_shape)
+
+
 def test_one_that_does_not_fit_is_refused(path: Path) -> None:
     tree: Any = sapwood.open(path)["t"]
     for read in (
