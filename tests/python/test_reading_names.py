@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -59,7 +60,8 @@ def test_objects_are_instances_of_the_classes_in_behaviors(path: Path) -> None:
 
 
 def test_keys_and_sizes_of_baskets_are_those_of_uproot(path: Path) -> None:
-    with sapwood.open(path) as file, uproot.open(path) as other:
+    theirs_file: Any = uproot.open(path)
+    with sapwood.open(path) as file, theirs_file as other:
         for name in ("x", "lists"):
             mine, theirs = file["t"][name], other["t"][name]
             key, wanted = mine.basket_key(0), theirs.basket_key(0)
@@ -81,6 +83,7 @@ def test_a_damaged_key_of_a_basket_is_an_error(path: Path) -> None:
 
 
 def test_the_leaf_that_counts_is_that_of_uproot(path: Path) -> None:
-    with sapwood.open(path) as file, uproot.open(path) as other:
+    theirs_file: Any = uproot.open(path)
+    with sapwood.open(path) as file, theirs_file as other:
         assert file["t/x"].count_leaf is None
         assert file["t/lists"].count_leaf.member("fName") == other["t/lists"].count_leaf.member("fName")

@@ -276,7 +276,7 @@ class TBranch(HasBranches, ReadableField):
         where = f"basket {basket_num} of {self.object_path} in file {self.file.file_path}"
         if seek == 0:
             raise UnsupportedError(f"{where} lies inside the tree's own record: it has no key")
-        key = BasketKey(*_KEY.unpack(self.file.native.bytes(seek, _KEY.size)), seek)
+        key = BasketKey._make((*_KEY.unpack(self.file.native.bytes(seek, _KEY.size)), seek))
         expected = self.basket_compressed_bytes(basket_num)
         if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:
             raise CorruptError(f"{where}: its key at byte {seek} says {key}, the tree {expected} bytes")
