@@ -51,9 +51,11 @@ def test_one_that_is_made_is_equal_to_that_of_the_branch(path: Path) -> None:
 
 
 def test_sizes_and_shapes_are_those_of_uproot(path: Path) -> None:
+    mine: Any = sapwood.open(path)["t"]
+    theirs: Any = uproot.open(path)["t"]
     for name in ("i4", "flag", "vec"):
-        mine, theirs = sapwood.open(path)["t"][name].interpretation, uproot.open(path)["t"][name].interpretation
-        assert (mine.itemsize, mine.inner_shape) == (theirs.itemsize, theirs.inner_shape)
+        ours, wanted = mine[name].interpretation, theirs[name].interpretation
+        assert (ours.itemsize, ours.inner_shape) == (wanted.itemsize, wanted.inner_shape)
 
 
 def test_one_that_does_not_fit_is_refused(path: Path) -> None:
