@@ -265,7 +265,7 @@ def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> N
         {"fields": {"sorted": {**own["fields"]["sorted"], "offset": 10**18}}},
     ):  # fmt: skip
         text = json.dumps({**header, "tables": {"/t;1": {**own, **change}}}).encode()
-        path.write_bytes(b"SAPWIDX1" + len(text).to_bytes(8, "little") + index._hash(text).encode() + text + blocks)
+        path.write_bytes(b"SAPWIDX1" + len(text).to_bytes(8, "little") + index.digest(text).encode() + text + blocks)
         with warnings.catch_warnings(), sapwood.open(f"{indexed}:t") as table:
             warnings.simplefilter("ignore", SapwoodWarning)
             assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from sapwood.cli import (
     advise,
+    cache,
     check,
     completion,
     convert,
@@ -64,6 +65,7 @@ _COMMANDS = {
     "check": check,
     "recover": recover,
     "run": run,
+    "cache": cache,
     "advise": advise,
     "rewrite": rewrite,
     "lab": lab,

@@ -33,7 +33,8 @@ from sapwood.files.patching import register
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
-from sapwood.storage.sources import source_of
+from sapwood.storage.sources import cache_of, source_of
+from sapwood.table.cache import cache_in
 from sapwood.table.filters import Filter, NameFilter, no_filter
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ _WITHOUT_EFFECT = frozenset(
         "use_threads",
     ]
 )
+_COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
 
 
 def open(path: object, *, object_cache: int | None = 100, **options: object) -> Foreign:  # noqa: A001
@@ -80,8 +82,10 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE),
         ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for ``s3://`` also ``key``,
         ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options,
-        or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file, ``prior``:
-        copy it whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
+        or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file:
+        ``column_cache`` (a folder in which decoded columns are kept for the next time, for all processes;
+        SAPWOOD_COLUMN_CACHE) and ``column_cache_size`` ("10 GB"; SAPWOOD_COLUMN_CACHE_SIZE); and ``prior``: copy the
+        file whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
         remote files that are mostly wanted); None never. Those of uproot that steer its own threads and caches
         (``array_cache``, ``use_threads``, ...) may be given and have no effect.
 
@@ -144,7 +148,10 @@ class ReadOnlyFile:
         from sapwood import _native
 
         self._options = options
-        found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
+        found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT | _COLUMN_CACHE})
+        cache = cache_of(options, "column_cache")
+        self.column_cache = None if cache is None else cache_in(*cache)
+        """Where decoded columns are kept for the next time (`sapwood.table.cache`)."""
         self._file_path = found.name
         try:
             self._native: Any = _native.open_file(found.source, found.label, found.far, found.prior)

@@ -309,21 +309,28 @@ def _far(
         ranges=number("http_max_ranges", most_ranges, 1),
         keys=keys,
         deadline=seconds("deadline"),
-        blocks=_block_cache(options),
+        blocks=cache_of(options, "block_cache"),
         user=_user(),
     )
 
 
-def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
-    folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
+def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
+    """Return the folder of a cache and the bytes that it may hold, from an option or the environment; None: no cache.
+
+    Raises
+    ------
+    ArgumentError
+        The folder is no path, or the size no number of bytes.
+    """
+    variable = f"SAPWOOD_{name.upper()}"
+    folder = options.get(name, os.environ.get(variable))
     if not folder:
         return None
     if not isinstance(folder, (str, os.PathLike)):
-        raise ArgumentError(f"block_cache is the path of a folder, not {folder!r}")
-    default = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB")
-    return str(Path(folder).expanduser().absolute()), _size(
-        "block_cache_size", options.get("block_cache_size"), default
-    )
+        raise ArgumentError(f"{name} is the path of a folder, not {folder!r}")
+    default = os.environ.get(f"{variable}_SIZE", "10 GB")
+    size = f"{name}_size"
+    return str(Path(folder).expanduser().absolute()), _size(size, options.get(size), default)
 
 
 def _size(name: str, given: Any, default: int | str) -> int:

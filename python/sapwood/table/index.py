@@ -13,7 +13,6 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +22,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodWarning, StorageError, stacklevel
+from sapwood.table.identity import digest, identity_of, places_of
 from sapwood.table.predicates import Bounds, Predicate
 from sapwood.table.schema import Field, Table
 
@@ -151,24 +151,9 @@ def indexable(table: Table) -> dict[str, Field]:
     return {path: field for path, field in found.items() if path not in twice}
 
 
-def _places(table: Table, field: Field) -> str:
-    """Return a hash of the places of all pages of a field."""
-    rows, _ = table.native.plan([field.number], 0, table.num_entries)
-    pages = sorted({(row[3], row[4], row[5], row[6]) for row in rows})
-    return _hash(np.asarray(pages, dtype="<i8").tobytes())
-
-
-def _hash(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
-
-
 def _identity(table: Table) -> dict[str, Any] | None:
-    """Return what ties an index to a file: UUID, size and the time of its last change; None for files without these."""
-    file: Any = table.file
-    if file.is_far or getattr(file, "size", None) is None:
-        return None
-    version = file.native.stored_version()
-    return None if version is None else {"uuid": file.hex_uuid, "size": file.size, "changed": version[1]}
+    """Return what ties an index to a file; None for files on remote storage and such without a version."""
+    return None if table.file.is_far else identity_of(table)
 
 
 @dataclass
@@ -230,13 +215,13 @@ class _Blocks(Mapping[str, FieldZones]):
             return None
         kind = number_type(field.type)
         try:
-            if kind is None or place["type"] != kind.name or place["pages"] != _places(self._table, field):
+            if kind is None or place["type"] != kind.name or place["pages"] != places_of(self._table, field.number):
                 return _not_used(self._path, f"{name!r} is stored otherwise now")
             length = self._zones * (2 * kind.itemsize + 8 * len(_COUNTS))
             with self._path.open("rb") as file:
                 file.seek(self._start + place["offset"])
                 data = file.read(length)
-            if len(data) != length or _hash(data) != place["hash"]:
+            if len(data) != length or digest(data) != place["hash"]:
                 return _not_used(self._path, f"the block of {name!r} is damaged")
         except (OSError, ValueError, KeyError, TypeError) as error:
             return _not_used(self._path, f"the place of {name!r} is damaged ({error})")
@@ -289,7 +274,7 @@ def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     if head[:8] != _MAGIC or length > _MAX_HEADER:
         raise ValueError("it is no index")
     data = file.read(length)
-    if _hash(data).encode() != head[16:]:
+    if digest(data).encode() != head[16:]:
         raise ValueError("its header has another hash")
     return json.loads(data), len(head) + length
 
@@ -322,8 +307,8 @@ def write(table: Table, zones: Zones) -> Path:
     for name, known in zones.fields.items():
         kind = known.low.dtype
         data = b"".join(one.astype(one.dtype.newbyteorder("<")).tobytes() for one in known.arrays())
-        pages = _places(table, table[name])
-        fields[name] = {"type": kind.name, "offset": offset, "hash": _hash(data), "pages": pages}
+        pages = places_of(table, table[name].number)
+        fields[name] = {"type": kind.name, "offset": offset, "hash": digest(data), "pages": pages}
         blocks.append(data)
         offset += len(data)
     tables[table.object_path] = {"edges": zones.edges, "fields": fields}
@@ -331,7 +316,7 @@ def write(table: Table, zones: Zones) -> Path:
     beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with beside.open("wb") as file:
-            file.write(_MAGIC + len(header).to_bytes(8, "little") + _hash(header).encode() + header)
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + digest(header).encode() + header)
             file.writelines(blocks)
         beside.replace(path)
     except OSError as error:

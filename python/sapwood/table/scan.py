@@ -11,12 +11,13 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, StorageError, UnsupportedError
+from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
 from sapwood.table.libraries import NO_UNIONS, Entries, Result
 from sapwood.table.query import Formula, Group, Leaf, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
-from sapwood.table.schema import Field, HasFields
+from sapwood.table.schema import Field, HasFields, Table
 from sapwood.table.steps import StepPlan, carry_for
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Slice(NamedTuple):
         numbers = query.same_shape(self.query)
         return None if numbers is None else Slice(query, start, stop, numbers)
 
+    @property
+    def part(self) -> tuple[Table, Sequence[int], int, int]:
+        """The table, the numbers of all its fields that are read, and the range."""
+        return self.query.source.table, self.numbers, self.start, self.stop
+
     def stored(self, places: Sequence[int]) -> StoredPart:
         """Return what an engine reads: some of the fields, by their places in the query."""
         return self.query.source.table.native, [self.numbers[place] for place in places], self.start, self.stop
@@ -75,6 +81,10 @@ class Scan:
     @staticmethod
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
         """Return a scan that keeps from one step what the next one needs; arguments as in `carry_for`."""
+        first = next(iter(steps), None) if announce else None
+        cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
+        if cached is not None and cached.has_all():
+            announce = False  # what is cached is not fetched
         return Scan(query, carry_for(query, step_size, steps, announce=announce))
 
     def read(self, start: int, stop: int) -> list[Column | None]:
@@ -150,9 +160,14 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
     fields, words, count = query.fields, query.source.words, len(slices[0].numbers)
     engine = query.source.table.engine
     reasons: list[str] = []
+    cached = CachedFields.of([one.part for one in slices])
+    known = {} if cached is None else cached.found(lost)
     while True:
-        places = [place for place in range(count) if place not in lost]
+        places = [place for place in range(count) if place not in lost and place not in known]
         left_out: list[str] = []
+        if not places:
+            found = iter(())
+            break
         try:
             found = iter(engine.read([one.stored(places) for one in slices], carry, left_out))
             break
@@ -161,7 +176,7 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
                 raise
             column = error.column if isinstance(error, UnsupportedError) else None
             place = None if column is None else places[column]
-            if place is None or fields[place] in query.named or lost.settled or len(places) == 1:
+            if place is None or fields[place] in query.named or lost.settled or len(places) + len(known) == 1:
                 hint = _HOW_TO_LEAVE_OUT
                 if lost.settled and place is not None:
                     hint = _HOW_TO_CONTINUE
@@ -172,7 +187,11 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
             reasons.append(str(error))
     lost.settled = True
     warn_of_lost(words.fields, reasons)
-    return [None if place in lost else next(found) for place in range(count)], left_out
+    fresh = dict(zip(places, found, strict=True))
+    if cached is not None and not left_out:
+        cached.keep(fresh)
+    all_found = {**known, **fresh}
+    return [all_found.get(place) for place in range(count)], left_out
 
 
 _HOW_TO_LEAVE_OUT = (

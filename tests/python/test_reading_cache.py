@@ -1,0 +1,331 @@
+"""The cache of decoded columns: a second pass reads nothing of the file, and what is wrong in it is never used."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood import cli
+from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
+from sapwood.table import cache as cache_module
+from sapwood.table.cache import ColumnCache, cache_in
+
+ENTRIES, CLUSTER = 2000, 250
+DATA: dict[str, Any] = {
+    "x": np.arange(ENTRIES, dtype=np.float64),
+    "flag": np.arange(ENTRIES) % 3 == 0,
+    "pt": ak.unflatten(np.arange(ENTRIES * 3 // 2, dtype=np.float32), np.arange(ENTRIES) % 4),
+    "name": ak.Array([f"entry {i}" for i in range(ENTRIES)]),
+}
+TYPES = {"x": "float64", "flag": "bool", "pt": "var * float32", "name": "string"}
+FIELDS = len(TYPES) + 1  # with the counter of the lists
+
+
+def write(path: Path, add: float = 0.0) -> Path:
+    data = {**DATA, "x": DATA["x"] + add}
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", TYPES, auto_flush=CLUSTER)
+        for start in range(0, ENTRIES, CLUSTER):
+            tree.extend({name: values[start : start + CLUSTER] for name, values in data.items()})
+    return path
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("cache") / "t.root")
+
+
+@pytest.fixture(autouse=True)
+def no_other_objects() -> Iterator[None]:
+    cache_in.cache_clear()
+    yield
+    cache_in.cache_clear()
+
+
+def opened(path: Path, folder: Path, **options: Any) -> Any:
+    return sapwood.open(f"{path}:t", column_cache=folder, **options)
+
+
+def read(path: Path, folder: Path, **options: Any) -> tuple[list[Any], int]:
+    """Return all entries, and how many bytes of the file were read for them."""
+    with opened(path, folder, **options) as tree:
+        before = tree.file.counters()["bytes_read"]
+        return tree.arrays().to_list(), tree.file.counters()["bytes_read"] - before
+
+
+def columns_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.column.arrow"))
+
+
+@pytest.fixture(scope="module")
+def wanted(path: Path) -> list[Any]:
+    with sapwood.open(f"{path}:t") as tree:
+        return tree.arrays().to_list()
+
+
+def test_a_second_pass_reads_nothing_of_the_file(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    found, cost = read(path, tmp_path / "c")
+    assert found == wanted
+    assert cost > 0
+    assert len(columns_in(tmp_path / "c")) == FIELDS
+    assert read(path, tmp_path / "c") == (wanted, 0)
+
+
+@pytest.mark.parametrize("library", ["ak", "np", "pa"])
+def test_each_library_gets_the_same_types_and_values(path: Path, tmp_path: Path, library: str) -> None:
+    with sapwood.open(f"{path}:t") as plain:
+        wanted = [plain[name].array(library=library) for name in TYPES]
+    for _ in range(2):
+        with opened(path, tmp_path) as tree:
+            for name, other in zip(TYPES, wanted, strict=True):
+                mine = tree[name].array(library=library)
+                assert type(mine) is type(other)
+                assert getattr(mine, "dtype", None) == getattr(other, "dtype", None)
+                assert str(getattr(mine, "type", "")) == str(getattr(other, "type", ""))
+                assert as_list(mine) == as_list(other)
+
+
+def as_list(array: Any) -> list[Any]:
+    if isinstance(array, ak.Array):
+        return array.to_list()
+    return [one.tolist() if isinstance(one, np.ndarray) else one for one in array]
+
+
+def test_steps_cuts_and_joined_files_are_kept(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    for number in range(2):
+        with opened(path, tmp_path) as tree:
+            before = tree.file.counters()["bytes_read"]
+            steps = [one.to_list() for one in tree.iterate(["x", "pt"], "x > 900", step_size=300)]
+            assert [one["x"] for step in steps for one in step] == [one["x"] for one in wanted if one["x"] > 900]
+            assert (tree.file.counters()["bytes_read"] == before) is (number == 1)
+    copy = write(tmp_path / "other.root", add=0.5)
+    for _ in range(2):
+        joined = sapwood.concatenate([f"{path}:t", f"{copy}:t"], ["x"], column_cache=tmp_path)
+        assert joined["x"].to_list() == [*DATA["x"], *(DATA["x"] + 0.5)]
+
+
+def test_what_is_missing_is_read_beside_what_is_there(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    with opened(path, tmp_path) as tree:
+        tree.arrays(["x", "name"])
+    assert len(columns_in(tmp_path)) == 2
+    assert read(path, tmp_path)[0] == wanted
+    assert len(columns_in(tmp_path)) == FIELDS
+
+
+def test_cached_arrays_lie_in_the_mapped_file_and_may_be_changed(path: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        with opened(path, tmp_path) as tree:
+            array = tree["x"].array(library="np")
+            base: Any = array
+            while isinstance(base.base, np.ndarray):
+                base = base.base
+            array += 1
+            np.testing.assert_array_equal(array, DATA["x"] + 1)
+    import mmap
+
+    owner = base.base.obj if isinstance(base.base, memoryview) else base.base
+    assert isinstance(owner, mmap.mmap)
+
+
+def test_an_rntuple_with_missing_values_and_records_comes_back(tmp_path: Path) -> None:
+    data = ak.Array({"maybe": [1.5, None, 2.5], "many": [[{"a": 1, "b": [2.0]}], [], [{"a": 3, "b": []}]]})
+    with sapwood.recreate(tmp_path / "n.root") as file:
+        file.mkrntuple("t", data)
+    for number in range(2):
+        with opened(tmp_path / "n.root", tmp_path / "c") as table:
+            table.explain()  # reads the lists of pages
+            before = table.file.counters()["bytes_read"]
+            assert table.arrays().to_list() == data.to_list()
+            assert (table.file.counters()["bytes_read"] == before) is (number == 1)
+
+
+def test_a_replaced_file_is_read_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "t.root")
+    read(file, tmp_path / "c")
+    state = file.stat()
+    write(tmp_path / "new.root", add=7.0).replace(file)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))  # as a copy that keeps times does
+    found, cost = read(file, tmp_path / "c")
+    assert [one["x"] for one in found] == list(DATA["x"] + 7.0)
+    assert cost > 0
+
+
+def test_a_closed_file_gives_no_cached_columns(path: Path, tmp_path: Path) -> None:
+    read(path, tmp_path)
+    with opened(path, tmp_path) as tree:
+        pass
+    with pytest.raises(StorageError, match="closed"):
+        tree.arrays()
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _hollow(path: Path) -> None:
+    """Zeros of the full length: room that was reserved and never written."""
+    size = path.stat().st_size
+    os.truncate(path, 0)
+    os.truncate(path, size)
+
+
+def _other(path: Path) -> None:
+    other = next(one for one in columns_in(path.parent) if one != path)
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [_cut, _empty, _hollow, _other])
+def test_a_damaged_column_is_noticed_and_read_from_the_file(
+    path: Path, tmp_path: Path, wanted: list[Any], damage: Any
+) -> None:
+    read(path, tmp_path)
+    damage(columns_in(tmp_path)[0])
+    with pytest.warns(SapwoodWarning, match="cached column .* is damaged"):
+        assert read(path, tmp_path)[0] == wanted
+    assert read(path, tmp_path) == (wanted, 0)
+
+
+def test_after_a_start_of_the_machine_checksums_are_compared(
+    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(path, tmp_path)
+    monkeypatch.setattr(cache_module, "_start_of_machine", lambda: "another start")
+    assert read(path, tmp_path) == (wanted, 0)
+    for one in columns_in(tmp_path):
+        data = bytearray(one.read_bytes())
+        marker = max(data.find(np.float64(1234).tobytes()), 0)
+        if marker:
+            data[marker + 5] ^= 1
+            one.write_bytes(data)
+    with pytest.warns(SapwoodWarning, match="checksum"):
+        assert read(path, tmp_path)[0] == wanted
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Run work in another process, which ends with 0 where it went well; return the number of the process."""
+    child = os.fork()
+    if child == 0:
+        done = 1
+        try:
+            warnings.simplefilter("error", SapwoodWarning)
+            work()
+            done = 0
+        finally:
+            os._exit(done)
+    return child
+
+
+def test_eight_processes_share_a_cache_that_is_too_small(path: Path, tmp_path: Path) -> None:
+    size = 60_000
+
+    def work() -> None:
+        for _ in range(3):
+            with opened(path, tmp_path, column_cache_size=size) as tree:
+                for start in range(0, ENTRIES, 500):
+                    found = tree.arrays(["x", "name"], entry_start=start, entry_stop=start + 500)
+                    assert found["x"].to_list() == list(range(start, start + 500))
+                    assert found["name"].to_list() == [f"entry {i}" for i in range(start, start + 500)]
+
+    running = [forked(work) for _ in range(8)]
+    assert [os.waitpid(one, 0)[1] for one in running] == [0] * 8
+    assert 0 < sum(one.stat().st_size for one in columns_in(tmp_path)) <= size
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_killed_writer_leaves_nothing_that_is_used(
+    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: os.kill(os.getpid(), signal.SIGKILL))  # pyright: ignore[reportUnknownLambdaType]
+        _, status = os.waitpid(forked(lambda: opened(path, tmp_path).arrays()), 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert len(list(tmp_path.glob("*.partial"))) == 1
+    assert not columns_in(tmp_path)
+    assert read(path, tmp_path)[0] == wanted
+    assert not list(tmp_path.glob("*.partial"))
+    assert len(columns_in(tmp_path)) == FIELDS
+
+
+@pytest.mark.parametrize("call", ["posix_fallocate", "write"])
+def test_a_full_disk_is_one_warning_and_reading_goes_on(
+    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if call == "write":
+        real = cache_module._writer
+        monkeypatch.setattr(cache_module, "_writer", lambda *given: lambda file: full() if file else real(*given)(None))
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert read(path, tmp_path)[0] == wanted
+        assert read(path, tmp_path)[0] == wanted
+    assert [str(one.message).startswith("columns are not kept in the cache") for one in caught] == [True]
+    assert not list(tmp_path.glob("*.arrow")) + list(tmp_path.glob("*.partial"))
+
+
+def test_what_was_not_used_for_longest_goes_first(path: Path, tmp_path: Path) -> None:
+    with opened(path, tmp_path) as tree:
+        tree.arrays(["x"])
+        (first,) = columns_in(tmp_path)
+        tree.arrays(["pt"])
+        (second,) = set(columns_in(tmp_path)) - {first}
+        past = time.time() - 3600
+        os.utime(first, (past, past))
+        os.utime(second, (past + 60, past + 60))
+        tree.arrays(["x"])  # it is used again, and so is the youngest
+    room = first.stat().st_size + second.stat().st_size
+    with opened(path, tmp_path, column_cache_size=room) as tree:
+        tree.arrays(["flag"])
+    left = columns_in(tmp_path)
+    assert first in left
+    assert second not in left
+
+
+def test_a_column_larger_than_the_cache_is_not_kept(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    assert read(path, tmp_path, column_cache_size=1000)[0] == wanted
+    assert not columns_in(tmp_path)
+
+
+def test_the_command_shows_and_clears_it(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(path, tmp_path)
+    monkeypatch.setenv("SAPWOOD_COLUMN_CACHE", str(tmp_path))
+    assert cli.main(["cache"]) == 0
+    assert ": 5 columns, " in capsys.readouterr().out
+    assert cli.main(["cache", str(tmp_path), "--clear"]) == 0
+    assert "removed 5 columns" in capsys.readouterr().out
+    assert not columns_in(tmp_path)
+    monkeypatch.delenv("SAPWOOD_COLUMN_CACHE")
+    assert cli.main(["cache"]) == 2
+    with pytest.raises(ArgumentError, match="column_cache is the path of a folder"):
+        sapwood.open(path, column_cache=7)
+
+
+def test_clearing_leaves_what_a_writer_is_writing(tmp_path: Path) -> None:
+    cache = ColumnCache(tmp_path, 1 << 20)
+    writing, left = tmp_path / "a.partial", tmp_path / "b.partial"
+    left.write_bytes(b"left")
+    with writing.open("xb") as file:
+        cache_module._hold(file)
+        cache.clear()
+        assert writing.exists()
+    assert not left.exists()
