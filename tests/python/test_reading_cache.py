@@ -124,10 +124,11 @@ def test_what_is_missing_is_read_beside_what_is_there(path: Path, tmp_path: Path
 
 
 def test_cached_arrays_lie_in_the_mapped_file_and_may_be_changed(path: Path, tmp_path: Path) -> None:
+    base: Any = None
     for _ in range(2):
         with opened(path, tmp_path) as tree:
             array = tree["x"].array(library="np")
-            base: Any = array
+            base = array
             while isinstance(base.base, np.ndarray):
                 base = base.base
             array += 1
@@ -269,8 +270,10 @@ def test_a_full_disk_is_one_warning_and_reading_goes_on(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if call == "write":
-        real = cache_module._writer
-        monkeypatch.setattr(cache_module, "_writer", lambda *given: lambda file: full() if file else real(*given)(None))
+        real = cache_module.writer_of
+        monkeypatch.setattr(
+            cache_module, "writer_of", lambda *given: lambda file: full() if file else real(*given)(None)
+        )
     else:
         monkeypatch.setattr(os, "posix_fallocate", full)
     with warnings.catch_warnings(record=True) as caught:
@@ -325,7 +328,7 @@ def test_clearing_leaves_what_a_writer_is_writing(tmp_path: Path) -> None:
     writing, left = tmp_path / "a.partial", tmp_path / "b.partial"
     left.write_bytes(b"left")
     with writing.open("xb") as file:
-        cache_module._hold(file)
+        cache_module.hold(file)
         cache.clear()
         assert writing.exists()
     assert not left.exists()

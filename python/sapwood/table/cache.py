@@ -143,7 +143,7 @@ class ColumnCache:
         shape = _shape(column, arrays)
         if shape is None:
             return
-        write = _writer(key, shape, arrays)
+        write = writer_of(key, shape, arrays)
         length = write(None)
         if length > self.size:
             return
@@ -155,7 +155,7 @@ class ColumnCache:
                 return
             self._make_room(length)
             file = beside.open("xb")
-            _hold(file)
+            hold(file)
         try:
             with file:
                 # A full disk shows here, before anything is written; room that is taken counts for other processes.
@@ -199,7 +199,7 @@ class ColumnCache:
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:
         with (self.folder / _LOCK).open("ab") as file:
-            _hold(file)
+            hold(file)
             yield
 
     # For the command
@@ -229,7 +229,8 @@ cache_in = cache(ColumnCache)
 """Return the cache in a folder: one object in a process for each folder and size."""
 
 
-def _hold(file: BinaryIO) -> None:
+def hold(file: BinaryIO) -> None:
+    """Hold a file, so that other processes see that it is written to, until it is closed."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -299,7 +300,7 @@ def _start_of_machine() -> str | None:
         return None
 
 
-def _writer(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
+def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
     """Return what writes a column to a file, or only counts its bytes (None), and returns how many there are."""
     import pyarrow as pa
 
@@ -311,7 +312,7 @@ def _writer(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
         )
         for one in plain
     ]
-    sums = [crc32(one.view(np.uint8)) for one in plain]
+    sums = [crc32(one.view(np.uint8).data) for one in plain]
     about = json.dumps({"key": key, "column": shape, "sums": sums, "start": _start_of_machine()})
     schema = pa.schema([pa.field(str(i), one.type) for i, one in enumerate(rows)], {"sapwood": about})
     batch = pa.record_batch(rows, schema=schema)
@@ -342,7 +343,10 @@ def _stored(memory: mmap.mmap, key: str) -> Column:
         start = 0 if buffer is None else buffer.address - whole.address
         # Arrow's own views of this memory could not be written to.
         arrays.append(np.frombuffer(memory, values.type.to_pandas_dtype(), len(values), start))
-    if _start_of_machine() in (None, about["start"]) or [crc32(one.view(np.uint8)) for one in arrays] == about["sums"]:
+    if (
+        _start_of_machine() in (None, about["start"])
+        or [crc32(one.view(np.uint8).data) for one in arrays] == about["sums"]
+    ):
         column = _column(about["column"], arrays)
         columns.length_of(column)
         return column
