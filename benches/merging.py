@@ -37,7 +37,8 @@ MEMORY = 512_000_000
 READ = """
 import sys, ROOT
 for path in sys.argv[2:]:
-    tree = ROOT.TFile(path).Get(sys.argv[1])
+    file = ROOT.TFile(path)
+    tree = file.Get(sys.argv[1])
     print(tree.GetEntries(), sum(tree.GetEntry(entry) for entry in range(tree.GetEntries())))
 """
 ADDED = """
