@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +77,24 @@ def links(folder: Path, sources: list[Path], number: int) -> list[Path]:
     return paths
 
 
+WATCH = """
+import json, resource, subprocess, sys, time
+begin = time.perf_counter()
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+seconds = {"wall": time.perf_counter() - begin, "cpu": used.ru_utime + used.ru_stime}
+print(json.dumps({"code": code, **seconds, "memory": used.ru_maxrss * 1024}))
+"""
+"""Runs a command from a small process: what its parent holds counts as the memory of a process that Linux starts."""
+
+
 def run(command: list[str], output: Path) -> dict[str, float]:
     """Merge in a process of its own; return its seconds, those of the processor, and its peak memory in bytes."""
     output.unlink(missing_ok=True)
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - begin
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command[:6])} ... ended with {process.returncode}")
-    return {"wall": seconds, "cpu": used.ru_utime + used.ru_stime, "memory": used.ru_maxrss * 1024}
+    done = subprocess.run([sys.executable, "-S", "-c", WATCH, *command], capture_output=True, text=True, check=False)
+    if done.returncode or (found := json.loads(done.stdout)).pop("code"):
+        raise SystemExit(f"{' '.join(command[:6])} ... failed: {done.stderr}")
+    return found
 
 
 def same(root: Path, name: str, ours: Path, theirs: Path) -> None:
