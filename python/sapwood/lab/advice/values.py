@@ -282,10 +282,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "constant-branches",
-            "branches of one value hold 10 % of the bytes before compression, or are 5 and a fifth of all branches; in "
-            "the trial a copy without them saves 5 % of the cost",
+            "branches of one value hold 10 % of the bytes before compression, or are 5 and a fifth of all branches",
             "a copy without them (`sapwood rewrite --drop`), the value in the title or another object",
-            is_one=lambda trial, price: trial.gain(price) >= WORSE,
             applied=False,
         ),
         _constant,
