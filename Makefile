@@ -130,7 +130,7 @@ bench-merging: build peers ## merging small files, large files and histograms, a
 	$(BIN)/python benches/merging.py $(PEERS) --root $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/report.py
 
-bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (three minutes)
+bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (five minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
 
 bench-laboratory: build ## what the laboratory says beside lmbench, STREAM, fio and measured curves, where these are installed
