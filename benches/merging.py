@@ -69,7 +69,7 @@ def histograms(folder: Path) -> list[Path]:
 
 
 def links(folder: Path, sources: list[Path], number: int) -> list[Path]:
-    """Make so many inputs of a few files."""
+    """Return `number` links to a few files."""
     folder.mkdir()
     paths = [folder / f"{place:04d}.root" for place in range(number)]
     for place, path in enumerate(paths):

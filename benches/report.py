@@ -429,7 +429,7 @@ Warnings:
 
 
 def merging_page(result: dict[str, Any], name: str) -> str:
-    """Give the page on merging."""
+    """Return the page on merging."""
     heads = ["", "files", "MB", "sapwood, s", "hadd, s", "hadd ÷ ours", "held to", "sapwood, MB", "hadd, MB"]
     rows = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     for entry in result["results"]:

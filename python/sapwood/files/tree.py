@@ -268,14 +268,14 @@ class TBranch(HasBranches, ReadableField):
         Raises
         ------
         UnsupportedError
-            The basket lies inside the tree's own record.
+            The basket is stored inside the tree's own record.
         CorruptError
             There is no key of a basket at that place.
         """
         seek = self.basket_seek(basket_num)
         where = f"basket {basket_num} of {self.object_path} in file {self.file.file_path}"
         if seek == 0:
-            raise UnsupportedError(f"{where} lies inside the tree's own record: it has no key")
+            raise UnsupportedError(f"{where} is stored inside the tree's own record and has no key")
         key = BasketKey._make((*_KEY.unpack(self.file.native.bytes(seek, _KEY.size)), seek))
         expected = self.basket_compressed_bytes(basket_num)
         if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:

@@ -231,7 +231,7 @@ def _offsets_text(
 
 def _offsets_figures(trace: Trace) -> list[str]:
     """Draw where in the file the baskets of each branch lie against the entries they hold, a drawing for each file."""
-    text = "Baskets of {}: where each lies in the file, over the entries that were wanted of it."
+    text = "Baskets of {}: their place in the file, over the entries that were read from them."
     return [offsets_figure(decoded, text.format(decoded.file)) for decoded in _decoded(trace)]
 
 

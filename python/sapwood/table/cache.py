@@ -205,7 +205,7 @@ class ColumnCache:
     # For the command
 
     def use(self) -> CacheUse:
-        """Look how full it is."""
+        """Return the number of cached columns, their bytes and the times of their use."""
         states = [state for _, state in self._files(_SUFFIX)]
         times = [state.st_mtime for state in states]
         size = sum(state.st_size for state in states)

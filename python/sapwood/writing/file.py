@@ -535,7 +535,7 @@ class WritableDirectory(InOutputFile):
         return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
 
     def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
-        """Open a tree of the file to go on with it, as `tree` if that is given."""
+        """Open a tree of the file to add entries to it; `tree` is updated if it is given."""
         key = self._source(name, cycle)
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)

@@ -173,8 +173,7 @@ class WritableNTuple(WritableTable):
             As for `WritableDirectory.mkrntuple`: data for every field, all of one length. Numbers of another type are
             converted if they fit.
         accept_new_fields
-            Whether data that no field takes get a field, where earlier entries have zeros, empty lists and missing
-            values.
+            Make fields for columns that have none; earlier entries get zeros, empty lists and missing values.
 
         Raises
         ------

@@ -80,7 +80,7 @@ class WritableTree(WritableTable):
             As for `WritableDirectory.mktree`: data for every branch, all of one length. Counters need not be given;
             if they are, they must count. Numbers of another type are converted if they fit.
         accept_new_fields
-            Whether data that no branch takes get a branch, where earlier entries have zeros and empty lists.
+            Make branches for columns that have none; earlier entries get zeros and empty lists.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class WritableTree(WritableTable):
         self.take(self._plan.columns(columns))
 
     def add_branches(self, data: object, **choices: Any) -> None:
-        """Add branches with data: `WritableDirectory.add_branches` for this tree, which goes on with them.
+        """Add branches with data, as `WritableDirectory.add_branches` does; the tree then takes entries with them.
 
         Parameters
         ----------

@@ -188,7 +188,7 @@ async def _asset(request: Request) -> Response:
 
 
 def application(folder: str | Path, *, hosts: tuple[str, ...] = (), token: str | None = None) -> ASGIApp:
-    """Return the application (ASGI) that serves a folder, for a server of one's own.
+    """Return the application (ASGI) that serves a folder, to run in another server.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class Folder:
         return sorted(found, key=lambda item: (not item.is_folder, item.name))
 
     def without_place(self, text: str) -> str:
-        """Return a text that does not say where the folder lies."""
+        """Return a text without the path of the folder."""
         return text.replace(f"{self.path}{os.sep}", "").replace(str(self.path), ".")
 
     @staticmethod
