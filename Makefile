@@ -130,6 +130,10 @@ bench-merging: build peers ## merging small files, large files and histograms, a
 	$(BIN)/python benches/merging.py $(PEERS) --root $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/report.py
 
+bench-growth: build ## time and memory against the number of files, branches, entries and jobs (fifteen minutes)
+	$(BIN)/python benches/growth.py --keep
+	$(BIN)/python benches/report.py
+
 bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (five minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
 
@@ -186,4 +190,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-analysis bench-laboratory peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory peers site docs format clean help
