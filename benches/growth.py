@@ -47,6 +47,8 @@ with sapwood.open(folder / "file.root") as file:
     file["t"].arrays()
     file["t"].explain()
 entries(f"{folder / 'file.root'}:t")
+print("ready", flush=True)
+sys.stdin.readline()
 before, begin = peak(), time.perf_counter()
 """
 CLOSING = """
@@ -133,10 +135,15 @@ def measure(folder: Path, axis: str, operation: str, size: int) -> dict[str, flo
     command = [sys.executable, "-c", script, str(folder), str(size)]
     environment = {**os.environ, "SAPWOOD_NUM_THREADS": "1"}
     number = size if axis == "jobs" else 1
-    jobs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        for _ in range(number)
-    ]
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    jobs = [subprocess.Popen(command, text=True, env=environment, **piped) for _ in range(number)]
+    for job in jobs:
+        assert job.stdout
+        job.stdout.readline()  # ready, or the end of one that failed
+    for job in jobs:
+        assert job.stdin
+        job.stdin.write("go\n")
+        job.stdin.flush()
     outputs = [job.communicate() for job in jobs]
     if failed := [errors for job, (_, errors) in zip(jobs, outputs, strict=True) if job.returncode]:
         raise SystemExit(f"{axis}, {operation}, {size}: {failed[0][-2000:]}")

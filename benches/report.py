@@ -512,10 +512,10 @@ def growth_page(result: dict[str, Any], name: str) -> str:
         ]
         parts.append(
             "## A site of 1,000 cores\n\n"
-            f"What `sapwood lab predict` gives for jobs that each read {job['files']} files of {job['file']:.2f} MB, one "
-            f"million entries: measured here are {job['open']:.2f} ms to open a file and {1e6 * job['decoding']:.1f} ns an "
-            "entry. The storage is assumed; it is the only thing that jobs share. Nothing here checks the prediction.\n\n"
-            + "\n".join(rows)
+            f"What `sapwood lab predict` gives for jobs that each read {job['files']} files of {job['file']:.2f} MB,\n"
+            f"one million entries: measured here are {job['open']:.2f} ms to open a file and\n"
+            f"{1e6 * job['decoding']:.1f} ns an entry. The storage is assumed; it is the only thing that jobs share.\n"
+            "Nothing here checks the prediction.\n\n" + "\n".join(rows)
         )
     host, software = result["host"], result["software"]
     body = "\n\n".join(parts)
@@ -527,8 +527,8 @@ which holds every raw value.
 How long opening, planning, reading and merging take, and how much memory, as files, branches, entries and jobs become
 more. Each operation runs in a process of its own with one thread; imports are not counted. Seconds are medians of
 {result["rounds"]} rounds, or those of one round where it takes over {result["budget"] / 10:g} s; memory is what the
-peak of the process grows by. The exponent is that from the point before: 1 is linear growth. Points that would take over
-{result["budget"]:g} s were not measured.
+peak of the process grows by. The exponent is that from the point before: 1 is linear growth. Points that
+would take over {result["budget"]:g} s were not measured.
 
 Opening counts entries or lists branches. Planning is `explain` of all branches, and for many files `merge` with
 `dry_run`, which reads the keys and trees of all. Reading is `arrays` of all branches, else `iterate` in steps of 10 MB.
