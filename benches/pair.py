@@ -2,10 +2,10 @@
 
 pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--rounds N] [--json FILE]
 
-BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Each round runs every
-workload once with each build, in alternating order, one thread, in a process of its own; `import` is the time of
-`import sapwood` after NumPy and Awkward. The table has the least time of each in seconds, and the median over the
-rounds of NOW divided by BEFORE.
+BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Each workload then runs
+in rounds, once with each build, in alternating order, one thread, in a process of its own; `import` is the time of
+`import sapwood` after NumPy and Awkward. A line has the least time of each in seconds, and the median over the rounds of
+NOW divided by BEFORE.
 """
 
 from __future__ import annotations
@@ -55,29 +55,28 @@ def main() -> int:
         done = subprocess.run([python, "-c", IMPORT], capture_output=True, text=True, check=True)
         return float(done.stdout)
 
-    chosen = [w for w in WORKLOADS if not options.workload or w.name in options.workload]
-    times: dict[tuple[str, str], list[tuple[float, float]]] = {("import", ""): []}
-    for workload in chosen:
+    wanted: list[tuple[str, str]] = [("import", "")]
+    for workload in WORKLOADS:
+        if options.workload and workload.name not in options.workload:
+            continue
         if workload.passes == 1:
             same(read(options.now, "digest", workload.name), read(options.before, "digest", workload.name), "the older")
         only = ["iterate"] if workload.passes > 1 else ["sums"] if workload.sums else ["arrays", "iterate"]
-        times |= {(workload.name, mode): [] for mode in only if not (workload.ranges and mode == "iterate")}
-    for turn in range(options.rounds):
-        for (name, mode), taken in times.items():
-            if turn % 2:
-                now = seconds(options.now, mode, name)
-                taken.append((seconds(options.before, mode, name), now))
-            else:
-                before = seconds(options.before, mode, name)
-                taken.append((before, seconds(options.now, mode, name)))
+        wanted += [(workload.name, mode) for mode in only if not (workload.ranges and mode == "iterate")]
     slower = 0
-    for (name, mode), taken in times.items():
+    times: dict[str, list[tuple[float, float]]] = {}
+    for name, mode in wanted:
+        taken = times[f"{name} {mode}"] = []
+        for turn in range(options.rounds):
+            both = [options.before, options.now]
+            found = {python: seconds(python, mode, name) for python in (both[::-1] if turn % 2 else both)}
+            taken.append((found[options.before], found[options.now]))
         ratio = statistics.median(now / before for before, now in taken)
         slower += ratio > options.limit
         least = [min(column) for column in zip(*taken, strict=True)]
-        print(f"{name:20} {mode:8} {least[0]:9.4f} {least[1]:9.4f} {ratio:7.3f}")
+        print(f"{name:20} {mode:8} {least[0]:9.4f} {least[1]:9.4f} {ratio:7.3f}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps({" ".join(key): taken for key, taken in times.items()}, indent=1) + "\n")
+        options.json.write_text(json.dumps(times, indent=1) + "\n")
     return 1 if slower else 0
 
 
