@@ -2,10 +2,10 @@
 
 pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--rounds N] [--json FILE]
 
-BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Each workload then runs
-in rounds, once with each build, in alternating order, one thread, in a process of its own; `import` is the time of
-`import sapwood` after NumPy and Awkward. A line has the least time of each in seconds, and the median over the rounds of
-NOW divided by BEFORE.
+BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Then each workload
+runs in rounds, once with each build, in alternating order, one thread, in processes of their own; `import` is the time
+of `import sapwood` after NumPy and Awkward. A line has the least time of each in seconds, and the median over the
+rounds of NOW divided by BEFORE.
 """
 
 from __future__ import annotations
