@@ -141,6 +141,31 @@ def test_what_reading_an_rntuple_costs(tmp_path: Path) -> None:
     assert found["read_calls"] <= 2 * clusters
 
 
+@pytest.mark.parametrize("step", [7, 300, 1999])
+def test_steps_decode_each_page_of_an_rntuple_once(step: int, tmp_path: Path) -> None:
+    path = tmp_path / "events.root"
+    columns = {
+        "x": np.arange(2000, dtype=np.float64),
+        "i": np.arange(2000),
+        "half": np.arange(2000).astype(np.float16),
+        "jet": ak.unflatten(np.arange(4000, dtype=np.float32), np.arange(2000) % 5),
+        "deep": ak.Array([[[i] * (i % 3)] * (i % 2) for i in range(2000)]),
+        "text": [f"t{i}" for i in range(2000)],
+    }
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as out:
+        out.mkrntuple("t", columns)
+    with sapwood.open(path) as opened:
+        ntuple = opened["t"]
+        steps: list[Any] = []
+        before = sapwood.counters()["bytes_used"]
+        found = cost(lambda: steps.extend(ntuple.iterate(step_size=step)))
+        # What was decoded; one end of a list for each step and list comes again.
+        used = sapwood.counters()["bytes_used"] - before
+        assert ak.array_equal(ak.concatenate(steps), ntuple.arrays())
+        assert found["baskets"] == cost(ntuple.arrays)["baskets"]
+        assert found["bytes_decompressed"] <= used <= found["bytes_decompressed"] + 4 * 8 * len(steps)
+
+
 def test_opening_imports_no_classes_of_objects(file: Path) -> None:
     code = (
         "import sys, sapwood; sapwood.open(sys.argv[1])['t'].arrays(); print('sapwood.objects.standard' in sys.modules)"

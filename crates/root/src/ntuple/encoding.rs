@@ -141,6 +141,23 @@ impl Encoding {
     pub fn stored_bytes(self, elements: u64) -> Option<usize> {
         usize::try_from(elements.checked_mul(self.bits())?.div_ceil(8)).ok()
     }
+    /// What [`join`] makes of it: each element by itself, in as many bytes; nothing for those that need no joining.
+    pub fn joined(self) -> Option<Self> {
+        match self {
+            Self::Split(number) | Self::Zigzag(number) | Self::Delta(number) => Some(Self::Plain(number)),
+            Self::SplitHalf => Some(Self::Half),
+            _ => None,
+        }
+    }
+    /// Bytes of an element, where each stands by itself.
+    pub fn element_bytes(self) -> Option<usize> {
+        match self {
+            Self::Plain(number) => Some(number.size()),
+            Self::Half => Some(2),
+            Self::Switch => Some(12),
+            _ => None,
+        }
+    }
     /// The numbers that the elements are.
     pub fn natural(self) -> Number {
         match self {
@@ -184,6 +201,49 @@ pub fn decode(encoding: Encoding, page: &[u8], number: Number, out: &mut [u8]) -
         }
     }
     Ok(())
+}
+
+/// As [`decode`], of the elements `from` to `to` of a page of `items`.
+pub fn decode_some(
+    encoding: Encoding,
+    page: &[u8],
+    items: usize,
+    (from, to): (usize, usize),
+    number: Number,
+    out: &mut [u8],
+) -> Result<()> {
+    // Eight elements end at a byte, whatever their bits; others that do not stand by themselves are decoded together.
+    let (first, end) = match encoding {
+        Encoding::Bit | Encoding::Truncated { .. } | Encoding::Quantized { .. } => (from & !7, to),
+        _ if encoding.element_bytes().is_some() => (from, to),
+        _ => (0, items),
+    };
+    let bytes = encoding.stored_bytes(first as u64).zip(encoding.stored_bytes(end as u64));
+    let page = bytes.and_then(|(first, end)| page.get(first..end)).ok_or_else(short)?;
+    if (first, end) == (from, to) {
+        return decode(encoding, page, number, out);
+    }
+    let mut values = grow::filled((end - first).saturating_mul(number.size()), 0)?;
+    decode(encoding, page, number, &mut values)?;
+    let some = values.get((from - first) * number.size()..(to - first) * number.size());
+    let some = some.filter(|some| some.len() == out.len());
+    out.copy_from_slice(some.ok_or_else(short)?);
+    Ok(())
+}
+
+fn short() -> Error {
+    Error::corrupt("a page shorter than its elements")
+}
+
+/// Undoes what keeps the elements of a page from being decoded one by one, as [`Encoding::joined`] says.
+pub fn join(encoding: Encoding, page: &[u8], out: &mut [u8]) {
+    match encoding {
+        Encoding::SplitHalf => join2(page, out, |word| word),
+        _ => native(encoding, page, out),
+    }
+    if cfg!(target_endian = "big") {
+        out.chunks_exact_mut(encoding.bits() as usize / 8).for_each(<[u8]>::reverse);
+    }
 }
 
 /// To the encoding's natural type.
@@ -552,6 +612,31 @@ mod tests {
             bytes(&want, f32::to_le_bytes)
         );
         assert!(half_to_float(0x7e00).is_nan());
+    }
+
+    #[test]
+    fn some_elements_of_a_page_are_those_among_all() {
+        let kinds = NAMES.iter().zip(0..).filter(|((name, ..), _)| *name != "switch");
+        for ((name, least, most), kind) in kinds {
+            let encoding = Encoding::of(kind, (least + most) / 2, Some((-3.0, 5.0))).unwrap();
+            let natural = encoding.natural();
+            let items = 301;
+            let size = encoding.stored_bytes(items as u64).unwrap();
+            let page: Vec<u8> = (0..size).map(|i| (i * i + 7 * i) as u8).collect();
+            let mut all = vec![0; items * natural.size()];
+            decode(encoding, &page, natural, &mut all).unwrap();
+            let mut joined = vec![0; size];
+            encoding.joined().map_or_else(|| joined.copy_from_slice(&page), |_| join(encoding, &page, &mut joined));
+            for (from, to) in [(0, items), (0, 1), (7, 8), (8, 300), (255, 258), (items, items)] {
+                let want = &all[from * natural.size()..to * natural.size()];
+                for (encoding, page) in [(encoding, &page), (encoding.joined().unwrap_or(encoding), &joined)] {
+                    let mut some = vec![0; want.len()];
+                    decode_some(encoding, page, items, (from, to), natural, &mut some).unwrap();
+                    assert_eq!(some, want, "{name} {from}..{to}");
+                }
+            }
+            assert!(decode_some(encoding, &page[..size - 1], items, (8, items), natural, &mut all).is_err());
+        }
     }
 
     #[test]

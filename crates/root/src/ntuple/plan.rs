@@ -586,6 +586,13 @@ struct StoredIn {
     base: u64,
 }
 
+impl StoredIn {
+    /// How the elements are packed in a page that was unpacked.
+    fn encoding_in(&self, page: &Page<'_>) -> Encoding {
+        self.encoding.joined().filter(|_| page.joined).unwrap_or(self.encoding)
+    }
+}
+
 /// What becomes of elements.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
@@ -657,28 +664,42 @@ impl PageDecoder for ColumnDecoder {
         };
         let size = stored.encoding.stored_bytes(page.items as u64);
         let size = size.ok_or_else(|| Error::limit(format!("a page of {} elements", page.items)))?;
-        let in_scratch = packed.len() != size;
+        let compressed = packed.len() != size;
         if packed.len() > size {
             return Err(Error::corrupt(format!("{} bytes are stored for a page of {size}", packed.len())));
         }
-        if in_scratch {
+        // Of a page that is wanted in part, further parts will be: then each is decoded without the others.
+        let joined = page.wanted() < page.items && stored.encoding.joined().is_some();
+        let room = size * (usize::from(compressed) + usize::from(joined));
+        if compressed {
             decode::verify_size(packed, size)?;
-            if scratch.len() < size {
-                let more = size - scratch.len();
-                scratch
-                    .try_reserve_exact(more)
-                    .map_err(|_| Error::limit(format!("no memory for a page of {size} bytes")))?;
-                scratch.resize(size, 0);
+        }
+        if scratch.len() < room {
+            let more = room - scratch.len();
+            scratch
+                .try_reserve_exact(more)
+                .map_err(|_| Error::limit(format!("no memory for a page of {size} bytes")))?;
+            scratch.resize(room, 0);
+        }
+        let to = scratch.get_mut(..room).unwrap_or_default();
+        match (compressed, joined) {
+            (false, false) => {}
+            (true, false) => decode::decompress(packed, to)?,
+            (false, true) => encoding::join(stored.encoding, packed, to),
+            (true, true) => {
+                let (to, unpacked) = to.split_at_mut(size);
+                decode::decompress(packed, unpacked)?;
+                encoding::join(stored.encoding, unpacked, to);
             }
-            decode::decompress(packed, scratch.get_mut(..size).unwrap_or_default())?;
         }
         Ok(Unpacked {
-            in_scratch,
+            in_scratch: room > 0,
             data: 0..size,
             table: None,
             origin: 0,
             items: page.items,
             sizes: false,
+            joined,
             packed_bytes: packed.len(),
             bytes: size,
         })
@@ -689,18 +710,13 @@ impl PageDecoder for ColumnDecoder {
         let stored = self.of(slice.number)?;
         let (number, _) = self.wanted.numbers();
         pool::provide(out);
-        if let Some(bytes) = self.copied(stored.encoding) {
+        let encoding = stored.encoding_in(page);
+        if let Some(bytes) = self.copied(encoding) {
             let from =
                 page.data.get(slice.from * bytes..slice.to * bytes).filter(|from| from.len() == out.len());
             out.copy_from_slice(from.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
-        } else if slice.from == 0 && slice.to == slice.items {
-            encoding::decode(stored.encoding, page.data, number, out)?;
         } else {
-            let mut all = grow::filled(slice.items.saturating_mul(number.size()), 0)?;
-            encoding::decode(stored.encoding, page.data, number, &mut all)?;
-            let some = all.get(slice.from * number.size()..slice.to * number.size());
-            let some = some.filter(|some| some.len() == out.len());
-            out.copy_from_slice(some.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
+            encoding::decode_some(encoding, page.data, slice.items, (slice.from, slice.to), number, out)?;
         }
         if let Wanted::Ends = self.wanted {
             let base = stored.base as i64;
@@ -718,10 +734,9 @@ impl PageDecoder for ColumnDecoder {
     }
 
     fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
-        // Only plain elements can be decoded without those before them.
-        let encoding = self.chosen.first()?.encoding;
-        let alike = self.chosen.iter().all(|chosen| chosen.encoding == encoding);
-        let bytes = self.copied(encoding).filter(|_| alike)?;
+        let first = self.chosen.first()?;
+        let alike = self.chosen.iter().all(|chosen| chosen.encoding == first.encoding);
+        let bytes = first.encoding_in(page).element_bytes().filter(|_| alike)?;
         item.checked_mul(bytes).filter(|&start| start <= page.data.len())
     }
 

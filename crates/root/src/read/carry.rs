@@ -60,17 +60,24 @@ impl Carry {
         Kept::take(&self.kept, (column as u64, page as u64), from)
     }
     /// Keeps the items behind `behind` of a page, which begin at byte `start`, if there is room. Where that is not
-    /// known, the items before must be walked over, and are kept, too. `dropped` items are not in `page`.
+    /// known, the items before must be walked over, and are kept, too. `tail`: what the step before had kept, if `page` is
+    /// that; it stays as it is until half of it is used, so that steps do not copy the rest of a page again and again.
     pub(super) fn keep(
         &self,
         (column, number): (usize, usize),
         page: &Page<'_>,
         behind: usize,
         start: Option<usize>,
-        dropped: usize,
+        tail: Option<&Arc<Tail>>,
     ) {
-        let behind = start.map_or((0, 0), |start| (start, behind));
+        let key = (column as u64, number as u64);
+        // Items of a table are walked over from the first on.
+        let enough = |start: usize| page.table.is_none() && start <= page.data.len() / 2;
         // What is there will be wanted, too: none of it goes for this.
-        Kept::keep(&self.kept, (column as u64, number as u64), 0, page, behind, dropped);
+        if let Some(tail) = tail.filter(|_| start.is_none_or(enough)) {
+            return Kept::put_back(&self.kept, key, 0, tail);
+        }
+        let behind = start.map_or((0, 0), |start| (start, behind));
+        Kept::keep(&self.kept, key, 0, page, behind, tail.map_or(0, |tail| tail.dropped));
     }
 }

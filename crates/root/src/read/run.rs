@@ -7,7 +7,9 @@ use super::turns::{LargePage, Turn, Turns};
 use super::{Keeps, Part, Reading};
 use crate::array::{Builder, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::table::{Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail};
+use crate::table::{
+    Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target,
+};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, count};
@@ -205,7 +207,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let decode = || {
             lock(&self.chunks).waiting.remove(&chunk.number);
             for (i, ((job, goal), tail)) in chunk.jobs.into_iter().zip(tails).enumerate() {
-                self.page(chunk.number, job, &records.record(i), tail.as_deref(), goal)?;
+                self.page(chunk.number, job, &records.record(i), tail.as_ref(), goal)?;
             }
             Ok(())
         };
@@ -230,7 +232,7 @@ impl<'r, 'a> Run<'r, 'a> {
         chunk: usize,
         job: &Job,
         record: &Record<'_>,
-        tail: Option<&Tail>,
+        tail: Option<&Arc<Tail>>,
         goal: Goal<'_>,
     ) -> Result<()> {
         let Some(lane) = self.lanes.get(job.lane) else { return Ok(()) };
@@ -247,7 +249,7 @@ impl<'r, 'a> Run<'r, 'a> {
         };
         let counters = [lane.table.source().counters(), Counters::process()];
         let turns = self.turns.get(lane.new_group()).and_then(Option::as_ref);
-        let one = PageRun { run: self, chunk, job, lane, turns, slice, counters };
+        let one = PageRun { run: self, chunk, job, lane, tail, turns, slice, counters };
         let decoder = &lane.lane.decoder;
         let result = match (tail, page.place) {
             (Some(tail), _) => one.put(&tail.page(), goal, None),
@@ -279,6 +281,8 @@ struct PageRun<'s, 'r, 'a> {
     chunk: usize,
     job: &'s Job,
     lane: &'r RunLane<'a>,
+    /// What the step before or the page cache has kept of it.
+    tail: Option<&'s Arc<Tail>>,
     /// What it waits for, if its column grows.
     turns: Option<&'s Turns<'r>>,
     slice: PageSlice,
@@ -378,12 +382,15 @@ impl<'r> PageRun<'_, 'r, '_> {
 
     /// Keeps what will be wanted next of a page that was decoded since `start`, and counts.
     fn done(&self, page: &Page<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
-        let Self { slice, job, lane, .. } = self;
+        let Self { slice, job, lane, tail, .. } = self;
         let in_part = slice.from > 0 || slice.to < slice.items;
         match self.run.reading.keeps {
             Keeps::Steps(carry) if slice.to < slice.items => {
-                let start = lane.lane.decoder.start(page, slice.to);
-                carry.keep((lane.lane.column, job.page.number), page, slice.to, start, slice.dropped);
+                // The first list of the next step starts where the last one of this step ends.
+                let ends = matches!(lane.lane.target, Target::Ends { .. });
+                let behind = slice.to.saturating_sub(usize::from(ends));
+                let start = lane.lane.decoder.start(page, behind);
+                carry.keep((lane.lane.column, job.page.number), page, behind, start, *tail);
             }
             Keeps::Cache(reading) if job.needed().length > 0 && (lane.lane.shared || in_part) => {
                 lane.table.page_cache().keep(job.needed().offset, reading, page);

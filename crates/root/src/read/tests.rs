@@ -112,6 +112,7 @@ impl PageDecoder for FakeDecoder<'_> {
             origin: 0,
             items,
             sizes: false,
+            joined: false,
             packed_bytes: bytes,
             bytes,
         };

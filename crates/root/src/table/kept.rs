@@ -33,6 +33,7 @@ pub struct Tail {
     items: usize,
     origin: usize,
     sizes: bool,
+    joined: bool,
     /// Values, and behind them the table of starts, if there is one.
     bytes: Vec<u8>,
     border: usize,
@@ -77,10 +78,10 @@ impl Kept {
         true
     }
     /// Keeps what room was taken for.
-    fn insert(&mut self, key: Key, tail: Tail, reading: u64) {
+    fn insert(&mut self, key: Key, tail: Arc<Tail>, reading: u64) {
         drop(self.remove(key));
         self.by_use.insert((reading, key));
-        self.tails.insert(key, (Arc::new(tail), reading));
+        self.tails.insert(key, (tail, reading));
     }
 
     /// Takes the rest of a page, if it holds the items from `from` on.
@@ -117,11 +118,20 @@ impl Kept {
             items: page.items - skipped,
             origin: page.origin + start,
             sizes: page.sizes,
+            joined: page.joined,
             bytes: copy,
             border: data.len(),
             table: table.is_some(),
         };
-        lock(kept).insert(key, tail, reading);
+        lock(kept).insert(key, Arc::new(tail), reading);
+    }
+
+    /// Keeps what was taken, as it is, if there is room.
+    pub fn put_back(kept: &Mutex<Self>, key: Key, reading: u64, tail: &Arc<Tail>) {
+        let mut kept = lock(kept);
+        if kept.reserve(tail.bytes.len(), reading) {
+            kept.insert(key, tail.clone(), reading);
+        }
     }
 }
 
@@ -139,6 +149,7 @@ impl Tail {
             origin: self.origin,
             items: self.items,
             sizes: self.sizes,
+            joined: self.joined,
         }
     }
 }

@@ -75,12 +75,14 @@ pub struct Page<'a> {
     pub items: usize,
     /// The table has the size of the item before instead of a start; its first number means nothing.
     pub sizes: bool,
+    /// As in [`Unpacked`].
+    pub joined: bool,
 }
 
 impl<'a> Page<'a> {
     /// A page without a table.
     pub const fn plain(data: &'a [u8], items: usize) -> Self {
-        Self { data, table: None, origin: 0, items, sizes: false }
+        Self { data, table: None, origin: 0, items, sizes: false, joined: false }
     }
 
     /// Where an item starts, if there is a table.
@@ -121,7 +123,7 @@ impl<'a> Page<'a> {
         let end = if to == self.items { self.data.len() } else { self.start(to).ok_or_else(wrong)? };
         let data = self.data.get(start..end).ok_or_else(wrong)?;
         let table = self.table.and_then(|table| table.get(from * 4..to * 4));
-        Ok(Self { data, table, origin: self.origin + start, items: to - from, sizes: self.sizes })
+        Ok(Self { data, table, origin: self.origin + start, items: to - from, ..*self })
     }
 
     /// Start of each item and end of the last, checked to rise and stay within the values.
@@ -161,6 +163,8 @@ pub struct Unpacked {
     pub items: usize,
     /// As in [`Page`].
     pub sizes: bool,
+    /// The bytes of each item lie together and no item depends on another, though the column is stored otherwise.
+    pub joined: bool,
     /// Bytes of the page as it is stored, without its header.
     pub packed_bytes: usize,
     /// Bytes after decompression.
@@ -182,6 +186,7 @@ impl Unpacked {
             origin: self.origin,
             items: self.items,
             sizes: self.sizes,
+            joined: self.joined,
         }
     }
 }
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn starts_and_sizes_say_the_same() {
         let (starts, sizes) = (table(&[70, 71, 71, 74]), table(&[99, 1, 0, 3]));
-        let starts = Page { data: b"abcdef", table: Some(&starts), origin: 70, items: 4, sizes: false };
+        let starts = Page { table: Some(&starts), origin: 70, ..Page::plain(b"abcdef", 4) };
         let sizes = Page { table: Some(&sizes), sizes: true, ..starts };
         for page in [starts, sizes] {
             assert_eq!(page.bounds().unwrap(), Some(vec![0, 1, 1, 4, 6]));
@@ -285,11 +290,11 @@ mod tests {
     fn starts_that_fall_or_lie_outside_are_refused() {
         for numbers in [[70, 73, 72], [70, 71, 77], [69, 70, 71]] {
             let bytes = table(&numbers);
-            let page = Page { data: b"abcdef", table: Some(&bytes), origin: 70, items: 3, sizes: false };
+            let page = Page { table: Some(&bytes), origin: 70, ..Page::plain(b"abcdef", 3) };
             assert!(page.bounds().is_err(), "{numbers:?}");
         }
         let bytes = table(&[70, 90, 71]);
-        let page = Page { data: b"abcdef", table: Some(&bytes), origin: 70, items: 3, sizes: false };
+        let page = Page { table: Some(&bytes), origin: 70, ..Page::plain(b"abcdef", 3) };
         assert!(page.of_items(1, 3).is_err() && page.of_items(0, 1).is_err());
     }
 }

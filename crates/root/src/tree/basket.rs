@@ -105,6 +105,7 @@ pub fn unpack(record: &[u8], offset: u64, scratch: &mut Vec<u8>) -> Result<Unpac
         origin: key_bytes,
         items: entries,
         sizes: header.sizes,
+        joined: false,
         packed_bytes: stored.len(),
         bytes: object_bytes,
     })
@@ -206,6 +207,6 @@ impl Embedded {
     pub fn page(&self) -> Page<'_> {
         let table = self.offsets.get(..self.entries * 4);
         let Self { entries, key_bytes, data, .. } = self;
-        Page { data, table, origin: *key_bytes, items: *entries, sizes: false }
+        Page { data, table, origin: *key_bytes, items: *entries, sizes: false, joined: false }
     }
 }

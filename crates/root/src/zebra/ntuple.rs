@@ -804,6 +804,7 @@ impl PageDecoder for ColumnDecoder<'_> {
             origin: 0,
             items: page.items,
             sizes: false,
+            joined: false,
             packed_bytes: record.len(),
             bytes: record.len(),
         })
