@@ -323,3 +323,40 @@ def test_bytes_add_up(server: Server) -> None:
     assert used == 400
     assert decompressed == 4 * ENTRIES // CLUSTERS
     assert served >= asked > 0
+
+
+def test_requests_for_an_rntuple(tmp_path: Path) -> None:
+    """One request for the anchor, one for header and footer, one for the page list, and one for each cluster."""
+    random = np.random.default_rng(7)
+    columns: dict[str, Any] = {f"x{i}": random.normal(size=20_000) for i in range(20)}
+    columns["jet"] = ak.unflatten(random.normal(size=40_000), np.arange(20_000) % 5)
+    with sapwood.recreate(tmp_path / "events.root") as out:
+        out.mkrntuple("n", columns, cluster_entries=5000)
+    # What comes later has the end of the file, which is fetched when it is opened.
+    with sapwood.update(tmp_path / "events.root") as out:
+        out.mkrntuple("later", columns, cluster_entries=5000)
+    local = sapwood.open(tmp_path / "events.root")["n"].arrays()
+    with (
+        serving({"events.root": (tmp_path / "events.root").read_bytes()}) as server,
+        sapwood.open(server.url("events.root")) as file,
+        sapwood.trace() as trace,
+    ):
+        sent: list[int] = []
+
+        def requests() -> int:
+            sent.append(len(server.log))
+            server.log.clear()
+            return sent[-1]
+
+        server.log.clear()
+        ntuple = file["n"]
+        assert requests() <= 2
+        for which in (None, ["x3"], ["x1", "jet", "x17"]):
+            for start in (0, 5000):
+                found = ntuple.arrays(which, entry_start=start, entry_stop=start + 5000)
+                assert ak.array_equal(found, local[start : start + 5000][which or local.fields])
+                # The page list comes with the first cluster.
+                assert requests() <= (2 if which is None and start == 0 else 1)
+        assert ak.array_equal(ntuple.arrays(), local)
+        assert requests() <= 4
+    assert len(np.unique(trace["request"][trace["cause"] != "decode"])) == sum(sent)
