@@ -56,6 +56,34 @@ def block(tag: bytes, method: int, packed: bytes, size: int) -> bytes:
     return tag + bytes([method]) + len(packed).to_bytes(3, "little") + size.to_bytes(3, "little") + packed
 
 
+def ntuple(path: Path) -> bytes:
+    """Write a file with an RNTuple of all kinds of fields, in small pages, with an attribute set."""
+    import awkward as ak
+
+    import sapwood
+
+    count = 24
+    numbers = range(count)
+    lists = ak.Array([[k / 2 for k in range(i % 4)] for i in numbers])
+    columns: dict[str, Any] = {
+        "i": np.arange(count, dtype=np.int32),
+        "b": np.arange(count) % 3 == 0,
+        "row": np.ones((count, 2, 2), np.float32),
+        "text": [f"t{i}" for i in numbers],
+        "lists": lists,
+        "nested": ak.Array([[[k] * (i % 3) for k in range(i % 2)] for i in numbers]),
+        "hits": ak.zip({"x": lists, "y": lists}),
+        "option": ak.Array([None if i % 3 else i for i in numbers]),
+        "union": ak.Array([i if i % 2 else f"u{i}" for i in numbers]),
+        "half": np.ones(count, np.float16),
+    }
+    with sapwood.recreate(path, compression=None) as file:
+        table = file.mkrntuple("n", columns, page_size=128, cluster_entries=9, projections={"nhits": "hits"})
+        quality = table.add_attribute_set("quality", {"good": "bool", "note": "string"})
+        quality.extend({"good": [True, False], "note": ["a", ""]}, [(0, 9), (9, count)])
+    return path.read_bytes()
+
+
 def zebra() -> dict[str, bytes]:
     """Make FZ and RZ files, with histograms and ntuples."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
@@ -99,6 +127,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("none", "zlib", "lzma", "lz4", "zstd"):
             seeds["file"][name] = write(Path(folder), None if name == "none" else getattr(uproot, name.upper())(1))
+        golden = Path(__file__).parents[1] / "tests" / "golden" / "ntuple" / "plain.root"
+        seeds["ntuple"] = {"ours": ntuple(Path(folder, "ntuple.root")), "root": golden.read_bytes()}
     inside = objects(seeds["file"]["none"])
     for number, payload in enumerate(inside["TTree"]):
         seeds["tree"][str(number)] = payload

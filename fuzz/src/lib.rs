@@ -7,9 +7,12 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::decode;
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
-use sapwood_root::file::{Directory, RootFile};
+use sapwood_root::file::{Directory, Key, RootFile};
+use sapwood_root::ntuple::envelope::{Locator, checksum};
+use sapwood_root::ntuple::verify::verify;
+use sapwood_root::ntuple::{CLASS, NTuple};
 use sapwood_root::streamer::Classes;
-use sapwood_root::read::{Part, read};
+use sapwood_root::read::{Carry, Part, read, read_with};
 use sapwood_root::tree::Tree;
 use sapwood_root::table::Table;
 use sapwood_root::zebra::collect::Collector;
@@ -20,10 +23,11 @@ use sapwood_root::zebra::rz::{Cycle, RzDirectory, RzFile, table_and_banks};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 6] = [
+pub const TARGETS: [(&str, fn(&[u8])); 7] = [
     ("file", file),
     ("streamer_info", streamer_info),
     ("tree", tree),
+    ("ntuple", ntuple),
     ("codecs", codecs),
     ("zebra", zebra),
     ("expression", expression),
@@ -52,6 +56,8 @@ fn walk(file: &Arc<RootFile>, directory: &Directory, depth: usize) {
             }
         } else if let Ok(tree) = Tree::read(file, key) {
             read_all(&tree);
+        } else if let Ok(ntuple) = NTuple::read(file, key) {
+            read_ntuple(&ntuple, 1);
         } else {
             let _ = file.object(key);
         }
@@ -85,6 +91,93 @@ pub fn tree(data: &[u8]) {
     let classes = Arc::new(Classes::default());
     if let Ok(tree) = Tree::decode(&Arc::new(file), &classes, "TTree", data, 64) {
         read_all(&tree);
+    }
+}
+
+/// A whole file with an RNTuple that is not compressed. Its checksums are computed again first, as far as what is read
+/// before says where they are: else hardly a mutation would get past them.
+pub fn ntuple(data: &[u8]) {
+    let mut data = data.to_vec();
+    let Some(key) = ntuple_key(&data) else { return };
+    let object = (key.seek.saturating_add(u64::from(key.key_bytes)), u64::from(key.object_bytes));
+    seal(&mut data, object, |data| NTuple::read(&opened(data)?, &key).ok());
+    let Some(ntuple) = opened(&data).and_then(|file| NTuple::read(&file, &key).ok()) else { return };
+    for set in ntuple.attributes.iter().take(4) {
+        if let Locator::File { offset, .. } = set.locator {
+            let open = |data: &[u8]| NTuple::read(&opened(data)?, &key).ok()?.attribute_set(&set.name).ok();
+            seal(&mut data, (offset, set.length), open);
+        }
+    }
+    if let Some(ntuple) = opened(&data).and_then(|file| NTuple::read(&file, &key).ok()) {
+        read_ntuple(&ntuple, 1);
+    }
+}
+
+fn opened(data: &[u8]) -> Option<Arc<RootFile>> {
+    RootFile::open(Arc::new(Memory::new("fuzz", data))).ok().map(Arc::new)
+}
+
+fn ntuple_key(data: &[u8]) -> Option<Key> {
+    opened(data)?.directory().ok()?.keys.into_iter().find(|key| key.classname == CLASS)
+}
+
+fn part(data: &mut [u8], (offset, length): (u64, u64)) -> Option<&mut [u8]> {
+    let end = offset.checked_add(length)?;
+    data.get_mut(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+}
+
+/// Puts the checksums right of the RNTuple whose anchor is there: of the anchor, the envelopes and the pages.
+fn seal(data: &mut [u8], anchor: (u64, u64), open: impl Fn(&[u8]) -> Option<NTuple>) {
+    // Byte count and version stand before the members of the anchor, its checksum behind them.
+    let Some(object) = part(data, anchor).filter(|object| object.len() >= 78) else { return };
+    let end = object.len() - 8;
+    let sum = checksum(&object[6..end]);
+    object[end..].copy_from_slice(&sum.to_be_bytes());
+    let number = |at: usize| u64::from_be_bytes(object[at..at + 8].try_into().unwrap_or_default());
+    let (header, footer) = ((number(14), number(22)), (number(38), number(46)));
+    let Some(sum) = seal_envelope(data, header, 1, None) else { return };
+    // Behind the feature flags the footer has the checksum of the header.
+    seal_envelope(data, footer, 2, Some((16, sum)));
+    let groups = open(data).map(|ntuple| ntuple.groups).unwrap_or_default();
+    for group in &groups {
+        if let Locator::File { offset, bytes } = group.locator {
+            seal_envelope(data, (offset, bytes), 3, Some((8, sum)));
+        }
+    }
+    let Some(ntuple) = open(data) else { return };
+    for group in 0..groups.len() {
+        let Ok(list) = ntuple.page_list(group) else { continue };
+        for range in list.clusters.iter().flat_map(|cluster| &cluster.columns) {
+            for page in list.pages(range).iter().filter(|page| page.checksum) {
+                let found = page.range().and_then(|range| part(data, (range.offset, range.length)));
+                if let Some((packed, sum)) = found.and_then(|page| page.split_last_chunk_mut::<8>()) {
+                    *sum = checksum(packed).to_le_bytes();
+                }
+            }
+        }
+    }
+}
+
+/// Puts right what stands before and behind an envelope, and the checksum of the header at a place of it; gives its own.
+fn seal_envelope(data: &mut [u8], place: (u64, u64), kind: u64, header: Option<(usize, u64)>) -> Option<u64> {
+    let envelope = part(data, place).filter(|envelope| envelope.len() >= 32)?;
+    envelope[..8].copy_from_slice(&(kind | place.1 << 16).to_le_bytes());
+    if let Some((at, sum)) = header {
+        envelope[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+    let (content, sum) = envelope.split_last_chunk_mut::<8>()?;
+    *sum = checksum(content).to_le_bytes();
+    Some(u64::from_le_bytes(*sum))
+}
+
+fn read_ntuple(ntuple: &NTuple, depth: usize) {
+    read_table(ntuple);
+    let _ = ntuple.column_bytes(0, ntuple.entries);
+    let _ = verify(ntuple, true);
+    for set in ntuple.attributes.iter().take(if depth > 0 { 4 } else { 0 }) {
+        if let Ok(set) = ntuple.attribute_set(&set.name) {
+            read_ntuple(&set, depth - 1);
+        }
     }
 }
 
@@ -163,12 +256,17 @@ fn walk_rz(file: &Arc<RzFile>, directory: &RzDirectory, depth: usize) {
 
 fn read_table(table: &dyn Table) {
     table.cluster_borders();
-    static POOL: OnceLock<ThreadPool> = OnceLock::new();
-    let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap());
+    let pool = pool();
     for field in 0..table.num_fields().min(64) {
         let stop = table.entries();
         for (start, stop) in [(0, stop), (stop / 3, stop / 2)] {
             let _ = read(pool, &[Part { table, fields: &[field], start, stop }]);
+        }
+        // Steps that use what is left of pages.
+        let carry = Carry::new(1 << 20);
+        for step in 0..4 {
+            let part = Part { table, fields: &[field], start: stop / 4 * step, stop: stop / 4 * (step + 1) };
+            let _ = read_with(pool, &[part], Some(&carry), None);
         }
     }
 }
