@@ -14,6 +14,7 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.tools.conversion import convert
 
 ENTRIES = 300
 N = range(ENTRIES)
@@ -352,6 +353,39 @@ def test_arrays_of_every_library_come_back(tmp_path: Path) -> None:
     decimals = pa.array([decimal.Decimal("1.5")])
     with sapwood.recreate(tmp_path / "b.root") as file, pytest.raises(sapwood.UnsupportedError, match="decimal128"):
         file.mkrntuple("n", {"x": decimals})
+
+
+def test_arrow_unions_are_written_and_read(tmp_path: Path) -> None:
+    tags = pa.array([5, 7, 5, 7], pa.int8())
+    numbers, texts = pa.array([1, None, 3, 4]), pa.array(["a", "b", "c", "d"])
+    sparse = pa.UnionArray.from_sparse(tags, [numbers, texts], ["x", "y"], [5, 7])
+    places = pa.array([3, 0, 1, 0], pa.int32())
+    dense = pa.UnionArray.from_dense(tags, places, [numbers, texts], ["x", "y"], [5, 7])
+    lists = pa.ListArray.from_arrays(pa.array([0, 3, 3, 4, 4], pa.int32()), dense)
+    cases = {
+        "sparse": (sparse, [1, "b", 3, "d"]),
+        "dense": (dense, [4, "a", None, "a"]),
+        "lists": (lists, [[4, "a", None], [], ["a"], []]),
+        "chunks": (pa.chunked_array([dense.slice(3), dense.slice(1, 2), dense.slice(0, 1)]), ["a", "a", None, 4]),
+        "slice": (pa.concat_arrays([sparse.slice(1, 2), sparse.slice(2)]), ["b", 3, 3, "d"]),
+        "records": (pa.StructArray.from_arrays([dense], ["u"]), [{"u": one} for one in (4, "a", None, "a")]),
+    }
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("n", {name: data for name, (data, _) in cases.items()}, cluster_entries=3)
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    for name, (_, want) in cases.items():
+        assert found[name].array().to_list() == want, name
+        arrow = found[name].array(library="pa")
+        arrow.validate(full=True)
+        assert arrow.to_pylist() == want, name
+    # Arrow files, too.
+    convert(f"{tmp_path}/a.root", f"{tmp_path}/a.arrow")
+    convert(f"{tmp_path}/a.arrow", f"{tmp_path}/b.root", name="n", table_format="rntuple")
+    again = sapwood.open(tmp_path / "b.root")["n"]
+    for name, (_, want) in cases.items():
+        assert again[name].array().to_list() == want, name
+    with sapwood.recreate(tmp_path / "c.root") as file, pytest.raises(sapwood.UnsupportedError, match="union"):
+        file.mktree("t", {"u": dense})
 
 
 def test_fields_show_parts_of_others(tmp_path: Path) -> None:

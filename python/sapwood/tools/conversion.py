@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
+from sapwood.columns import from_awkward, to_arrow
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
@@ -339,8 +340,30 @@ def _writable(batch: Foreign) -> dict[str, Any]:
 
 def _arrow_table(batch: Foreign) -> Foreign:
     import awkward as ak
+    import pyarrow as pa
 
-    return ak.to_arrow_table(batch, extensionarray=False)
+    # Awkward fails on empty unions with missing values.
+    own = {name: to_arrow(from_awkward(batch[name])) for name in batch.fields if _has_unions(batch[name])}
+    if not own:
+        return ak.to_arrow_table(batch, extensionarray=False)
+    parts: list[tuple[Any, Any]] = []
+    for name in batch.fields:
+        if name in own:
+            parts.append((pa.field(name, own[name].type), own[name]))
+        else:
+            table = ak.to_arrow_table(batch[[name]], extensionarray=False)
+            parts.append((table.schema.field(0), table.column(0)))
+    return pa.Table.from_arrays([array for _, array in parts], schema=pa.schema([field for field, _ in parts]))
+
+
+def _has_unions(array: Foreign) -> bool:
+    import awkward as ak
+
+    def found(form: Foreign) -> bool:
+        inner = form.contents if form.is_record else [form.content] if hasattr(form, "content") else []
+        return form.is_union or any(map(found, inner))
+
+    return found(ak.to_layout(array).form)
 
 
 def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:

@@ -232,7 +232,7 @@ MAP_ENTRY = "<entry of a map>"
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
-    if not _has_maps(data.type):
+    if not _has_maps_or_unions(data.type):
         import awkward as ak
 
         plain = _PLAIN_ARROW.get(str(data.type).partition("<")[0])
@@ -252,6 +252,8 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     if data.null_count:
         raise UnsupportedError("missing maps (None), or missing values with maps, cannot be written: fill them first")
     kind = data.type
+    if pa.types.is_union(kind):
+        return _from_arrow_union(data, missing=missing)
     if pa.types.is_struct(kind):
         fields = [(kind.field(i).name, _from_arrow(values, missing=missing)) for i, values in enumerate(data.flatten())]
         return ("record", len(data), "", fields)
@@ -264,6 +266,26 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     parts = ("0", data.keys), ("1", data.items)
     entries = [(name, _from_arrow(part.slice(first, length), missing=missing)) for name, part in parts]
     return ("list", offsets - first, ("record", length, MAP_ENTRY, entries))
+
+
+def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
+    import pyarrow as pa
+
+    if not missing:
+        raise UnsupportedError(f"arrays of type {data.type} cannot be written")
+    # What the buffer calls a type may be any number.
+    places_of = np.zeros(128, np.int8)
+    places_of[data.type.type_codes] = np.arange(data.type.num_fields)
+    tags = places_of[np.asarray(data.type_codes)]
+    dense = data.type.mode == "dense"
+    places = np.asarray(data.offsets if dense else np.arange(len(data)), np.int64)
+    index = np.zeros(len(tags), np.int64)
+    parts: list[Column] = []
+    for tag in range(data.type.num_fields):
+        chosen = tags == tag
+        index[chosen] = np.arange(np.count_nonzero(chosen))
+        parts.append(_from_arrow(data.field(tag).take(pa.array(places[chosen])), missing=True))
+    return ("union", tags, index, parts)
 
 
 def _expanded(data: Foreign) -> Foreign:
@@ -280,10 +302,11 @@ _PLAIN_ARROW: dict[str, Callable[[Any], Any]] = {
 """Layouts that Awkward does not read, as those that it does."""
 
 
-def _has_maps(kind: Foreign) -> bool:
+def _has_maps_or_unions(kind: Foreign) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_map(kind) or any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
+    inner = (kind.field(i).type for i in range(kind.num_fields))
+    return pa.types.is_map(kind) or pa.types.is_union(kind) or any(map(_has_maps_or_unions, inner))
 
 
 def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
