@@ -626,10 +626,13 @@ mod tests {
             let mut all = vec![0; items * natural.size()];
             decode(encoding, &page, natural, &mut all).unwrap();
             let mut joined = vec![0; size];
-            encoding.joined().map_or_else(|| joined.copy_from_slice(&page), |_| join(encoding, &page, &mut joined));
+            encoding
+                .joined()
+                .map_or_else(|| joined.copy_from_slice(&page), |_| join(encoding, &page, &mut joined));
             for (from, to) in [(0, items), (0, 1), (7, 8), (8, 300), (255, 258), (items, items)] {
                 let want = &all[from * natural.size()..to * natural.size()];
-                for (encoding, page) in [(encoding, &page), (encoding.joined().unwrap_or(encoding), &joined)] {
+                for (encoding, page) in [(encoding, &page), (encoding.joined().unwrap_or(encoding), &joined)]
+                {
                     let mut some = vec![0; want.len()];
                     decode_some(encoding, page, items, (from, to), natural, &mut some).unwrap();
                     assert_eq!(some, want, "{name} {from}..{to}");

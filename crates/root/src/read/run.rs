@@ -7,9 +7,7 @@ use super::turns::{LargePage, Turn, Turns};
 use super::{Keeps, Part, Reading};
 use crate::array::{Builder, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::table::{
-    Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target,
-};
+use crate::table::{Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, count};
