@@ -23,10 +23,22 @@ if TYPE_CHECKING:
     from sapwood import model as model
     from sapwood import new as new
     from sapwood import reading as reading
+    from sapwood import source as source
     from sapwood import writing as writing
     from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
-    from sapwood.containers import STLMap, STLSet, STLVector
+    from sapwood.containers import (
+        AsArray,
+        AsMap,
+        AsPointer,
+        AsRVec,
+        AsSet,
+        AsString,
+        AsVector,
+        STLMap,
+        STLSet,
+        STLVector,
+    )
     from sapwood.errors import (
         ArgumentError,
         ChangedFileError,
@@ -50,8 +62,24 @@ if TYPE_CHECKING:
     from sapwood.frames.dask import dask
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
-    from sapwood.interpretation import AsDtype, AsGrouped, AsJagged, AsObjects, AsStridedObjects, AsStrings
+    from sapwood.interpretation import (
+        AsDouble32,
+        AsDtype,
+        AsFloat16,
+        AsGrouped,
+        AsJagged,
+        AsObjects,
+        AsStridedObjects,
+        AsStrings,
+    )
+    from sapwood.naming import classname_decode, classname_encode
     from sapwood.objects.model import Model, Unreadable
+    from sapwood.source.file import MemmapSource, MultithreadedFileSource
+    from sapwood.source.fsspec import FSSpecSource
+    from sapwood.source.futures import ThreadPoolExecutor, TrivialExecutor
+    from sapwood.source.http import HTTPSource, MultithreadedHTTPSource
+    from sapwood.source.object import ObjectSource
+    from sapwood.source.xrootd import MultithreadedXRootDSource, XRootDSource
     from sapwood.storage.trace import Trace, trace
     from sapwood.table.filters import no_filter
     from sapwood.table.steps import Report
@@ -66,22 +94,38 @@ __all__ = [
     "ZLIB",
     "ZSTD",
     "ArgumentError",
+    "AsArray",
+    "AsDouble32",
     "AsDtype",
+    "AsFloat16",
     "AsGrouped",
     "AsJagged",
+    "AsMap",
     "AsObjects",
+    "AsPointer",
+    "AsRVec",
+    "AsSet",
     "AsStridedObjects",
+    "AsString",
     "AsStrings",
+    "AsVector",
     "Batches",
     "ChangedFileError",
     "CorruptError",
     "DeserializationError",
+    "FSSpecSource",
+    "HTTPSource",
     "HasBranches",
     "KeyInFileError",
     "LimitError",
+    "MemmapSource",
     "MissingFileError",
     "Model",
+    "MultithreadedFileSource",
+    "MultithreadedHTTPSource",
+    "MultithreadedXRootDSource",
     "NotFoundError",
+    "ObjectSource",
     "RField",
     "RNTuple",
     "ReadOnlyDirectory",
@@ -97,16 +141,21 @@ __all__ = [
     "StorageError",
     "TBranch",
     "TTree",
+    "ThreadPoolExecutor",
     "Trace",
+    "TrivialExecutor",
     "Unreadable",
     "UnsupportedError",
     "WritableBranch",
     "WritableDirectory",
     "WritableFile",
     "WritableTree",
+    "XRootDSource",
     "__version__",
     "as_vectors",
     "batches",
+    "classname_decode",
+    "classname_encode",
     "concatenate",
     "counters",
     "create",
@@ -134,7 +183,18 @@ __getattr__, __dir__ = lazily(
     {
         "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
         "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
-        "sapwood.containers": ("STLMap", "STLSet", "STLVector"),
+        "sapwood.containers": (
+            "AsArray",
+            "AsMap",
+            "AsPointer",
+            "AsRVec",
+            "AsSet",
+            "AsString",
+            "AsVector",
+            "STLMap",
+            "STLSet",
+            "STLVector",
+        ),
         "sapwood.errors": (
             "ArgumentError",
             "ChangedFileError",
@@ -149,7 +209,17 @@ __getattr__, __dir__ = lazily(
             "KeyInFileError=NotFoundError",
             "DeserializationError=CorruptError",
         ),
-        "sapwood.interpretation": ("AsDtype", "AsGrouped", "AsJagged", "AsObjects", "AsStridedObjects", "AsStrings"),
+        "sapwood.interpretation": (
+            "AsDouble32",
+            "AsDtype",
+            "AsFloat16",
+            "AsGrouped",
+            "AsJagged",
+            "AsObjects",
+            "AsStridedObjects",
+            "AsStrings",
+        ),
+        "sapwood.naming": ("classname_decode", "classname_encode"),
         "sapwood.frames.batches": ("Batches", "Sample", "batches"),
         "sapwood.frames.dask": ("dask",),
         "sapwood.frames.dataset": ("dataset",),
@@ -159,6 +229,12 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
         "sapwood.table.filters": ("no_filter",),
         "sapwood.table.steps": ("Report",),
+        "sapwood.source.file": ("MemmapSource", "MultithreadedFileSource"),
+        "sapwood.source.fsspec": ("FSSpecSource",),
+        "sapwood.source.futures": ("ThreadPoolExecutor", "TrivialExecutor"),
+        "sapwood.source.http": ("HTTPSource", "MultithreadedHTTPSource"),
+        "sapwood.source.object": ("ObjectSource",),
+        "sapwood.source.xrootd": ("MultithreadedXRootDSource", "XRootDSource"),
         "sapwood.storage.trace": ("Trace", "trace"),
         "sapwood.files.ntuple": ("RField", "RNTuple"),
         "sapwood.files.patching": ("patch_uproot",),
@@ -168,7 +244,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
-    modules=("behaviors", "containers", "exceptions", "interpretation", "model", "new", "reading", "writing"),
+    modules=("behaviors", "containers", "exceptions", "interpretation", "model", "new", "reading", "source", "writing"),
 )
 
 if os.environ.get("SAPWOOD_PATCH_UPROOT"):

@@ -676,6 +676,14 @@ class Branch(Field):
     @property
     def basket_seeks(self) -> list[int]:
         """The offset of each basket in the file, in bytes (`fBasketSeek`); 0 for one inside the tree's record."""
+    @property
+    def embedded_baskets(self) -> list[int]:
+        """The numbers of the baskets that are inside the tree's record."""
+    def basket(self, number: int) -> tuple[bytes, list[int] | None]:
+        """Read a basket: its values, and where its entries begin and the last ends, if their sizes differ."""
+    @property
+    def packing(self) -> tuple[float, float, int] | None:
+        """How its numbers are packed (`Double32_t`, `Float16_t`): the range (0 and 0 if there is none) and bits."""
 
 @final
 class Sum:
@@ -1037,6 +1045,8 @@ class Storage:
         """Bytes of the file."""
     def request(self, ranges: Sequence[tuple[int, int]]) -> int:
         """Read (offset, length) ranges by one request if storage takes that; gives the number of bytes wanted."""
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read (offset, length) ranges in the same way; gives the bytes of each."""
     def counters(self) -> dict[str, int]:
         """Count what was read."""
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:

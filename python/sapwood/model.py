@@ -1,7 +1,8 @@
-"""The class of objects that were read, in the module in which uproot has it."""
+"""The class of objects that were read, and names of classes, in the module in which uproot has them."""
 
 from __future__ import annotations
 
+from sapwood.naming import classname_decode, classname_encode
 from sapwood.objects.model import Model
 
-__all__ = ["Model"]
+__all__ = ["Model", "classname_decode", "classname_encode"]

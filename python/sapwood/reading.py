@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+from sapwood.objects.detached import DetachedFile
 
-__all__ = ["ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"]
+__all__ = ["DetachedFile", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"]

@@ -19,9 +19,9 @@ PACKAGE = ROOT / "python" / "sapwood"
 CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
-    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "_native"}, {"show"},
+    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"}, {"show"},
     {"storage"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
-    {"writing", "new", "vectors", "behaviors", "model", "reading"}, {"sapwood"},
+    {"writing", "new", "vectors", "behaviors", "model", "reading", "source"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

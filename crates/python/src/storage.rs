@@ -148,6 +148,23 @@ fn list_folder(py: Python<'_>, url: String, far: Far) -> PyResult<Vec<(String, b
     interruptible(py, deadline, || {}, move || xrootd::list(&url, &identity, &options))?.map_err(PyErr::from)
 }
 
+impl PyStorage {
+    fn fetched(&self, py: Python<'_>, ranges: &[(u64, u64)]) -> PyResult<Vec<u8>> {
+        let ranges: Vec<Range> = ranges.iter().map(|&(offset, length)| Range { offset, length }).collect();
+        let source = &self.source;
+        py.detach(|| {
+            for range in &ranges {
+                // Before room is made for it.
+                sapwood_io::source::check(*range, source.size(), source.name())?;
+            }
+            let total: u64 = ranges.iter().map(|range| range.length).sum();
+            let mut bytes = vec![0; total as usize];
+            source.fetch(&ranges, &mut bytes, Cause::Page).map(|()| bytes)
+        })
+        .map_err(|e| raise(Error::from(e)))
+    }
+}
+
 /// Storage as such, without a file's structure: requests are sent as they are given.
 #[pyclass(frozen, name = "Storage", module = "sapwood._native")]
 pub struct PyStorage {
@@ -168,19 +185,19 @@ impl PyStorage {
     }
     /// Reads ranges by one request, and forgets them; gives their bytes.
     fn request(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<u64> {
-        let ranges: Vec<Range> =
-            ranges.into_iter().map(|(offset, length)| Range { offset, length }).collect();
-        let source = &self.source;
-        py.detach(|| {
-            for range in &ranges {
-                // Before room is made for it.
-                sapwood_io::source::check(*range, source.size(), source.name())?;
-            }
-            let total = ranges.iter().map(|range| range.length).sum();
-            let mut bytes = vec![0; total as usize];
-            source.fetch(&ranges, &mut bytes, Cause::Page).map(|()| total)
-        })
-        .map_err(|e| raise(Error::from(e)))
+        self.fetched(py, &ranges).map(|bytes| bytes.len() as u64)
+    }
+    /// Reads ranges by one request.
+    fn read<'py>(&self, py: Python<'py>, ranges: Vec<(u64, u64)>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let all = self.fetched(py, &ranges)?;
+        let mut rest = all.as_slice();
+        let lengths = ranges.iter().map(|&(_, length)| length as usize);
+        let parts = lengths.map(|length| {
+            let (part, behind) = rest.split_at_checked(length).unwrap_or_default();
+            rest = behind;
+            PyBytes::new(py, part)
+        });
+        Ok(parts.collect())
     }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         snapshot(py, self.source.counters())

@@ -1,10 +1,11 @@
 //! What only trees and their branches have.
 
+use crate::runtime::with_table;
 use crate::table::{PyField, PyTable};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-use sapwood_root::tree::{Basket, Branch, Tree};
+use pyo3::types::{PyBytes, PyList};
+use sapwood_root::tree::{Basket, Branch, Place, Tree};
 use std::sync::Arc;
 
 /// What only trees have.
@@ -104,6 +105,26 @@ impl PyBranch {
     #[getter]
     fn basket_seeks(&self) -> PyResult<Vec<u64>> {
         Ok(self.branch()?.baskets.iter().map(Basket::seek).collect())
+    }
+    /// The numbers of the baskets that are inside the tree object.
+    #[getter]
+    fn embedded_baskets(&self) -> PyResult<Vec<usize>> {
+        let baskets = self.branch()?.baskets.iter().enumerate();
+        Ok(baskets.filter(|(_, basket)| matches!(basket.place, Place::Tree(_))).map(|(i, _)| i).collect())
+    }
+    /// Values of a basket, and where its entries begin and the last ends.
+    fn basket<'py>(
+        &self,
+        py: Python<'py>,
+        number: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, Option<Vec<u32>>)> {
+        let (data, bounds) = with_table(py, &*self.tree, || self.tree.contents(self.index, number))?;
+        Ok((PyBytes::new(py, &data), bounds))
+    }
+    /// How its numbers are packed: a range and bits.
+    #[getter]
+    fn packing(&self) -> Option<(f64, f64, u32)> {
+        self.tree.layout(self.index).ok()?.kind.packing()?.spec()
     }
 }
 

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.python:
         text = dataclasses(streamers)
     elif arguments.json:
-        text = json.dumps(streamers.tojson(), indent=1) + "\n"
+        text = json.dumps(streamers.to_dicts(), indent=1) + "\n"
     else:
         shown = io.StringIO()
         streamers.show(shown, checksum=True)

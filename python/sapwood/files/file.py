@@ -30,6 +30,7 @@ from sapwood.errors import (
 )
 from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES, native_table
 from sapwood.files.patching import register
+from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, read_header, read_key
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
+    from sapwood.interpretation.described import DescribedClass
     from sapwood.schema import StreamerInfo, Streamers
 
 _MOST_LIKENED = 5000
@@ -235,6 +237,41 @@ class ReadOnlyFile:
         return self._native.end
 
     @property
+    def fSeekFree(self) -> int:  # noqa: N802
+        """The offset of the list of free segments, in bytes."""
+        return self._native.places()[0]
+
+    @property
+    def fNbytesFree(self) -> int:  # noqa: N802
+        """The size of the list of free segments, in bytes."""
+        return self._native.places()[1]
+
+    @property
+    def fSeekInfo(self) -> int:  # noqa: N802
+        """The offset of the streamer info, in bytes."""
+        return self._native.places()[2]
+
+    @property
+    def fNbytesInfo(self) -> int:  # noqa: N802
+        """The size of the streamer info, in bytes."""
+        return self._native.places()[3]
+
+    @property
+    def nfree(self) -> int:
+        """The number of free segments."""
+        return read_header(self.native).nfree
+
+    @property
+    def fNbytesName(self) -> int:  # noqa: N802
+        """The size of what precedes the record of the top directory, in bytes."""
+        return read_header(self.native).fNbytesName
+
+    @property
+    def fUnits(self) -> int:  # noqa: N802
+        """The size of an offset, in bytes: 4 or 8."""
+        return read_header(self.native).fUnits
+
+    @property
     def size(self) -> int:
         """The size of the file, in bytes."""
         return self._native.size
@@ -270,6 +307,21 @@ class ReadOnlyFile:
     def streamer_named(self, classname: str, version: int | str = "max") -> StreamerInfo | None:
         """Return a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
         return self.streamers.named(classname, version)
+
+    def class_named(self, classname: str, version: int | str = "max") -> DescribedClass:
+        """Return a version of a class as the file describes it: its bases and members.
+
+        Raises
+        ------
+        NotFoundError
+            The file does not describe it.
+        """
+        from sapwood.interpretation.described import DescribedClass
+
+        info = self.streamer_named(classname, version)
+        if info is None:
+            raise NotFoundError(f"file {self.file_path} does not describe class {classname!r} in version {version!r}")
+        return DescribedClass(self.streamers, info)
 
     def streamer_dependencies(self, classname: str, version: int | str = "max") -> list[tuple[str, int]]:
         """List (class, version) of all that a class needs, itself last; version ``"all"`` takes all of it."""
@@ -499,6 +551,27 @@ class ReadOnlyKey:
         """When the object was written, as ROOT packs it."""
         return self.native.datetime
 
+    @property
+    def _record(self) -> KeyRecord:
+        return read_key(
+            self.file.native, self.fSeekKey, self.fNbytes, f"{self.object_path} in file {self.file.file_path}"
+        )
+
+    @property
+    def fVersion(self) -> int:  # noqa: N802
+        """The version of the key: 1000 more than ROOT's where its offsets have 64 bits."""
+        return self._record.fVersion
+
+    @property
+    def fSeekPdir(self) -> int:  # noqa: N802
+        """The offset of the directory that holds the key, in bytes."""
+        return self._record.fSeekPdir
+
+    @property
+    def is_64bit(self) -> bool:
+        """Whether the offsets in the key have 64 bits."""
+        return self._record.is_64bit
+
     def get(self) -> Foreign:
         """Read the object: a directory, a tree, or what `sapwood.objects` makes of its class.
 
@@ -632,6 +705,58 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     def modified_on(self) -> datetime.datetime:
         """When the directory was last changed, in the writer's local time."""
         return unpack_datetime(self._native.modified)
+
+    @property
+    def _record(self) -> DirectoryRecord:
+        native = self._file.native
+        key = self._key
+        offset = native.begin + self._file.fNbytesName if key is None else key.fSeekKey + key.fKeylen
+        return read_directory(native, offset)
+
+    @property
+    def fVersion(self) -> int:  # noqa: N802
+        """The version of the directory's class."""
+        return self._record.fVersion
+
+    @property
+    def fDatimeC(self) -> int:  # noqa: N802
+        """When the directory was made, as ROOT packs it."""
+        return self._native.created
+
+    @property
+    def fDatimeM(self) -> int:  # noqa: N802
+        """When the directory was last changed, as ROOT packs it."""
+        return self._native.modified
+
+    @property
+    def fNbytesKeys(self) -> int:  # noqa: N802
+        """The size of the list of keys, in bytes."""
+        return self._record.fNbytesKeys
+
+    @property
+    def fNbytesName(self) -> int:  # noqa: N802
+        """The size of what precedes the directory's record, in bytes."""
+        return self._record.fNbytesName
+
+    @property
+    def fSeekDir(self) -> int:  # noqa: N802
+        """The offset of the directory, in bytes."""
+        return self._record.fSeekDir
+
+    @property
+    def fSeekParent(self) -> int:  # noqa: N802
+        """The offset of the directory that holds this one, in bytes; 0 for that at the top."""
+        return self._record.fSeekParent
+
+    @property
+    def fSeekKeys(self) -> int:  # noqa: N802
+        """The offset of the list of keys, in bytes."""
+        return self._record.fSeekKeys
+
+    @property
+    def is_64bit(self) -> bool:
+        """Whether the offsets in the directory have 64 bits."""
+        return self._file.is_64bit
 
     def counters(self) -> dict[str, int]:
         """Count what was read from the file so far: see `ReadOnlyFile.counters`."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sapwood.compression import Compression
-from sapwood.errors import CorruptError, UnsupportedError
+from sapwood.files.baskets import Basket, key_of, read_as
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
-from sapwood.interpretation import Interpretation, interpretation_of
 from sapwood.show.safe import safe_line
 from sapwood.table.explain import Explanation
 from sapwood.table.reading import Readable, ReadableField
@@ -21,9 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sapwood import _native
+    from sapwood.files.records import KeyRecord
+    from sapwood.interpretation import Interpretation
     from sapwood.objects.model import Model
     from sapwood.schema import StreamerElement, StreamerInfo
     from sapwood.table.engine import StoredField
+    from sapwood.table.libraries import Library
 
 
 class TreeExplanation(Explanation):
@@ -43,36 +44,6 @@ class TreeExplanation(Explanation):
     def clusters_in_tree(self) -> int:
         """Clusters of the tree."""
         return self.clusters_in_table
-
-
-_KEY = struct.Struct(">ihiIhh")
-
-
-class BasketKey(NamedTuple):
-    """What precedes a basket in the file; members have ROOT's names, bytes are bytes."""
-
-    fNbytes: int  # noqa: N815
-    fVersion: int  # noqa: N815
-    fObjlen: int  # noqa: N815
-    fDatime: int  # noqa: N815
-    fKeylen: int  # noqa: N815
-    fCycle: int  # noqa: N815
-    fSeekKey: int  # noqa: N815
-
-    @property
-    def data_uncompressed_bytes(self) -> int:
-        """The size of the data before compression."""
-        return self.fObjlen
-
-    @property
-    def data_compressed_bytes(self) -> int:
-        """The size of the data as stored."""
-        return self.fNbytes - self.fKeylen
-
-    @property
-    def is_compressed(self) -> bool:
-        """Whether the data are compressed."""
-        return self.data_compressed_bytes != self.fObjlen
 
 
 _in_words = partial(in_words, filter_field="filter_branch")
@@ -218,6 +189,8 @@ class TBranch(HasBranches, ReadableField):
     @property
     def interpretation(self) -> Interpretation:
         """What it is read as, under uproot's names (`sapwood.interpretation`), or why it cannot be read."""
+        from sapwood.interpretation import interpretation_of
+
         return interpretation_of(self)
 
     @property
@@ -262,7 +235,7 @@ class TBranch(HasBranches, ReadableField):
         self._check_basket(basket_num)
         return self.native.basket_seeks[basket_num]
 
-    def basket_key(self, basket_num: int) -> BasketKey:
+    def basket_key(self, basket_num: int) -> KeyRecord:
         """Read the key of a basket from the file.
 
         Raises
@@ -272,20 +245,49 @@ class TBranch(HasBranches, ReadableField):
         CorruptError
             There is no key of a basket at that place.
         """
-        seek = self.basket_seek(basket_num)
-        where = f"basket {basket_num} of {self.object_path} in file {self.file.file_path}"
-        if seek == 0:
-            raise UnsupportedError(f"{where} is stored inside the tree's own record and has no key")
-        key = BasketKey._make((*_KEY.unpack(self.file.native.bytes(seek, _KEY.size)), seek))
-        expected = self.basket_compressed_bytes(basket_num)
-        if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:
-            raise CorruptError(f"{where}: its key at byte {seek} says {key}, the tree {expected} bytes")
-        return key
+        return key_of(self, basket_num)
 
     def basket_uncompressed_bytes(self, basket_num: int) -> int:
         """Return the size of a basket before compression, key and all, in bytes; errors as in `basket_key`."""
         key = self.basket_key(basket_num)
         return key.fKeylen + key.fObjlen
+
+    def basket(self, basket_num: int) -> Basket:
+        """Read and decompress a basket.
+
+        Raises
+        ------
+        UnsupportedError
+            The basket is in another file, or has no bytes at all.
+        CorruptError, StorageError
+            The bytes are damaged, or cannot be read.
+        """
+        self._check_basket(basket_num)
+        return Basket(self, basket_num)
+
+    @property
+    def embedded_baskets(self) -> list[Basket]:
+        """The baskets that are stored inside the tree's own record."""
+        return [self.basket(number) for number in self.native.embedded_baskets]
+
+    def entries_to_ranges_or_baskets(
+        self, entry_start: int, entry_stop: int
+    ) -> list[tuple[int, tuple[int, int] | Basket]]:
+        """List the baskets that have any of some entries: the number of each, and its first byte and the one behind it.
+
+        Those that are stored inside the tree's own record are baskets themselves.
+        """
+        found: list[tuple[int, tuple[int, int] | Basket]] = []
+        edges, seeks, sizes = self.entry_offsets, self.native.basket_seeks, self.native.basket_bytes
+        for number, (seek, size) in enumerate(zip(seeks, sizes, strict=True)):
+            if edges[number] < entry_stop and edges[number + 1] > entry_start:
+                found.append((number, (seek, seek + size) if seek else self.basket(number)))
+        return found
+
+    def _read_as(
+        self, interpretation: Interpretation, start: int | None, stop: int | None, library: str | Library
+    ) -> Any:
+        return read_as(self, interpretation, start, stop, library)
 
     def _check_basket(self, number: int) -> None:
         if not 0 <= number < self.num_baskets:

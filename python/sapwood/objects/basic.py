@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.naming import regular_classname
 from sapwood.objects.dates import unpack_datetime
-from sapwood.objects.model import Document, Model, behavior, regular_classname
+from sapwood.objects.model import Document, Model, behavior
 from sapwood.show.safe import safe_line
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ An object is read whole, but turned into Python objects a level at a time, when 
 from __future__ import annotations
 
 import functools
-import re
 import threading
 import warnings
 import weakref
@@ -19,27 +18,14 @@ import numpy as np
 from sapwood.columns import Foreign
 from sapwood.containers import STLMap, STLVector
 from sapwood.errors import CorruptError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.naming import regular_classname
+from sapwood.objects.detached import DetachedFile
 from sapwood.show.safe import safe_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
-
-_SPACES = re.compile(r"\s*(<|>|,|::)\s*")
-_ALIASES = {
-    "Bool_t": "bool", "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short",
-    "Int_t": "int", "UInt_t": "unsigned int", "Long_t": "long", "ULong_t": "unsigned long", "Long64_t": "long long",
-    "ULong64_t": "unsigned long long", "Float_t": "float", "Double_t": "double",
-}  # fmt: skip
-_ALIAS = re.compile(r"(?<=[<,])(" + "|".join(_ALIASES) + r")(?=[>,])")
-
-
-def regular_classname(name: str) -> str:
-    """Spell a C++ class name without spaces around brackets, commas and colons, and without ROOT's names of numbers."""
-    if "<" not in name and ":" not in name:
-        return name
-    return _ALIAS.sub(lambda found: _ALIASES[found[1]], _SPACES.sub(r"\1", name))
 
 
 class Unreadable:
@@ -211,6 +197,7 @@ class Model:
         self._document = document
         self._bases: list[Model] | None = None
         self._members: dict[str, Any] = {}
+        self._detached: DetachedFile | None = None
 
     def _load(self) -> None:
         with _making:
@@ -253,8 +240,8 @@ class Model:
 
     @property
     def file(self) -> Foreign:
-        """The file it was read from; None for one that was unpickled."""
-        return None if self._document.key is None else self._document.key.file
+        """The file it was read from; of one that was copied or unpickled, its facts (`DetachedFile`)."""
+        return self._detached if self._document.key is None else self._document.key.file
 
     @property
     def parent(self) -> Foreign:
@@ -441,11 +428,11 @@ class Model:
         """Pickle what was read, without the file."""
         self._load()
         kept = {name: value for name, value in self.__dict__.items() if name in ("_bases", "_members", "_about")}
-        return kept | {"_native": None}
+        return kept | {"_native": None, "_detached": DetachedFile.of(self.file)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Unpickle it."""
-        self.__dict__.update(state)
+        self.__dict__.update({"_detached": None} | state)
         self._document = Document(None)
 
     def __reduce__(self) -> Any:

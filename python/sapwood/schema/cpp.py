@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 from sapwood.errors import SapwoodWarning
-from sapwood.objects.model import regular_classname
+from sapwood.naming import regular_classname
 from sapwood.schema.streamers import (
     ALIASES,
     BASIC_TYPES,

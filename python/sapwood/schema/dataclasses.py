@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
-from sapwood.objects.model import regular_classname
+from sapwood.naming import regular_classname
 from sapwood.schema.streamers import (
     ALIASES,
     BASIC_TYPES,

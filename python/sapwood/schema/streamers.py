@@ -7,9 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from sapwood.columns import Foreign
 from sapwood.errors import NotFoundError, UnsupportedError
-from sapwood.objects.model import Model, regular_classname
+from sapwood.naming import regular_classname
+from sapwood.objects.model import Model
 from sapwood.show.safe import safe_line, say
 
 if TYPE_CHECKING:
@@ -33,9 +36,22 @@ BASIC_TYPES = frozenset(
     {"bool", "char", "short", "int", "long", "float", "double", "void", "size_t", "Double32_t", "Float16_t"}
     | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
+# Members that only some kinds of elements have.
+_COUNTED = ("fCountVersion", "fCountName", "fCountClass")
+_CONTAINED = ("fSTLtype", "fCtype")
+_OWN = {
+    "TStreamerBase": ("fBaseVersion",), "TStreamerBasicPointer": _COUNTED, "TStreamerLoop": _COUNTED,
+    "TStreamerSTL": _CONTAINED, "TStreamerSTLstring": _CONTAINED,
+}  # fmt: skip
 _ALIAS = re.compile(r"\b(" + "|".join(ALIASES) + r")\b")
 _TYPE = re.compile(r"[\w:<>,*&()\[\] .+-]+", re.ASCII)
 _DEEPEST = 50
+# NumPy types of numbers as they are stored, and codes of members that are objects (TVirtualStreamerInfo::EReadWrite).
+_STORED = {
+    1: ">i1", 2: ">i2", 3: ">i4", 4: ">i8", 5: ">f4", 6: ">i4", 8: ">f8", 11: ">u1", 12: ">u2", 13: ">u4", 14: ">u8",
+    15: ">u4", 16: ">i8", 17: ">u8", 18: "?",
+}  # fmt: skip
+_OBJECTS = frozenset({61, 62, 66, 67})
 
 
 class StreamerElement:
@@ -125,6 +141,12 @@ class StreamerElement:
         say(safe_line(f"    {self.name}: {self.typename} ({self.classname})"), file=stream)
 
     def tojson(self) -> dict[str, Any]:
+        """Return the element in ROOT's JSON form; its status bits are not kept and are 0."""
+        found: dict[str, Any] = {"_typename": self.classname, "fUniqueID": 0, "fBits": 0}
+        own = {name for names in _OWN.values() for name in names} - set(_OWN.get(self.classname, ()))
+        return found | {name: value for name, value in self.all_members.items() if name not in own}
+
+    def to_dict(self) -> dict[str, Any]:
         """Return what there is to know as a dict for `json.dumps`."""
         found: dict[str, Any] = {"kind": self.classname.removeprefix("TStreamer"), "name": self.name}
         found |= {"type": self.typename, "title": self.title, "code": self.fType}
@@ -241,8 +263,19 @@ class StreamerInfo:
             element.show(out)
 
     def tojson(self) -> dict[str, Any]:
+        """Return the streamer info in ROOT's JSON form; its status bits are not kept and are 0."""
+        return {
+            "_typename": "TStreamerInfo", "fUniqueID": 0, "fBits": 0, "fName": self._typename, "fTitle": "",
+            "fCheckSum": self.checksum, "fClassVersion": self.class_version,
+            "fElements": {
+                "_typename": "TObjArray", "name": "TObjArray",
+                "arr": [element.tojson() for element in self._elements],
+            },
+        }  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
         """Return what there is to know as a dict for `json.dumps`."""
-        elements = [element.tojson() for element in self._elements]
+        elements = [element.to_dict() for element in self._elements]
         return {"name": self.name, "version": self.class_version, "checksum": self.checksum, "elements": elements}
 
     def __repr__(self) -> str:
@@ -301,6 +334,47 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         for info in wanted.values():
             self._add(info, out)
         return list(reversed(out))
+
+    def strided_members(self, name: str, version: int | str = "max", header: bool = False) -> list[tuple[str, Any]]:
+        """List the members of a class whose values are numbers, as its objects are stored, with their NumPy types.
+
+        Parameters
+        ----------
+        name, version
+            The class.
+        header
+            Whether its version header is among them.
+
+        Returns
+        -------
+        list of (str, dtype)
+            Members of members have paths; what precedes the members has names that begin with ``@``.
+
+        Raises
+        ------
+        UnsupportedError
+            A member is no number, or the file does not describe a class.
+        """
+        if name == "TObject":
+            bits = [("@fUniqueID", ">u4"), ("@fBits", ">u4"), ("@pidf", ">u2")]
+            return [("@instance_version", ">u2"), ("@num_bytes", ">u4"), *bits]
+        info = self.named(name, version)
+        if info is None:
+            raise UnsupportedError(f"the file does not describe class {name}")
+        found: list[tuple[str, Any]] = [("@num_bytes", ">u4"), ("@instance_version", ">u2")] if header else []
+        for element in info.elements:
+            if element.is_base:
+                found += self.strided_members(element.name, element.base_version, header and element.name != "TObject")
+                continue
+            kind = element.fType % 20 if element.array_length else element.fType
+            if kind in _STORED:
+                found.append((element.name, np.dtype((_STORED[kind], element.shape))))
+                continue
+            if element.array_length or kind not in _OBJECTS:
+                raise UnsupportedError(f"{name}::{element.name} is a {element.typename}, not a number")
+            inner = self.strided_members(element.typename, header=header)
+            found += [(f"{element.name}/{one}", stored) for one, stored in inner]
+        return found
 
     def _add(self, info: StreamerInfo, out: dict[tuple[str, int], None]) -> None:
         stack = [info]
@@ -363,9 +437,9 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
             out.write("\n" if i else "")
             info.show(out, checksum)
 
-    def tojson(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, Any]]:
         """List them as dicts for `json.dumps`."""
-        return [info.tojson() for info in self.infos()]
+        return [info.to_dict() for info in self.infos()]
 
     def __repr__(self) -> str:
         """Show how many there are."""

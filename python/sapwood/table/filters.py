@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
+
+from sapwood.errors import ArgumentError
 
 NameFilter = str | Callable[[str], Any] | Iterable["str | Callable[[str], Any]"] | None
 """None (everything), a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function of the name, or
@@ -73,3 +75,54 @@ class Filter:
 def no_filter(_: object) -> bool:
     """Let everything pass: the default of every ``filter_...`` argument."""
     return True
+
+
+Rename = (
+    str | Callable[[str], str] | Mapping[str, str] | Iterable["str | Callable[[str], str] | Mapping[str, str]"] | None
+)
+"""None (names stay), a regular expression and what replaces its matches (``"/from/to/flags"``), a function of the name,
+a mapping of old to new names, or several of these, applied in turn."""
+
+_REPLACED = r"(?s)/(.*)/(.*)/([iLmsux]*)"
+
+
+def renaming(wanted: Rename) -> Callable[[str], str]:
+    """Return the function that turns old names into new ones.
+
+    Raises
+    ------
+    ArgumentError
+        A regular expression is not one.
+    TypeError
+        It has none of the forms of `Rename`.
+    """
+    if wanted is None:
+        return str
+    if isinstance(wanted, str):
+        found = re.fullmatch(_REPLACED, wanted)
+        if found is None:
+            raise ArgumentError(f"renaming by a string needs the form '/from/to/', which {wanted!r} has not")
+        flags = re.RegexFlag(0)
+        for flag in found[3]:
+            flags |= getattr(re, flag.upper())
+        try:
+            pattern = re.compile(found[1], flags)
+        except re.error as error:
+            raise ArgumentError(f"{found[1]!r} is not a regular expression: {error}") from None
+        replacement = found[2]
+        return lambda name: pattern.sub(replacement, name)
+    if isinstance(wanted, Mapping):
+        names = wanted
+        return lambda name: names.get(name, name)
+    if callable(wanted):
+        return wanted
+    if not isinstance(wanted, Iterable) or isinstance(wanted, (bytes, bytearray)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"names change by a function, a dict, '/from/to/' or a list of these, not {wanted!r}")
+    steps = [renaming(one) for one in wanted]
+
+    def in_turn(name: str) -> str:
+        for step in steps:
+            name = step(name)
+        return name
+
+    return in_turn

@@ -335,7 +335,8 @@ class ReadableField(Readable, Field):
         Parameters
         ----------
         interpretation
-            None, or `interpretation` of a field that is read as the same type: the bytes cannot be read as another.
+            What the stored bytes are read as; None for `interpretation` of the field. Another one must fit the bytes,
+            and only trees have any.
         entry_start, entry_stop, library, ak_add_doc
             As in `arrays`, as are the errors.
         decompression_executor, interpretation_executor, array_cache
@@ -343,14 +344,19 @@ class ReadableField(Readable, Field):
         """
         del decompression_executor, interpretation_executor, array_cache
         if interpretation is not None and interpretation != self.interpretation:
-            raise ArgumentError(
-                f"the interpretation of a {self.words.field} cannot be replaced (by {interpretation!r})"
-            )
+            return self._read_as(interpretation, entry_start, entry_stop, library)
         if not self.is_group and self.reason is not None:
             raise unreadable_error([self])
         entries = self.table.num_entries if self.is_group else self.num_entries
         start, stop = entry_range(entries, entry_start, entry_stop)
         return single(self, start, stop, ResultForm(library_of(library), add_doc=ak_add_doc))
+
+    def _read_as(
+        self, interpretation: Interpretation, start: int | None, stop: int | None, library: str | Library
+    ) -> Foreign:
+        """Read the stored bytes as something else, where a format has a way to do so."""
+        del start, stop, library
+        raise ArgumentError(f"the interpretation of a {self.words.field} cannot be replaced (by {interpretation!r})")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """Read this field as a NumPy array."""

@@ -26,7 +26,7 @@ from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path
-from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.filters import Filter, NameFilter, Rename, no_filter, renaming
 from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
 from sapwood.writing.columns import chunks_of, is_table, to_columns
@@ -305,10 +305,6 @@ class WritableFile(OutputFile):
 
 def _counter_name(counted: str) -> str:
     return "n" + counted
-
-
-def _same(name: str) -> str:
-    return name
 
 
 def _field_name(outer: str, inner: str) -> str:
@@ -1024,7 +1020,7 @@ class WritableDirectory(InOutputFile):
         *,
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
-        rename: Callable[[str], str] = _same,
+        rename: Rename = None,
         require_matches: bool = True,
     ) -> None:
         """Copy objects of a file as they are, with the streamer info of their classes.
@@ -1036,7 +1032,9 @@ class WritableDirectory(InOutputFile):
         filter_name, filter_classname
             As for `keys`.
         rename
-            Gives the new name (with the path) of each.
+            How names (with their paths) become new ones: a function, a dict of old and new names, a regular
+            expression with what replaces its matches (``"/from/to/"``, and ``i`` behind it to ignore case), or a list
+            of these, applied in turn. None keeps the names.
         require_matches
             Whether it is an error if nothing passes the filters.
 
@@ -1049,6 +1047,7 @@ class WritableDirectory(InOutputFile):
             ``file["name"] = source["name"].iterate(library="ak")``.
         """
         self._file.check_open("write to")
+        renamed = renaming(rename)
         passed = Filter(filter_name), Filter(filter_classname)
         found = [
             (name, source.key(name))
@@ -1061,9 +1060,9 @@ class WritableDirectory(InOutputFile):
         for name in newest:
             key = next(key for full, key in found if full.rpartition(";")[0] == name)
             if key.fClassName in _DIRECTORIES:
-                self.mkdir(rename(name))
+                self.mkdir(renamed(name))
             else:
-                self._copy(rename(name), key)
+                self._copy(renamed(name), key)
 
     def _copy(self, where: str, key: ReadOnlyKey) -> None:
         directory, name = self._parent(where)

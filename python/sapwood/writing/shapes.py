@@ -21,35 +21,11 @@ import numpy as np
 
 from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.naming import CPP_NUMBERS
 from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast, to_column
 
 Shape = tuple[Any, ...]
 
-_NUMBERS = {
-    "bool": "bool",
-    "Bool_t": "bool",
-    "char": "int8",
-    "Char_t": "int8",
-    "unsigned char": "uint8",
-    "UChar_t": "uint8",
-    "short": "int16",
-    "Short_t": "int16",
-    "unsigned short": "uint16",
-    "UShort_t": "uint16",
-    "int": "int32",
-    "Int_t": "int32",
-    "unsigned int": "uint32",
-    "unsigned": "uint32",
-    "UInt_t": "uint32",
-    "Long64_t": "int64",
-    "long long": "int64",
-    "ULong64_t": "uint64",
-    "unsigned long long": "uint64",
-    "float": "float32",
-    "Float_t": "float32",
-    "double": "float64",
-    "Double_t": "float64",
-}
 _LONGS = {"long": True, "Long_t": True, "unsigned long": False, "ULong_t": False}
 _FIXED_WIDTH = re.compile(r"(u?int(?:8|16|32|64))_t")
 _PACKED = re.compile(r"(Float16_t|Double32_t)(?:\[(.*)\])?")
@@ -65,8 +41,8 @@ def parse(name: str) -> Shape | None:
     `Float16_t` and `Double32_t` may have a range: ``"Float16_t[0, 10, 12]"`` (lowest, highest, bits).
     """
     name = name.strip().replace("std::", "")
-    if name in _NUMBERS:
-        return ("number", _NUMBERS[name])
+    if name in CPP_NUMBERS:
+        return ("number", CPP_NUMBERS[name])
     if name in _LONGS:
         return ("long", _LONGS[name])
     if name == "string":

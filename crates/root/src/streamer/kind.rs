@@ -184,6 +184,15 @@ impl Kind {
         }
     }
 
+    /// How its numbers are packed, if they are, and nothing else is there.
+    pub fn packing(&self) -> Option<Packing> {
+        match self {
+            Self::Packed(packing) => Some(*packing),
+            Self::Fixed { item, .. } => item.packing(),
+            _ => None,
+        }
+    }
+
     /// The least bytes that one value takes.
     pub fn least_bytes(&self) -> usize {
         match self {

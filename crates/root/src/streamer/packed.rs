@@ -17,7 +17,7 @@ pub struct Packing {
 enum Form {
     Float,
     Truncated { bits: u32 },
-    Steps { low: f64, factor: f64, most: u32 },
+    Steps { low: f64, high: f64, factor: f64, most: u32 },
 }
 
 impl Packing {
@@ -32,7 +32,7 @@ impl Packing {
                 let bits = if (2..=32).contains(&bits) { bits } else { 32 };
                 if low < high {
                     let most = if bits < 32 { 1 << bits } else { u32::MAX };
-                    Form::Steps { low, factor: f64::from(most) / (high - low), most }
+                    Form::Steps { low, high, factor: f64::from(most) / (high - low), most }
                 } else {
                     // ROOT takes a lower end that is not below the upper one for a number of bits.
                     match if bits < 15 { bits } else { low as u32 } {
@@ -54,6 +54,16 @@ impl Packing {
     /// Lowest and highest value and number of bits that the text inside the brackets gives.
     pub fn range(range: &str) -> Option<(f64, f64, Option<u32>)> {
         bracket(&format!("[{range}]"))
+    }
+    /// Lowest and highest value and number of bits, as it is decoded; without a range the two values are 0, and there is
+    /// nothing for a plain `float`.
+    pub const fn spec(self) -> Option<(f64, f64, u32)> {
+        match self.form {
+            Form::Float => None,
+            Form::Truncated { bits } => Some((0.0, 0.0, bits)),
+            Form::Steps { low, high, most: u32::MAX, .. } => Some((low, high, 32)),
+            Form::Steps { low, high, most, .. } => Some((low, high, most.trailing_zeros())),
+        }
     }
     /// Bytes on disk.
     pub const fn disk_bytes(self) -> usize {
@@ -112,7 +122,7 @@ impl Packing {
         match self.form {
             Form::Truncated { bits } => values.for_each(|x| to.extend(truncate(x as f32, bits))),
             Form::Float => values.for_each(|x| to.extend((x as f32).to_be_bytes())),
-            Form::Steps { low, factor, most } => values.for_each(|x| {
+            Form::Steps { low, factor, most, .. } => values.for_each(|x| {
                 // The cast saturates at 0.
                 let steps = (0.5 + factor * (x - low)) as u32;
                 to.extend(steps.min(most).to_be_bytes());

@@ -1,10 +1,8 @@
 //! The entry of a branch that tells most.
 
-use super::basket;
-use super::{Framing, Place, Tree};
+use super::{Framing, Tree};
 use crate::error::Result;
 use crate::table::Page;
-use sapwood_io::Cause;
 
 /// Baskets that are looked at.
 const MOST_BASKETS: usize = 64;
@@ -21,16 +19,7 @@ pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
     }
     let mut shortest = None;
     for of in found.baskets.iter().take(MOST_BASKETS) {
-        let longest = match &of.place {
-            Place::Nowhere => None,
-            Place::Tree(values) => longest(&values.page(), &mut shortest)?,
-            Place::File(offset, length) => {
-                let record = tree.file.bytes(*offset, *length, Cause::Page)?;
-                let mut scratch = Vec::new();
-                let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
-                longest(&unpacked.page(if unpacked.in_scratch { &scratch } else { &record }), &mut shortest)?
-            }
-        };
+        let longest = of.with_page(&tree.file, |page| longest(page, &mut shortest))?.flatten();
         if let Some(entry) =
             longest.map(|entry| of.first + entry as u64).filter(|&entry| entry < found.entries)
         {

@@ -20,10 +20,11 @@ use crate::file::{Key, RootFile};
 use crate::streamer::kind::{Hidden, Programs};
 use crate::streamer::name::Name;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
-use crate::table::PageCache;
+use crate::table::{Page, PageCache};
 use crate::wire::Cursor;
 use basket::Embedded;
 use layout::{BranchReader, Readers};
+use sapwood_io::Cause;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -170,6 +171,23 @@ impl Basket {
     /// Bytes of the record.
     pub fn bytes(&self) -> u64 {
         if let Place::File(_, bytes) = self.place { bytes } else { 0 }
+    }
+    /// Fetches and decompresses the values; nothing for a basket that is nowhere.
+    pub fn with_page<T>(
+        &self,
+        file: &RootFile,
+        work: impl FnOnce(&Page<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match &self.place {
+            Place::Nowhere => Ok(None),
+            Place::Tree(values) => work(&values.page()).map(Some),
+            Place::File(offset, length) => {
+                let record = file.bytes(*offset, *length, Cause::Page)?;
+                let mut scratch = Vec::new();
+                let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
+                work(&unpacked.page(if unpacked.in_scratch { &scratch } else { &record })).map(Some)
+            }
+        }
     }
 }
 
@@ -340,6 +358,20 @@ impl Tree {
     /// How a branch is decoded, compiled at first use.
     pub fn layout(&self, branch: usize) -> Result<&Layout> {
         Ok(&self.readers.get(self, branch)?.layout)
+    }
+
+    /// The values of a basket, and where its entries begin and the last ends, if a table says so.
+    pub fn contents(&self, branch: usize, number: usize) -> Result<(Vec<u8>, Option<Vec<u32>>)> {
+        let missing = || Error::argument(format!("branch {branch} has no basket {number}"));
+        let found = self.branches.get(branch).ok_or_else(missing)?;
+        let basket = found.baskets.get(number).ok_or_else(missing)?;
+        let why = |why: String| Error::unsupported(why).within(format!("branch {}", found.name));
+        if !found.other_file.is_empty() {
+            return Err(why(format!("its baskets are in another file, {}", found.other_file)));
+        }
+        let copied = basket.with_page(&self.file, |page| Ok((page.data.to_vec(), page.bounds()?)));
+        let copied = copied.within(|| format!("basket {number} of branch {}", found.name))?;
+        copied.ok_or_else(|| why(format!("basket {number} stands for entries that were never written")))
     }
 
     /// A branch compiled without the objects of some classes.

@@ -195,10 +195,24 @@ class StoredObject(np.void, metaclass=_Named):
         }
 
 
+class _References(StoredObject):
+    """An array of references (``TRefArray``)."""
+
+    @property
+    def refs(self) -> Any:
+        """The unique identifiers of the objects that are referenced."""
+        return self["refs"]
+
+    @property
+    def name(self) -> str:
+        """The name of the array."""
+        return self["fName"]
+
+
 @cache
 def object_class(classname: str) -> type[StoredObject]:
     """Return the Python class for the objects of a C++ class in NumPy arrays."""
-    return _Named(classname, (StoredObject,), {"classname": classname})
+    return _Named(classname, (_References if classname == "TRefArray" else StoredObject,), {"classname": classname})
 
 
 def _pickled(cls: _Named) -> Any:

@@ -1,0 +1,165 @@
+"""Baskets: the stored pieces of a branch, decompressed one at a time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.columns import Array, Foreign
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.files.records import KeyRecord, read_key
+from sapwood.show.safe import safe_line
+from sapwood.table.libraries import Library, Result, library_of
+from sapwood.table.steps import entry_range
+
+if TYPE_CHECKING:
+    from sapwood.interpretation import Interpretation
+
+
+def key_of(branch: Foreign, number: int) -> KeyRecord:
+    """Read the key of a basket: see `TBranch.basket_key`."""
+    seek = branch.basket_seek(number)
+    where = f"basket {number} of {branch.object_path} in file {branch.file.file_path}"
+    if seek == 0:
+        raise UnsupportedError(f"{where} is stored inside the tree's own record and has no key")
+    return read_key(branch.file.native, seek, branch.basket_compressed_bytes(number), where)
+
+
+class Basket:
+    """A basket, decompressed.
+
+    Attributes
+    ----------
+    data
+        The bytes of all values (`numpy.uint8`), as they are stored.
+    byte_offsets
+        Where the entries begin in `data` and the last ends; None where all have the same size.
+    """
+
+    def __init__(self, branch: Foreign, number: int) -> None:
+        self._branch = branch
+        self._number = number
+        data, bounds = branch.native.basket(number)
+        self.data: Array = np.frombuffer(data, np.uint8)
+        self.byte_offsets: Array | None = None if bounds is None else np.array(bounds, np.int32)
+
+    @property
+    def parent(self) -> Foreign:
+        """The branch."""
+        return self._branch
+
+    @property
+    def basket_num(self) -> int:
+        """The number of the basket in its branch."""
+        return self._number
+
+    @property
+    def classname(self) -> str:
+        """The C++ class."""
+        return "TBasket"
+
+    @property
+    def entry_start_stop(self) -> tuple[int, int]:
+        """The first entry and the one behind the last."""
+        return self._branch.basket_entry_start_stop(self._number)
+
+    @property
+    def num_entries(self) -> int:
+        """The number of entries."""
+        start, stop = self.entry_start_stop
+        return stop - start
+
+    @property
+    def border(self) -> int:
+        """The number of bytes of values."""
+        return len(self.data)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is stored inside the tree's own record."""
+        return self._branch.basket_seek(self._number) == 0
+
+    @cached_property
+    def key(self) -> KeyRecord | None:
+        """Its key in the file; None for one that is stored inside the tree's own record."""
+        return None if self.is_embedded else key_of(self._branch, self._number)
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The numbers of its key, by ROOT's names; of one inside the tree's own record, only its entries."""
+        found = {} if self.key is None else self.key._asdict()
+        return {**found, "fNevBuf": self.num_entries}
+
+    def member(self, name: str) -> Any:
+        """Return one of `members`."""
+        return self.members[name]
+
+    @property
+    def compressed_bytes(self) -> int:
+        """The size in the file, key and all, in bytes."""
+        return len(self.data) if self.key is None else self.key.fNbytes
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """The size before compression, key and all, in bytes."""
+        return len(self.data) if self.key is None else self.key.fKeylen + self.key.fObjlen
+
+    def counts(self, itemsize: int) -> Array | None:
+        """Return how many items of a size each entry has; None where all entries have the same size."""
+        return None if self.byte_offsets is None else np.diff(self.byte_offsets) // itemsize
+
+    def array(self, interpretation: Interpretation | None = None, library: str | Library = "ak") -> Foreign:
+        """Read the entries of the basket.
+
+        Parameters
+        ----------
+        interpretation
+            What its bytes are read as; that of the branch if None.
+        library
+            As in `TBranch.array`, as are the errors.
+        """
+        return self._branch.array(interpretation, *self.entry_start_stop, library=library)
+
+    def __repr__(self) -> str:
+        """Show which basket it is."""
+        return safe_line(f"<TBasket {self._number} of {self._branch.name!r} at 0x{id(self):012x}>")
+
+
+def read_as(
+    branch: Foreign, interpretation: Foreign, start: int | None, stop: int | None, library: str | Library
+) -> Foreign:
+    """Read the stored bytes of a branch as something else than what they are.
+
+    Raises
+    ------
+    ArgumentError
+        The bytes do not fit, or the interpretation cannot be used for bytes.
+    """
+    if not hasattr(interpretation, "basket_array"):
+        raise ArgumentError(f"{branch.object_path} cannot be read as {interpretation!r}: that is no way to read bytes")
+    start, stop = entry_range(branch.num_entries, start, stop)
+    edges = branch.entry_offsets
+    arrays = {
+        number: interpretation.basket_array(basket.data, _offsets(basket, interpretation))
+        for number in range(branch.num_baskets)
+        if edges[number] < stop and edges[number + 1] > start
+        for basket in [branch.basket(number)]
+    }
+    if not arrays:
+        arrays = {0: interpretation.basket_array(np.empty(0, np.uint8), np.zeros(1, np.int32))}
+        edges = [start, start]
+    joined = interpretation.final_array(arrays, start, stop, edges)
+    return library_of(library).finish(Result(joined), range(start, stop))
+
+
+def _offsets(basket: Basket, interpretation: Foreign) -> Array | None:
+    """Return where the entries of a basket begin; where its branch leaves that to the branch that counts, ask it."""
+    counter = basket.parent.count_branch
+    content = getattr(interpretation, "content", None)
+    if basket.byte_offsets is not None or counter is None or not hasattr(content, "itemsize"):
+        return basket.byte_offsets
+    counts = counter.array(None, *basket.entry_start_stop, library="np")
+    sizes = counts.astype(np.int64) * content.itemsize + interpretation.header_bytes  # pyright: ignore[reportOptionalMemberAccess]
+    return np.concatenate([[0], np.cumsum(sizes)])

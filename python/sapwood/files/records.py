@@ -1,0 +1,103 @@
+"""Records as the file has them: what precedes an object or a basket, and the numbers of header and directories."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from sapwood.errors import CorruptError
+
+_KEY = struct.Struct(">ihiIhh")
+_LARGE = 1000
+"""What is added to the version of a record whose places have 64 bits."""
+
+
+class KeyRecord(NamedTuple):
+    """What precedes an object or a basket in the file (`TKey`); members have ROOT's names, bytes are bytes."""
+
+    fNbytes: int  # noqa: N815
+    fVersion: int  # noqa: N815
+    fObjlen: int  # noqa: N815
+    fDatime: int  # noqa: N815
+    fKeylen: int  # noqa: N815
+    fCycle: int  # noqa: N815
+    fSeekKey: int  # noqa: N815
+    fSeekPdir: int  # noqa: N815
+
+    @property
+    def is_64bit(self) -> bool:
+        """Whether its places have 64 bits."""
+        return self.fVersion > _LARGE
+
+    @property
+    def data_uncompressed_bytes(self) -> int:
+        """The size of the data before compression."""
+        return self.fObjlen
+
+    @property
+    def data_compressed_bytes(self) -> int:
+        """The size of the data as stored."""
+        return self.fNbytes - self.fKeylen
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the data are compressed."""
+        return self.data_compressed_bytes != self.fObjlen
+
+
+def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
+    """Read the key at a place of a native file.
+
+    Raises
+    ------
+    CorruptError
+        There is no key there, or not of a record of the expected size.
+    """
+    start = file.bytes(seek, min(_KEY.size + 16, max(file.size - seek, 0)))
+    if len(start) < _KEY.size + 16:
+        raise CorruptError(f"{where}: its key at byte {seek} is cut off")
+    numbers = _KEY.unpack_from(start)
+    places = struct.unpack_from(">qq" if numbers[1] > _LARGE else ">ii", start, _KEY.size)
+    key = KeyRecord._make((*numbers, seek, places[1]))
+    if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:
+        raise CorruptError(f"{where}: its key at byte {seek} says {key}, expected {expected} bytes")
+    return key
+
+
+class DirectoryRecord(NamedTuple):
+    """The numbers of a directory (`TDirectory`); members have ROOT's names, bytes are bytes."""
+
+    fVersion: int  # noqa: N815
+    fDatimeC: int  # noqa: N815
+    fDatimeM: int  # noqa: N815
+    fNbytesKeys: int  # noqa: N815
+    fNbytesName: int  # noqa: N815
+    fSeekDir: int  # noqa: N815
+    fSeekParent: int  # noqa: N815
+    fSeekKeys: int  # noqa: N815
+
+
+def read_directory(file: Any, offset: int) -> DirectoryRecord:
+    """Read the numbers of a directory at a place of a native file."""
+    start = file.bytes(offset, min(42, file.size - offset))
+    try:
+        numbers = struct.unpack_from(">hIIii", start)
+        large = numbers[0] > _LARGE
+        places = struct.unpack_from(">qqq" if large else ">iii", start, 18)
+    except struct.error:
+        raise CorruptError(f"the record of a directory at byte {offset} is cut off") from None
+    return DirectoryRecord._make((*numbers, *places))._replace(fVersion=numbers[0] - (_LARGE if large else 0))
+
+
+class HeaderRecord(NamedTuple):
+    """Numbers of the header of a file that only writers need; members have ROOT's names."""
+
+    nfree: int
+    fNbytesName: int  # noqa: N815
+    fUnits: int  # noqa: N815
+
+
+def read_header(file: Any) -> HeaderRecord:
+    """Read numbers of the header of a native file."""
+    offset = 32 if file.is_64bit else 24
+    return HeaderRecord._make(struct.unpack(">iiB", file.bytes(offset, 9)))

@@ -1,0 +1,39 @@
+"""What the branches of a tree are read as, under uproot's names: `AsDtype`, `AsJagged`, `AsStrings`, ...
+
+``branch.interpretation`` is one of these. It can be asked for with `isinstance`, compared with one that is made here,
+and given to `array`. `array` of a branch reads the stored bytes as another one that is given, if they fit.
+"""
+
+from __future__ import annotations
+
+from sapwood.interpretation import grouped, identify, jagged, library, numerical, objects, strings
+from sapwood.interpretation.grouped import AsGrouped
+from sapwood.interpretation.identify import UnknownInterpretation, interpretation_of
+from sapwood.interpretation.jagged import AsJagged
+from sapwood.interpretation.library import Library
+from sapwood.interpretation.numerical import AsDouble32, AsDtype, AsFloat16
+from sapwood.interpretation.objects import AsObjects, AsStridedObjects
+from sapwood.interpretation.strings import AsStrings
+from sapwood.table.schema import Interpretation
+
+__all__ = [
+    "AsDouble32",
+    "AsDtype",
+    "AsFloat16",
+    "AsGrouped",
+    "AsJagged",
+    "AsObjects",
+    "AsStridedObjects",
+    "AsStrings",
+    "Interpretation",
+    "Library",
+    "UnknownInterpretation",
+    "grouped",
+    "identify",
+    "interpretation_of",
+    "jagged",
+    "library",
+    "numerical",
+    "objects",
+    "strings",
+]
