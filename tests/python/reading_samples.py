@@ -103,6 +103,7 @@ class FakeBranch:
     total_bytes: int = 1000
     compressed_bytes: int = 500
     compression: int = 101
+    packing: tuple[float, float, int] | None = None
 
     @property
     def has_data(self) -> bool:

@@ -151,7 +151,7 @@ def test_members_that_are_missing_are_named_where_methods_use_them() -> None:
 
 def test_pickled_models_need_no_file(shapes: sapwood.ReadOnlyDirectory, standard: sapwood.ReadOnlyDirectory) -> None:
     again = pickle.loads(pickle.dumps(shapes["pointers"]))
-    assert (again.classname, again.class_version, again.file, again.parent) == ("Pointers", 2, None, None)
+    assert (again.classname, again.class_version, again.file.closed, again.parent) == ("Pointers", 2, True, None)
     assert again.member("fLeft") is again.member("fSame")
     first = pickle.loads(pickle.dumps(shapes["cycle"]))
     assert first.member("fNext").member("fFirst") is first

@@ -278,8 +278,8 @@ def test_wrong_arguments(mine: Any, arguments: dict[str, Any], kind: type[Except
         mine.arrays(**arguments)
 
 
-def test_an_interpretation_cannot_be_replaced(mine: Any) -> None:
-    with pytest.raises(ArgumentError, match="cannot be replaced"):
+def test_bytes_are_read_only_by_an_interpretation(mine: Any) -> None:
+    with pytest.raises(ArgumentError, match="no way to read bytes"):
         mine["f4"].array("float32")
 
 

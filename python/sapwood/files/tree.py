@@ -86,6 +86,10 @@ class HasBranches(Readable, HasMembers):
         """The tree."""
         raise NotImplementedError
 
+    def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
+        """Return the value of a member, as `Model.member` does; ``fBranches`` are the branches themselves."""
+        return self.branches if name == "fBranches" else super().member(name, all, none_if_missing)
+
     @passes_on(iteritems)
     def common_entry_offsets(self, **chosen: Any) -> list[int]:
         """List the entries at which a basket of every branch begins or ends.

@@ -65,6 +65,14 @@ class Library(ABC):
     uses_index: ClassVar[bool] = False
     """Whether entry numbers are part of the result."""
 
+    def __eq__(self, other: object) -> bool:
+        """Whether another is the same library."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the library's name."""
+        return hash(self.name)
+
     def operand(self, column: Column) -> Foreign:
         """Return what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
         if columns.is_rectangular(columns.type_of(column)):
