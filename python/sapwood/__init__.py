@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from sapwood.writing.interpret import as_TGraph
     from sapwood.writing.pyroot import from_pyroot, to_pyroot, to_writable
     from sapwood.writing.tree import WritableBranch, WritableTree
 
@@ -152,6 +153,7 @@ __all__ = [
     "WritableTree",
     "XRootDSource",
     "__version__",
+    "as_TGraph",
     "as_vectors",
     "batches",
     "classname_decode",
@@ -241,6 +243,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
         "sapwood.vectors": ("as_vectors",),
         "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.interpret": ("as_TGraph",),
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sapwood
+from sapwood.errors import ArgumentError
 from sapwood.train.execution.checkpoint import Checkpoint
 
 
@@ -81,3 +83,38 @@ def test_a_checkpoint_of_another_user_is_not_loaded(tmp_path: Path) -> None:
     os.chown(path, 12345, -1)
     with pytest.raises(sapwood.StorageError, match="belongs to user 12345"):
         checkpoint.load()
+
+
+@pytest.mark.parametrize(
+    ("extra", "classname"),
+    [
+        ({}, "TGraph"),
+        ({"x_errors": [0.1, 0.2], "y_errors": [0.3, 0.4], "other": [1, 2]}, "TGraphErrors"),
+        ({f"{axis}_errors_{side}": [0.1, 0.2] for axis in "xy" for side in ("low", "high")}, "TGraphAsymmErrors"),
+    ],
+)
+def test_a_graph_is_made_of_a_frame(tmp_path: Path, extra: dict[str, list[float]], classname: str) -> None:
+    frame = {"x": [1.0, 2.0], "y": [3.0, 5.0], **extra}
+    with sapwood.recreate(tmp_path / "g.root") as file:
+        file["g"] = sapwood.as_TGraph(frame, "T", "X", "Y", maxY=7, lineColor=3)
+    graph = sapwood.open(tmp_path / "g.root")["g"]
+    assert (graph.classname, graph.member("fTitle")) == (classname, "T;X;Y")
+    assert graph.values("x").tolist() == [1.0, 2.0]
+    assert [graph.member(name) for name in ("fMinimum", "fMaximum", "fLineColor")] == [3.0, 7.0, 3]
+    if extra:
+        assert graph.errors(*(() if classname == "TGraphErrors" else ("low",)), axis="x").tolist() == [0.1, 0.2]
+    for wrong in (
+        {"x": [1.0]},
+        {**frame, "y_errors": [1, 2], "x_errors_low": [1, 2]},
+        {"x": [1], "y": [2], "x_errors": [3]},
+    ):
+        with pytest.raises(ArgumentError, match=r"column|errors are given"):
+            sapwood.as_TGraph(wrong)
+
+
+def test_a_file_of_fsspec_that_is_not_open_is_written(tmp_path: Path) -> None:
+    fsspec: Any = pytest.importorskip("fsspec")
+    for given in (str(tmp_path / "x.root"), "memory://made-by-a-test.root"):
+        with sapwood.recreate(fsspec.open(given, "wb")) as file:
+            file["s"] = "text"
+        assert sapwood.open(given)["s"] == "text"

@@ -11,7 +11,7 @@ from sapwood.compression import Compression
 
 @dataclass(frozen=True)
 class DetachedFile:
-    """The facts of a file from which an object was read; nothing can be read by it."""
+    """The facts of a file from which an object was read. It reads no data."""
 
     file_path: str
     """The path or URL by which the file was opened."""
@@ -41,7 +41,7 @@ class DetachedFile:
 
     @property
     def closed(self) -> bool:
-        """True: nothing can be read."""
+        """True: it reads no data."""
         return True
 
     def close(self) -> None:

@@ -200,6 +200,14 @@ def update(
     return WritableFile(native, path, beside, remote, table_format).root_directory
 
 
+def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """Return the local path or the URL of a file of `fsspec`, and the options of its file system."""
+    protocols = target.fs.protocol
+    if {"file", "local"} & {protocols, *protocols}:
+        return target.path, options
+    return target.full_name, {**target.fs.storage_options, **options}
+
+
 def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
@@ -207,6 +215,9 @@ def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *,
     path = remote = None
     if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
         target = local_path(target)
+    if hasattr(target, "fs") and hasattr(target, "full_name"):
+        # A file of `fsspec` that is not open yet: what its file system needs is known to that.
+        target, options = _of_fsspec(target, options)
     if isinstance(target, str) and is_url(target):
         path, remote = target, RemoteTarget(target, options)
         if not overwrite and remote.exists():

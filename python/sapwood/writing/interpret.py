@@ -1,0 +1,75 @@
+"""Objects to be written, made of data frames, under uproot's names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError
+from sapwood.new import TGraph
+from sapwood.writing.objects import NewObject
+
+__all__ = ["as_TGraph"]
+
+_SIDES = ("errors_low", "errors_high")
+
+
+def as_TGraph(  # noqa: N802 - uproot's name
+    df: Foreign,
+    title: str = "",
+    xAxisLabel: str = "",  # noqa: N803
+    yAxisLabel: str = "",  # noqa: N803
+    minY: float | None = None,  # noqa: N803
+    maxY: float | None = None,  # noqa: N803
+    lineColor: int = 602,  # noqa: N803
+    lineStyle: int = 1,  # noqa: N803
+    lineWidth: int = 1,  # noqa: N803
+    markerColor: int = 1,  # noqa: N803
+    markerStyle: int = 1,  # noqa: N803
+    markerSize: float = 1.0,  # noqa: N803
+) -> NewObject:
+    """Make a graph of a data frame, or of a dict of arrays; `sapwood.new.TGraph` makes one of arrays.
+
+    Parameters
+    ----------
+    df
+        Columns ``x`` and ``y``; with ``x_errors`` and ``y_errors`` a `TGraphErrors` is made, with ``x_errors_low``,
+        ``x_errors_high``, ``y_errors_low`` and ``y_errors_high`` a `TGraphAsymmErrors`. Others are ignored.
+    title, xAxisLabel, yAxisLabel
+        The title, and those of the axes.
+    minY, maxY
+        The range of y that is shown; that of the points if not given.
+    lineColor, lineStyle, lineWidth, markerColor, markerStyle, markerSize
+        How it is drawn, by ROOT's numbers.
+
+    Raises
+    ------
+    ArgumentError
+        ``x`` or ``y`` is not there, or errors are given for one of them alone or of both kinds.
+    """
+    given = {str(name): np.asarray(df[name], np.float64) for name in df}
+    if missing := [name for name in ("x", "y") if name not in given]:
+        raise ArgumentError(f"a graph needs a column {missing[0]!r}: there are {', '.join(given) or 'none'}")
+    kinds = [
+        names
+        for names in (["x_errors", "y_errors"], [f"{axis}_{side}" for axis in "xy" for side in _SIDES])
+        if any(name in given for name in names)
+    ]
+    if len(kinds) > 1 or any(name not in given for names in kinds for name in names):
+        raise ArgumentError("errors are given as x_errors and y_errors, or as low and high ones of both x and y")
+    errors: list[Foreign] = [None, None]
+    if kinds and len(kinds[0]) == 2:
+        errors = [given[name] for name in kinds[0]]
+    elif kinds:
+        errors = [tuple(given[f"{axis}_{side}"] for side in _SIDES) for axis in "xy"]
+    made = TGraph(given["x"], given["y"], ex=errors[0], ey=errors[1], title=f"{title};{xAxisLabel};{yAxisLabel}")
+    y = given["y"]
+    shown = (y.min(), y.max()) if len(y) else (-1111.0, -1111.0)
+    looks = {
+        "fMinimum": float(shown[0] if minY is None else minY), "fMaximum": float(shown[1] if maxY is None else maxY),
+        "fLineColor": lineColor, "fLineStyle": lineStyle, "fLineWidth": lineWidth,
+        "fMarkerColor": markerColor, "fMarkerStyle": markerStyle, "fMarkerSize": markerSize,
+    }  # fmt: skip
+    return replace(made, members=made.members | looks)
