@@ -11,12 +11,13 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
-import uproot
+import uproot as uproot_module
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, StorageError, UnsupportedError
 
-I = sapwood.interpretation  # noqa: E741
+uproot: Any = uproot_module
+I: Any = sapwood.interpretation  # noqa: E741
 
 FACTS = ("num_entries", "entry_start_stop", "compressed_bytes", "uncompressed_bytes", "border", "is_embedded")
 
@@ -80,8 +81,8 @@ def test_a_basket_has_the_bytes_and_offsets_that_uproot_finds(trees: tuple[Any, 
 )  # fmt: skip
 @pytest.mark.parametrize("entries", [(None, None), (3, -5), (4, 4), (13, 100)])
 def test_bytes_are_read_as_other_numbers(trees: tuple[Any, Any], name: str, other: str, entries: Any) -> None:
-    mine = eval(other, vars(sapwood.interpretation.numerical))
-    theirs = eval(other, vars(uproot.interpretation.numerical))
+    mine = eval(other, {**vars(I.numerical)})
+    theirs = eval(other, {**vars(uproot.interpretation.numerical)})
     found = trees[0][name].array(mine, *entries, library="np")
     wanted = trees[1][name].array(theirs, *entries, library="np") if entries[0] != 4 else found[:0]
     assert found.dtype == wanted.dtype
@@ -89,9 +90,9 @@ def test_bytes_are_read_as_other_numbers(trees: tuple[Any, Any], name: str, othe
 
 
 def test_bytes_are_read_as_other_lists_and_strings(trees: tuple[Any, Any]) -> None:
-    tree = trees[0]
+    tree: Any = trees[0]
     lists = tree["lists"].array(I.AsJagged(I.AsDtype(">i4")), 2, 9)
-    floats = ak.to_list(tree["lists"].array(entry_start=2, entry_stop=9))
+    floats: Any = ak.to_list(tree["lists"].array(entry_start=2, entry_stop=9))
     assert lists.tolist() == [np.float32(one).view(np.int32).tolist() for one in floats]
     letters = tree["word"].array(I.AsJagged(I.AsDtype("u1"), header_bytes=1), entry_start=1, entry_stop=3)
     assert [bytes(one) for one in letters.tolist()] == [b"word-1", b"word-2word-2"]

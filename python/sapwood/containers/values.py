@@ -212,7 +212,10 @@ class _References(StoredObject):
 @cache
 def object_class(classname: str) -> type[StoredObject]:
     """Return the Python class for the objects of a C++ class in NumPy arrays."""
-    return _Named(classname, (_References if classname == "TRefArray" else StoredObject,), {"classname": classname})
+    made: Any = _Named(
+        classname, (_References if classname == "TRefArray" else StoredObject,), {"classname": classname}
+    )
+    return made
 
 
 def _pickled(cls: _Named) -> Any:

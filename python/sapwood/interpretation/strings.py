@@ -59,7 +59,7 @@ class AsStrings(Interpretation):
                 raise CorruptError(f"a string of {size} bytes reaches beyond its entry")
             texts.append(buffer[begin : begin + size])
         counts = np.array([len(text) for text in texts], np.int64)
-        joined = np.frombuffer(b"".join(texts), np.uint8)
+        joined: Foreign = np.frombuffer(b"".join(texts), np.uint8)
         characters = ak.contents.NumpyArray(joined, parameters={"__array__": "char"})
         offsets = ak.index.Index64(np.concatenate([[0], np.cumsum(counts)]))
         return ak.Array(ak.contents.ListOffsetArray(offsets, characters, parameters={"__array__": "string"}))

@@ -177,8 +177,9 @@ class Source:
         self._requests += 1
         self._requested_chunks += len(found)
         self._requested_bytes += sum(map(len, data))
-        for chunk in found if notifications is not None else ():
-            notifications.put(chunk)
+        if notifications is not None:
+            for chunk in found:
+                notifications.put(chunk)
         return found
 
     def close(self) -> None:

@@ -51,6 +51,10 @@ class ThreadPoolExecutor(concurrent.futures.ThreadPoolExecutor):
     """
 
     def __init__(self, max_workers: int | None = None) -> None:
-        self.num_workers = max_workers or os.cpu_count() or 1
+        self.max_workers = self.num_workers = max_workers or os.cpu_count() or 1
         """The number of threads."""
         super().__init__(self.num_workers)
+
+    def __repr__(self) -> str:
+        """Show the number of threads."""
+        return f"<ThreadPoolExecutor ({self.num_workers} workers) at 0x{id(self):012x}>"
