@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sapwood.files.many import concatenate, iterate
-from sapwood.files.ntuple import RField, RNTuple
+from sapwood.files.ntuple import HasRFields, RField, RNTuple
 from sapwood.files.tree import HasBranches, TBranch, TTree
 from sapwood.objects import standard
 from sapwood.objects.model import class_behaviors
-from sapwood.table.schema import HasFields
+from sapwood.table.signatures import in_words
 from sapwood.table.steps import Report
 
 if TYPE_CHECKING:
@@ -36,7 +36,16 @@ for _name, _class in class_behaviors.items():
     if _name.isidentifier():
         _publish(_name, {_name: _class})
 _publish("TTree", {"TTree": TTree})
-_publish("RNTuple", {"HasFields": HasFields, "RField": RField, "RNTuple": RNTuple})
+_publish(
+    "RNTuple",
+    {
+        "HasFields": HasRFields,
+        "RField": RField,
+        "RNTuple": RNTuple,
+        "concatenate": in_words(concatenate, filter_branch="filter_field"),
+        "iterate": in_words(iterate, filter_branch="filter_field"),
+    },
+)
 _publish(
     "TBranch",
     {"HasBranches": HasBranches, "Report": Report, "TBranch": TBranch, "concatenate": concatenate, "iterate": iterate},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
 from collections.abc import Callable
@@ -134,9 +135,92 @@ def test_virtual_arrays_have_the_form_and_the_values(ntuple: Any) -> None:
     virtual = ntuple.arrays(virtual=True)
     for name, value in EXPECTED.items():
         assert virtual[name].to_list() == [value(i) for i in range(20)], name
-    form = ntuple.to_akform()
-    assert form.fields == list(EXPECTED)
+    form, path = ntuple.to_akform()
+    assert (form.fields, path) == (list(EXPECTED), None)
     assert form.type == ntuple.arrays().layout.form.type
+
+
+RECORDS: dict[str, list[Any]] = {
+    "one": [{"x": 1, "y": 2.5}, {"x": 3, "y": 4.5}],
+    "many": [[{"x": 1, "tup": (1, 2.0)}], [{"x": 2, "tup": (3, 4.0)}, {"x": 5, "tup": (6, 7.0)}]],
+    "tup": [(1, 2.0), (3, 4.0)],
+}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = str(tmp_path_factory.mktemp("records") / "records.root")
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("t", ak.Array(RECORDS))
+    return sapwood.open(path)["t"]
+
+
+@pytest.mark.parametrize(
+    ("field", "filters", "form", "path"),
+    [
+        ("one", {}, "{one: {x: int64, y: float64}}", ["one"]),
+        ("one.x", {}, "{x: int64}", ["x"]),
+        ("one", {"filter_name": "y"}, "{one: {y: float64}}", ["one"]),
+        ("many", {}, "{many: var * {x: int64, tup: (int64, float64)}}", ["many"]),
+        ("many.x", {}, "{many: var * {x: int64}}", ["many", "x"]),
+        ("many.tup.1", {}, "{many: var * {tup: (float64)}}", ["many", "tup", "1"]),
+        (None, {"filter_name": "x"}, "{one: {x: int64}, many: var * {x: int64}}", None),
+        (None, {"filter_name": "tup.0"}, "{tup: (int64)}", None),
+        (None, {"filter_branch": lambda field: field.name == "y"}, "{one: {y: float64}}", None),
+        (None, {"filter_name": "nothing"}, "{}", None),
+    ],
+)
+def test_the_form_of_a_field_has_the_lists_around_it(
+    records: Any, field: str | None, filters: dict[str, Any], form: str, path: list[str] | None
+) -> None:
+    found, where = (records if field is None else records[field]).to_akform(**filters)
+    assert (str(found.type), where) == (form, path)
+
+
+def test_one_field_can_be_virtual(records: Any) -> None:
+    log: list[Any] = []
+    for name in ("one", "one.x", "many", "many.x", "many.tup.1", "tup"):
+        found = records[name].array(1, 2, virtual=True, access_log=log)
+        assert not log, name
+        assert found.to_list() == records[name].array(1, 2).to_list()
+        assert log
+        log.clear()
+    with pytest.raises(sapwood.ArgumentError, match="library='np' cannot be used with 'virtual=True'"):
+        records["one"].array(virtual=True, library="np")
+    with pytest.raises(sapwood.ArgumentError, match="access_log cannot be used"):
+        records["one"].array(access_log=[])
+
+
+def test_arguments_of_trees_and_of_other_backends(records: Any) -> None:
+    assert records.keys(filter_branch=lambda field: field.name == "y") == ["one.y"]
+    assert records.arrays(["one"], backend="cpu", interpreter="cpu").fields == ["one"]
+    with pytest.raises(sapwood.ArgumentError, match="backend can only be 'cpu', not 'cuda'"):
+        records.arrays(backend="cuda")
+    with pytest.raises(sapwood.ArgumentError, match="backend can only be 'cpu', not 'cuda'"):
+        records["one"].array(backend="cuda")
+    with pytest.raises(sapwood.ArgumentError, match="another name for filter_field"):
+        records.keys(filter_branch=lambda _: True, filter_field=lambda _: True)
+
+
+def test_it_is_shown_as_a_tree(records: Any) -> None:
+    text = io.StringIO()
+    records.show(stream=text, filter_name=["many", "many.*", "tup"], max_width=30)
+    assert text.getvalue().splitlines() == [
+        "t (ROOT::RNTuple)",
+        "├─ many ()",
+        "│  ├─ x (std::int64_t)",
+        "│  └─ tup (std::tuple<std::in",
+        "│     ├─ 0 (std::int64_t)",
+        "│     └─ 1 (double)",
+        "└─ tup (std::tuple<std::int64_",
+    ]
+
+
+def test_the_anchor_has_members(ntuple: Any) -> None:
+    assert [ntuple.member(f"fVersion{part}") for part in ("Epoch", "Major", "Minor")] == [1, 0, 2]
+    assert ntuple.members["fLenHeader"] > ntuple.member("fNBytesHeader") > 0
+    assert ntuple.footer.header_checksum == ntuple.header.checksum
+    assert [record.field_name for record in ntuple.header.field_records] == ntuple.field_names
 
 
 def test_files_are_joined() -> None:

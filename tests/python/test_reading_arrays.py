@@ -296,6 +296,36 @@ def test_documentation(mine: Any, path: Path) -> None:
     assert a["word"].layout.parameters["__array__"] == "string"
 
 
+def test_virtual_arrays_outlive_the_file(tmp_path: Path) -> None:
+    path = write_sample(tmp_path)
+    log: list[Any] = []
+    with sapwood.open(path) as file:
+        tree = file["events"]
+        eager = tree.arrays(["f4", "jet_pt"])
+        lazy = tree.arrays(filter_name=["f4", "jet_pt"], virtual=True, access_log=log)
+        one = tree["jet_pt"].array(virtual=True, entry_start=5)
+    assert not log
+    assert lazy.to_list() == eager.to_list()
+    assert [accessed.branch for accessed in log] == ["f4", "jet_pt", "jet_pt"]
+    assert one.to_list() == eager.jet_pt[5:].to_list()
+
+
+def test_virtual_arrays_of_a_file_that_is_gone_or_another_one(tmp_path: Path) -> None:
+    path = write_sample(tmp_path)
+    with sapwood.open(path) as file, sapwood.open(path.read_bytes()) as bare:
+        lazy = file["events"].arrays(virtual=True)
+        of_bytes = bare["events"].arrays(virtual=True)
+    with sapwood.recreate(path) as file:
+        file["other"] = {"x": [1.0]}
+    with pytest.raises(sapwood.StorageError, match="was changed since it was opened"):
+        lazy.f4.to_list()
+    path.unlink()
+    with pytest.raises(sapwood.MissingFileError):
+        lazy.f4.to_list()
+    with pytest.raises(sapwood.StorageError, match="the file is closed, and has no path to open it again"):
+        of_bytes.f4.to_list()
+
+
 def test_virtual_arrays(mine: Any) -> None:
     log: list[Any] = []
     lazy = mine.arrays(virtual=True, access_log=log, entry_start=100, entry_stop=300)

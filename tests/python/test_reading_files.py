@@ -157,7 +157,7 @@ def test_a_local_file_that_changed_since_it_was_pickled(tmp_path: Path, monkeypa
     _write(path, 2)
     assert path.stat().st_size == before.st_size
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+    with pytest.raises(sapwood.StorageError, match="since it was opened"):
         pickle.loads(handle)
     # A writer goes on with it; a copy on another machine was made at another time.
     with path.open("ab") as out:

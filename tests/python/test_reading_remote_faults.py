@@ -298,7 +298,7 @@ def test_a_replica_that_is_another_file(server: Server, path: Path, local: Any, 
             assert any("another file" in entry.reason for entry in file.file.ledger())
             handle = pickle.dumps(file["t"])
         server.fault = lambda _n: "404"
-        with pytest.raises(sapwood.StorageError, match="changed since its handle was pickled"):
+        with pytest.raises(sapwood.StorageError, match="changed since it was opened"):
             pickle.loads(handle)
 
 

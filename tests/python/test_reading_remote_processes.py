@@ -28,11 +28,11 @@ def test_another_process_notices_a_file_that_changed(server: Server, path: Path)
         handle = pickle.dumps(file["t"])
     assert pickle.loads(handle).num_entries == ENTRIES
     server.tag = '"2"'
-    with pytest.raises(sapwood.StorageError, match=r'since its handle was pickled .it was version "1", now it is "2"'):
+    with pytest.raises(sapwood.StorageError, match=r'since it was opened .it was version "1", now it is "2"'):
         pickle.loads(handle)
     server.tag = '"1"'
     server.files["events.root"] = path.read_bytes() + b"more"
-    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+    with pytest.raises(sapwood.StorageError, match="since it was opened"):
         pickle.loads(handle)
 
 
@@ -50,7 +50,7 @@ def test_another_process_notices_one_that_is_taken_whole(server: Server) -> None
         handle = pickle.dumps(file["t"])
     assert pickle.loads(handle).num_entries == ENTRIES
     server.tag = '"2"'
-    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+    with pytest.raises(sapwood.StorageError, match="since it was opened"):
         pickle.loads(handle)
 
 

@@ -81,7 +81,7 @@ def test_a_file_that_is_replaced_is_noticed(path: Path, how: str) -> None:
             tree.arrays(["x2"])
         # As long as a file is open the server gives it to everybody, also when another has taken its place.
         file.close()
-        with pytest.raises(sapwood.StorageError, match="changed since its handle was pickled"):
+        with pytest.raises(sapwood.StorageError, match="changed since it was opened"):
             pickle.loads(handle)
 
 
@@ -108,7 +108,7 @@ def test_one_of_the_same_size_and_second_is_another(path: Path, tmp_path: Path) 
                 pass
             replace()
             assert not kept()
-            with pytest.raises(sapwood.StorageError, match="changed since its handle was pickled"):
+            with pytest.raises(sapwood.StorageError, match="changed since it was opened"):
                 pickle.loads(handle)
             file = slow(server.url("events.root"), prior=None, retries=12)
             tree = file["t"]

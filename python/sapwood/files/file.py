@@ -165,6 +165,7 @@ class ReadOnlyFile:
         self.is_far = found.far is not None
         """Whether the file is on remote storage, where announcing reads ahead pays off."""
         self._closed = False
+        self._again: ReadOnlyFile | None = None
         self._hex_uuid = str(_uuid(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
         self._streamers: Streamers | None = None
@@ -374,6 +375,24 @@ class ReadOnlyFile:
         """Whether the file was closed."""
         return self._closed
 
+    def reopened(self) -> ReadOnlyFile:
+        """Return the file itself, or after `close` a handle that is opened again, once.
+
+        Raises
+        ------
+        StorageError
+            It was not opened by its path or URL, or another file is there now.
+        """
+        if not self._closed:
+            return self
+        if self._address is None:
+            raise StorageError(f"the file is closed, and has no path to open it again: {self._file_path}")
+        if self._again is None or self._again.closed:
+            self._again = _reopen(
+                self._address, self._options, _version_of(self._native, self.is_far), self._native.uuid
+            )
+        return self._again
+
     def __enter__(self) -> Self:
         """Close the file at the end of a `with` block."""
         return self
@@ -424,7 +443,7 @@ def _reopen(
         how = f"it was {identity}, now it is {file.native.uuid}"
     if how is not None:
         file.close()
-        raise StorageError(f"{path}: the file was changed since its handle was pickled ({how})")
+        raise StorageError(f"{path}: the file was changed since it was opened ({how})")
     return file
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sapwood.errors import StorageError
 from sapwood.table.reading import ReadableTable
 
 
@@ -13,6 +14,7 @@ class KeyedTable(ReadableTable):
     def __init__(self, native: Any, key: Any) -> None:
         super().__init__(native)
         self._key = key
+        self._again: KeyedTable | None = None
 
     @property
     def native(self) -> Any:
@@ -24,6 +26,27 @@ class KeyedTable(ReadableTable):
     def file(self) -> Any:
         """The file."""
         return self._key.file
+
+    def reopened(self) -> KeyedTable:
+        """Return the table itself, or the same one of the reopened file if its file was closed.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be opened again, or the table is another one now.
+        """
+        if not self.file.closed:
+            return self
+        if self._again is None or self._again.file.closed:
+            again = self._in(self.file.reopened())
+            if not again.same_shape(self) or again.num_entries < self.num_entries:
+                raise StorageError(f"{self.object_path} was changed since it was opened\nin {self.file.file_path}")
+            self._again = again
+        return self._again
+
+    def _in(self, file: Any) -> Any:
+        """Return the same table in another handle of the file."""
+        return _object_at(file, self.object_path)
 
     @property
     def parent(self) -> Any:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial, wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from sapwood.columns import Foreign, form_of, is_settled
+from sapwood.columns import Foreign, Type, form_of, is_settled
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.files.keyed import KeyedTable
+from sapwood.files.members import HasMembers
+from sapwood.show.safe import safe_line
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.reading import Readable, ReadableField
 from sapwood.table.results import documentation
-from sapwood.table.schema import FieldFilter, HasFields, Words, ratio
+from sapwood.table.schema import FieldFilter, HasFields, Interpretation, Words, ratio
+from sapwood.table.signatures import passes_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,13 +85,86 @@ class ClusterGroupRecord(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the header of an RNTuple says besides its fields and columns."""
+    """What the header of an RNTuple says; fields and columns that were added later are among the records."""
 
     name: str
     ntuple_description: str
     writer_identifier: str
     version: tuple[int, int, int, int]
     checksum: int
+    field_records: list[FieldRecord]
+    column_records: list[ColumnRecord]
+    alias_column_records: list[AliasColumnRecord]
+
+    @property
+    def ntuple_name(self) -> str:
+        """The name of the RNTuple."""
+        return self.name
+
+
+class LinkedAttributeSetRecord(NamedTuple):
+    """A link to a set of attributes, and the version of its schema."""
+
+    attribute_set_name: str
+    schema_version_major: int
+    schema_version_minor: int
+
+
+class Footer(NamedTuple):
+    """What the footer of an RNTuple says."""
+
+    header_checksum: int
+    cluster_group_records: list[ClusterGroupRecord]
+    linked_attribute_sets: list[LinkedAttributeSetRecord]
+
+
+def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function take `filter_branch` for `filter_field`, and the only `backend` and `interpreter` there are."""
+    own = inspect.signature(function).parameters
+
+    @wraps(function)
+    def call(
+        self: HasRFields,
+        *arguments: Foreign,
+        filter_branch: Foreign = None,
+        backend: str = "cpu",
+        interpreter: str = "cpu",
+        **keywords: Foreign,
+    ) -> Foreign:
+        _check_backend(backend, interpreter)
+        if filter_branch is not None:
+            if "filter_field" in keywords or "filter_field" not in own:
+                raise ArgumentError("filter_branch is another name for filter_field, which is given, too")
+            keywords["filter_field"] = filter_branch
+        return function(self, *arguments, **keywords)
+
+    vars(call)["__signature__"] = inspect.signature(function)
+    return call
+
+
+def _check_backend(backend: str, interpreter: str) -> None:
+    for name, value in (("backend", backend), ("interpreter", interpreter)):
+        if value != "cpu":
+            raise ArgumentError(f"{name} can only be 'cpu', not {value!r}")
+
+
+def _part_of(kind: Type, path: str, wanted: list[str]) -> Type | None:
+    """Return what is left of the type of the field at `path` if only the fields at some paths are kept."""
+    if any(path == one or path.startswith(f"{one}.") for one in wanted):
+        return kind
+    if not any(one.startswith(f"{path}.") for one in wanted):
+        return None
+    match kind:
+        case ("record", classname, fields):
+            kept = [(name, part) for name, of in fields if (part := _part_of(of, f"{path}.{name}", wanted)) is not None]
+            if all(name == str(place) for place, (name, _) in enumerate(fields)):
+                kept = [(str(place), part) for place, (_, part) in enumerate(kept)]
+            return ("record", classname, kept)
+        case (*outer, content):
+            inner = _part_of(content, path, wanted)
+            return None if inner is None else (*outer, inner)
+        case _:
+            return kind
 
 
 class HasRFields(Readable):
@@ -114,11 +193,25 @@ class HasRFields(Readable):
                 outer = field
                 yield path, field
 
+    iteritems = _in_words(Readable.iteritems)
+    iterkeys = _in_words(Readable.iterkeys)
+    keys = _in_words(Readable.keys)
+    items = _in_words(Readable.items)
+    itervalues = _in_words(Readable.itervalues)
+    values = _in_words(Readable.values)
+    itertypenames = _in_words(Readable.itertypenames)
+    typenames = _in_words(Readable.typenames)
+    arrays = _in_words(Readable.arrays)
+    iterate = _in_words(Readable.iterate)
+    explain = _in_words(Readable.explain)
+    num_entries_for = _in_words(Readable.num_entries_for)
+
     @property
     def ntuple(self) -> RNTuple:
         """The RNTuple."""
         raise NotImplementedError
 
+    @_in_words
     def to_akform(
         self,
         *,
@@ -126,8 +219,18 @@ class HasRFields(Readable):
         filter_typename: NameFilter = no_filter,
         filter_field: FieldFilter = no_filter,
         ak_add_doc: bool | Mapping[str, str] = False,
-    ) -> Foreign:
-        """Return the Awkward form of what `arrays` returns; arguments as there.
+    ) -> tuple[Foreign, list[str] | None]:
+        """Return the Awkward form of the fields, and where in it a field is.
+
+        Parameters
+        ----------
+        filter_name, filter_typename, filter_field, ak_add_doc
+            As in `arrays`. A field that passes comes with all its parts, and within the fields above it.
+
+        Returns
+        -------
+        Form and path: for an RNTuple a record of its fields, and None. For a field a record of it alone, or of the
+        outermost list or array around it, and the names that lead from there to the field.
 
         Raises
         ------
@@ -136,25 +239,75 @@ class HasRFields(Readable):
         """
         import awkward as ak
 
+        table = self.ntuple
+        above = self if isinstance(self, RField) else None
+        chosen = self.walk(True, Filter(filter_name), Filter(filter_typename), filter_field or no_filter)
+        wanted = [field.path for _, field in chosen] if self.fields or above is None else [above.path]
+        line: list[RField] = []
+        while isinstance(above, RField):
+            line.insert(0, above)
+            above = above.parent
+        # What is part of a list has its form only together with that list.
+        first = next((i for i, one in enumerate(line) if (one.type or ("",))[0] in ("list", "fixed")), len(line) - 1)
+        shown = table.fields if not line else [line[first]]
         forms: list[Foreign] = []
         names: list[str] = []
-        for name, field in self.chosen(Filter(filter_name), Filter(filter_typename), filter_field or no_filter):
-            kind = field.type
+        for field in shown:
+            kind = None if field.type is None else _part_of(field.type, field.path, wanted)
             if kind is None:
                 continue
             if not is_settled(kind):
-                raise ArgumentError(f"the type of {name!r} is known only from its data\n{field.location}")
+                raise ArgumentError(f"the type of {field.path!r} is known only from its data\n{field.location}")
             forms.append(form_of(kind, f"field-{field.field_id}", documentation(field, ak_add_doc)))
-            names.append(name)
-        return ak.forms.RecordForm(forms, names, form_key="toplevel")
+            names.append(field.name)
+        form = ak.forms.RecordForm(forms, names, form_key="toplevel")
+        return form, [field.name for field in line[first:]] if line else None
+
+    def show(  # pyright: ignore[reportIncompatibleMethodOverride] - it has uproot's words, not those of trees
+        self,
+        *,
+        filter_name: NameFilter = no_filter,
+        filter_typename: NameFilter = no_filter,
+        filter_field: FieldFilter = no_filter,
+        recursive: bool = True,
+        max_width: int = 80,
+        stream: TextIO | None = None,
+    ) -> None:
+        """Write a tree of the fields, with their C++ types and descriptions.
+
+        Filters are those of `keys`, but nothing is shown of a field that does not pass; lines are cut at `max_width`
+        characters; `stream` is standard output unless given.
+        """
+        out = sys.stdout if stream is None else stream
+        chosen = partial(
+            self.values, filter_name=filter_name, filter_typename=filter_typename, filter_field=filter_field
+        )
+        passing: list[HasFields] = chosen()
+
+        def write(field: HasFields, indent: str, branch: str, below: str) -> None:
+            typename = field.typename if isinstance(field, RField) else self.ntuple.classname
+            lines = [f"{indent}{branch}{field.name} ({typename})"]
+            if field.title:
+                lines.append(f"{indent}{below}Description: {field.title}")
+            out.writelines(f"{safe_line(line[:max_width])}\n" for line in lines)
+            parts = [part for part in field.fields if part in passing] if recursive or field is self else []
+            for number, part in enumerate(parts):
+                last = number == len(parts) - 1
+                write(part, indent + below, "└─ " if last else "├─ ", "   " if last else "│  ")
+
+        write(self, "", "", "")
 
 
-class RNTuple(HasRFields, KeyedTable):
+class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportIncompatibleMethodOverride]
     """An RNTuple: entries, each with a value in every field.
 
     It is an Arrow stream too: ``pyarrow.table(ntuple)``, ``polars.DataFrame(ntuple)`` and DuckDB take it as it is,
     reading one record batch after another.
     """
+
+    def __init__(self, native: _native.NTuple, key: Any) -> None:
+        super().__init__(native, key)
+        self._model: Model | None = None
 
     @property
     def _stored_fields(self) -> Sequence[StoredField]:
@@ -170,15 +323,19 @@ class RNTuple(HasRFields, KeyedTable):
 
     @property
     def path(self) -> str:
-        """The path within the RNTuple: that of itself is empty."""
-        return ""
+        """The path within the RNTuple: that of itself is a dot."""
+        return "."
 
     @property
     def model(self) -> Model:
         """The anchor with all members that it has in C++ (`Model`): where header and footer lie."""
-        from sapwood.objects.standard import read_model
+        model = self._model
+        if model is None:
+            from sapwood.objects.standard import read_model
 
-        return read_model(self._key)
+            # A checksum follows the members, which no streamer info describes; it was verified at opening.
+            model = self._model = read_model(self._key, warn=False)
+        return model
 
     @property
     def description(self) -> str:
@@ -195,7 +352,15 @@ class RNTuple(HasRFields, KeyedTable):
         """What the header says of the RNTuple as a whole."""
         native = self._native
         version: tuple[int, int, int, int] = tuple(native.version)  # pyright: ignore[reportAssignmentType]
-        return Header(native.name, native.title, native.writer, version, native.header_checksum)
+        records = self.field_records, self.column_records, self.alias_column_records
+        return Header(native.name, native.title, native.writer, version, native.header_checksum, *records)
+
+    @property
+    def footer(self) -> Footer:
+        """What the footer says of the RNTuple as a whole."""
+        native = self._native
+        linked = [LinkedAttributeSetRecord(*one) for one in native.attribute_sets]
+        return Footer(native.header_checksum, self.cluster_group_records, linked)
 
     @property
     def field_records(self) -> list[FieldRecord]:
@@ -314,7 +479,7 @@ class RNTuple(HasRFields, KeyedTable):
     def __repr__(self) -> str:
         """Show what it is."""
         count = f" ({len(self)} fields)" if len(self) else ""
-        return f"<RNTuple {self.name!r}{count} at 0x{id(self):012x}>"
+        return safe_line(f"<{self.classname} {self.name!r}{count} at 0x{id(self):012x}>")
 
 
 class AttributeSet(RNTuple):
@@ -324,6 +489,10 @@ class AttributeSet(RNTuple):
         super().__init__(native, of.parent)
         self._of = of
         self._set_name = name
+
+    def _in(self, file: Any) -> AttributeSet:
+        """Return the same set in another handle of the file."""
+        return self._of._in(file).attribute_set(self._set_name)
 
     @property
     def object_path(self) -> str:
@@ -340,7 +509,7 @@ class AttributeSet(RNTuple):
         return _attribute_set_of, (self._of, self._set_name)
 
 
-class RField(HasRFields, ReadableField):
+class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A field of an RNTuple: the values of one variable, or of one object with parts, for all entries."""
 
     _parent: Any
@@ -378,6 +547,35 @@ class RField(HasRFields, ReadableField):
         return self.native.field_id
 
     @property
+    def is_anonymous(self) -> bool:
+        """Whether it stands for structure alone; such fields are not shown, so it is False."""
+        return False
+
+    @property
+    def in_variant(self) -> bool:
+        """Whether it is part of a variant; such fields are not shown, so it is False."""
+        return False
+
+    @passes_on(ReadableField.array)
+    def array(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        *,
+        interpretation: Interpretation | None = None,
+        backend: str = "cpu",
+        interpreter: str = "cpu",
+        **options: Foreign,
+    ) -> Foreign:
+        """Read this field; a field with only parts gives a record of those.
+
+        `backend` and `interpreter` can only be ``"cpu"``. The other arguments are those of `TBranch.array`, but the
+        range comes first.
+        """
+        _check_backend(backend, interpreter)
+        return super().array(interpretation, entry_start, entry_stop, **options)
+
+    @property
     def record(self) -> FieldRecord:
         """What the schema says of the field."""
         return self._table.field_records[self.field_id]
@@ -391,7 +589,8 @@ class RField(HasRFields, ReadableField):
     def __repr__(self) -> str:
         """Show what it is."""
         count = f" ({len(self)} subfields)" if len(self) else ""
-        return f"<RField {self.name!r}{count} at 0x{id(self):012x}>"
+        place = f"in RNTuple {self.ntuple.name!r} at 0x{id(self):012x}"
+        return safe_line(f"<RField {self.name!r}{count} {place}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the RNTuple and the number of the field."""

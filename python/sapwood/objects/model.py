@@ -564,8 +564,8 @@ def model_class(native: _native.Object) -> type[Model]:
     return chosen
 
 
-def read_model(key: Foreign) -> Foreign:
-    """Read the object of a key. What of it cannot be read is told by a warning, and is `Unreadable`.
+def read_model(key: Foreign, *, warn: bool = True) -> Foreign:
+    """Read the object of a key. What of it cannot be read is told by a warning (with `warn`), and is `Unreadable`.
 
     Raises
     ------
@@ -578,7 +578,7 @@ def read_model(key: Foreign) -> Foreign:
     found, problems = key.parent.native.object(key.native, document.makers)
     if isinstance(found, Model):
         document.adopt(found)
-    if problems:
+    if problems and warn:
         shown = "".join(f"\n    {path or 'the object'}: {why}" for path, why in problems[:10])
         more = f"\n    and {len(problems) - 10} more" if len(problems) > 10 else ""
         count = f"{len(problems)} parts" if len(problems) > 1 else "a part"

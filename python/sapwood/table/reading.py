@@ -17,7 +17,7 @@ from sapwood.table.histograms import Wants, fill, histogram_of
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
-from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_arrays
+from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_array, virtual_arrays
 from sapwood.table.schema import Field, HasFields, Interpretation, Table
 from sapwood.table.signatures import passes_on
 from sapwood.table.steps import Report, StepPlan, entries_for, entry_range, read_ahead
@@ -91,7 +91,8 @@ class Readable(HasFields):
             How the arrays are put together: None (the library's table; a dict for NumPy), tuple, list, dict, or for
             Awkward ``"zip"``: lists of the same lengths become lists of records.
         virtual
-            Return Awkward arrays that are read when they are looked at; only with filters and a range.
+            Return Awkward arrays that are read when they are looked at; only with filters and a range. If the file
+            was closed by then, it is opened again.
         access_log
             With `virtual`: a list (or what has ``+=``) that gets an entry for every field when it is read.
         decompression_executor, interpretation_executor, array_cache
@@ -111,14 +112,8 @@ class Readable(HasFields):
         """
         del decompression_executor, interpretation_executor, array_cache
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
-        if virtual:
-            given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
-            wrong = [name for name, value in given.items() if value is not None]
-            if wrong or library_of(library).name != "ak":
-                reason = ", ".join(wrong) or f"library={library!r}"
-                raise ArgumentError(f"{reason} cannot be used with 'virtual=True'")
-        elif access_log is not None:
-            raise ArgumentError("access_log cannot be used with 'virtual=False'")
+        given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
+        _check_virtual(virtual, access_log, library, given)
         query = self._query(expressions, cut, wanted)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if virtual:
@@ -301,6 +296,19 @@ class Readable(HasFields):
         return Query(self, expressions, cut, **wanted)
 
 
+def _check_virtual(virtual: bool, access_log: Foreign, library: str | Library, given: Mapping[str, object]) -> None:
+    """Refuse arguments that virtual arrays cannot have, and those that only virtual arrays have."""
+    if not virtual:
+        if access_log is not None:
+            raise ArgumentError("access_log cannot be used with 'virtual=False'")
+        return
+    wrong = [name for name, value in given.items() if value is not None]
+    if library_of(library).name != "ak":
+        wrong.append(f"library={library!r}")
+    if wrong:
+        raise ArgumentError(f"{', '.join(wrong)} cannot be used with 'virtual=True'")
+
+
 class ReadableTable(Readable, Table):
     """A table that can be read; as an Arrow stream, too."""
 
@@ -329,19 +337,22 @@ class ReadableField(Readable, Field):
         array_cache: object = None,
         library: str | Library = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
+        virtual: bool = False,
+        access_log: Foreign = None,
     ) -> Foreign:
         """Read this field; a field with only parts gives a record of those.
 
         Parameters
         ----------
         interpretation
-            What the stored bytes are read as; None for `interpretation` of the field. Another one must fit the bytes,
-            and only trees have any.
-        entry_start, entry_stop, library, ak_add_doc
+            What the stored bytes are read as; None for `interpretation` of the field, or one of another field that is
+            read as the same type. Another one must fit the bytes, and only trees have any.
+        entry_start, entry_stop, library, ak_add_doc, virtual, access_log
             As in `arrays`, as are the errors.
         decompression_executor, interpretation_executor, array_cache
             Have no effect, see `arrays`.
         """
+        _check_virtual(virtual, access_log, library, {})
         del decompression_executor, interpretation_executor, array_cache
         if interpretation is not None and interpretation != self.interpretation:
             return self._read_as(interpretation, entry_start, entry_stop, library)
@@ -349,7 +360,8 @@ class ReadableField(Readable, Field):
             raise unreadable_error([self])
         entries = self.table.num_entries if self.is_group else self.num_entries
         start, stop = entry_range(entries, entry_start, entry_stop)
-        return single(self, start, stop, ResultForm(library_of(library), add_doc=ak_add_doc))
+        form = ResultForm(library_of(library), add_doc=ak_add_doc)
+        return virtual_array(self, start, stop, form, access_log) if virtual else single(self, start, stop, form)
 
     def _read_as(
         self, interpretation: Interpretation, start: int | None, stop: int | None, library: str | Library

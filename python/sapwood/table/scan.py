@@ -332,6 +332,8 @@ def virtual_arrays(
 ) -> Foreign:
     """Return an Awkward array whose fields are read when they are first looked at, each on its own.
 
+    A file that was closed by then is opened again.
+
     `failed` is called with an error of reading before that is raised where the array is looked at.
 
     Raises
@@ -361,6 +363,14 @@ def virtual_arrays(
     return ak.from_buffers(record, stop - start, lazy.container)
 
 
+def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Foreign) -> Foreign:
+    """Return an Awkward array of one field, which is read when it is first looked at."""
+    import awkward as ak
+
+    query = Query.picking(field.parent, {field.name: field})
+    return ak.Array(virtual_arrays(query, start, stop, form, log).layout.content(0))
+
+
 def _form(node: Leaf | Group, key: str, lazy: _Virtual, parameters: dict[str, Any] | None) -> Foreign:
     import awkward as ak
 
@@ -372,7 +382,10 @@ def _form(node: Leaf | Group, key: str, lazy: _Virtual, parameters: dict[str, An
     known: dict[str, Array] = {}
 
     def column() -> Column:
-        return _read_one(lazy.query, field, lazy.start, lazy.stop)
+        # The file may be closed by now.
+        table = field.table.reopened()
+        query = lazy.query if table is field.table else lazy.query.moved(table)
+        return _read_one(query, table.field_at(field.number), lazy.start, lazy.stop)
 
     def buffer(name: str) -> Callable[[], Any]:
         def get() -> Foreign:

@@ -427,6 +427,10 @@ class Table(HasFields):
         """The stored table (`StoredTable`); raises `StorageError` once the file is closed."""
         return self._native
 
+    def reopened(self) -> Table:
+        """Return a table that can be read, though the file was closed: itself where nothing needs opening again."""
+        return self
+
     @property
     def engine(self) -> Engine:
         """What reads it."""
