@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from sapwood.show.safe import safe_text
@@ -165,3 +166,10 @@ def suggestion(name: str, names: Iterable[str], count: int = 3) -> str:
     """Return ``" (there is a, b)"`` with the names that are most like one that is missing; nothing without any."""
     near = similar(name, names, count)
     return f" (there is {', '.join(near)})" if near else ""
+
+
+def no_form(reason: str) -> UnsupportedError:
+    """Make the error for what has no Awkward form; code that catches uproot's `CannotBeAwkward` catches it, too."""
+    theirs = getattr(sys.modules.get("uproot.interpretation.objects"), "CannotBeAwkward", None)
+    kind = UnsupportedError if theirs is None else type("UnsupportedError", (UnsupportedError, theirs), {})
+    return kind(reason)

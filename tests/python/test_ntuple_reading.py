@@ -209,7 +209,7 @@ def test_it_is_shown_as_a_tree(records: Any) -> None:
         "t (ROOT::RNTuple)",
         "├─ many ()",
         "│  ├─ x (std::int64_t)",
-        "│  └─ tup (std::tuple<std::in",
+        "│  └─ tup (std::tuple<std::int",
         "│     ├─ 0 (std::int64_t)",
         "│     └─ 1 (double)",
         "└─ tup (std::tuple<std::int64_",

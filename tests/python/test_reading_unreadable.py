@@ -36,6 +36,13 @@ def test_branches_whose_data_cannot_be_decoded() -> None:
         assert file.file.unreadable() == found
 
 
+def test_what_has_no_form_is_an_error_that_code_for_uproot_expects() -> None:
+    objects = pytest.importorskip("uproot", reason="needs uproot").interpretation.objects
+    with sapwood.open(HIDDEN) as file, pytest.raises(objects.CannotBeAwkward) as error:
+        file["tree/items"].interpretation.awkward_form(None)
+    assert isinstance(error.value, UnsupportedError) and "has no form" in str(error.value)
+
+
 def test_branches_that_turn_out_unreadable_are_left_out_unless_named() -> None:
     with sapwood.open(HIDDEN) as file:
         tree = file["tree"]

@@ -1070,7 +1070,7 @@ def test_processes_of_coffea_read_with_sapwood(nano: Path) -> None:
     processor = pytest.importorskip("coffea.processor", reason="needs coffea")
     from coffea.nanoevents import BaseSchema
 
-    from sapwood.train.coffea import _work_of_coffea, reading_by_sapwood
+    from sapwood.train.coffea import reading_by_sapwood
 
     pytest.importorskip("loky", reason="coffea's processes need loky")
     runner = processor.Runner(processor.FuturesExecutor(workers=1, status=False), schema=BaseSchema, chunksize=10)
@@ -1079,5 +1079,19 @@ def test_processes_of_coffea_read_with_sapwood(nano: Path) -> None:
         found = runner(fileset, Reads())
     assert found["by_sapwood"] == 3
     assert runner(fileset, Reads()) == {"n": found["n"], "by_sapwood": 0}
-    with pytest.raises(ArgumentError, match="no option 'buffer_cache'"):
-        _work_of_coffea().__globals__["NanoEventsFactory"].from_root(None, treepath="Events", buffer_cache={})
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["virtual", "eager"])
+def test_coffea_takes_rntuples(tmp_path: Path, mode: str) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    path = tmp_path / "table.root"
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("Events", {"x": [1.0, 2.0, 3.0], "Muon_pt": ak.Array([[1.5], [], [2.5, 3.5]])})
+    options: dict[str, Any] = {"schemaclass": nanoevents.BaseSchema, "mode": mode}
+    with sapwood.open(path) as file:
+        assert isinstance(file["Events"], uproot.behaviors.RNTuple.HasFields)
+        ours = nanoevents.NanoEventsFactory.from_root(file, treepath="Events", **options).events()
+        theirs = nanoevents.NanoEventsFactory.from_root({str(path): "Events"}, **options).events()
+        assert ours.Muon_pt.to_list() == theirs.Muon_pt.to_list() == [[1.5], [], [2.5, 3.5]]
+        assert _differences(ours, theirs) == []

@@ -293,6 +293,11 @@ class ReadOnlyFile:
         return _uuid(self._native.uuid)
 
     @property
+    def fUUID(self) -> bytes:  # noqa: N802
+        """The identifier of the file, as 16 bytes."""
+        return self.uuid.bytes
+
+    @property
     def streamers(self) -> Streamers:
         """The classes that the file describes: for each its versions, and for each version its members."""
         from sapwood.schema import Streamers

@@ -13,6 +13,7 @@ from sapwood.columns import Foreign, Type, form_of, is_settled
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers
+from sapwood.files.patching import register
 from sapwood.show.safe import safe_line
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.reading import Readable, ReadableField
@@ -177,6 +178,12 @@ class HasRFields(Readable):
 
     words = Words("field", "fields", "subfields", "filter_field", "RNTuple", "pages", "baskets")
     separator = "."
+
+    @property
+    def __class__(self) -> type[HasRFields]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The class; where it is asked for, uproot may have been imported since, and asks whether it is its own."""
+        register(HasRFields, "uproot.behaviors.RNTuple", "HasFields")
+        return type(self)
 
     def find(self, where: str) -> Any:
         """Return the field that ``self[where]`` returns, or None."""

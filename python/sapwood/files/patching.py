@@ -24,10 +24,9 @@ _PATCHED = ("open", "iterate", "concatenate", "num_entries")
 _registered: set[type] = set()
 
 
-def register(cls: type) -> None:
-    """Make a directory of ours an instance of uproot's, where uproot was imported."""
-    reading: Any = sys.modules.get("uproot.reading")
-    theirs = getattr(reading, "ReadOnlyDirectory", None)
+def register(cls: type, module: str = "uproot.reading", name: str = "ReadOnlyDirectory") -> None:
+    """Make objects of a class of ours instances of uproot's abstract class, where uproot was imported."""
+    theirs: Any = getattr(sys.modules.get(module), name, None)
     if theirs is not None and cls not in _registered:
         _registered.add(cls)
         theirs.register(cls)
@@ -83,6 +82,11 @@ class Patch:
 
 
 _patches: list[Patch] = []
+
+
+def is_patched() -> bool:
+    """Whether `patch_uproot` was called, and not undone."""
+    return bool(_patches)
 
 
 def patch_uproot() -> Patch:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Foreign, Type
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError, similar
+from sapwood.errors import ArgumentError, NotFoundError, no_form, similar
 from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -685,7 +685,7 @@ class Interpretation:
         kind = self.type
         if kind is None or not columns.is_settled(kind):
             reason = self.reason or "only its data say which classes it has"
-            raise UnsupportedError(f"{self._field.object_path if self._field else self!r} has no form: {reason}")
+            raise no_form(f"{self._field.object_path if self._field else self!r} has no form: {reason}")
         return columns.form_of(kind, "").length_zero_array(highlevel=False).form
 
     def __eq__(self, other: object) -> bool:
