@@ -19,6 +19,7 @@ from servers import Server, serving
 from xrootd_servers import cluster, single
 
 import sapwood
+from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab.children import job
 from sapwood.lab.studies import event, predict, samples
@@ -238,8 +239,28 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
     (figure,) = (one for one in study.content["figures"] if "by storage" in one["title"] and "all" in one["title"])
     assert [curve["label"] for curve in figure["curves"]] == ["local", f"root://{remote}"]
     assert any(f"root://{remote} gives " in finding for finding in study.content["findings"])
+    first = study.content["headline"]
+    assert first.startswith("Measured once: sapwood reads at most, in events/s: ") and " from local (" in first
+    assert sum("events/s" in value for value, _ in study.content["tiles"]) == 2
     with pytest.raises(ArgumentError, match=r"3 jobs, .* need 3; there are 2 on local"):
         site_run.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
+
+
+def test_storages_have_the_names_that_they_are_given(tmp_path: Path) -> None:
+    for disk in ("one", "two"):
+        (tmp_path / disk).mkdir()
+        samples.make("pythia", tmp_path / disk / "a.root")
+    files = [str(tmp_path / disk / "a.root") for disk in ("one", "two")]
+    words = ["lab", "site", *files, "-o", str(tmp_path / "out"), "--jobs", "1", "--engine", "sapwood,raw", "--quick"]
+    words += ["--storage", f"new disk={tmp_path}", "--storage", f"old={tmp_path / 'two'}", "--rounds", "1", "-q"]
+    assert main(words) == 0
+    content = json.loads((tmp_path / "out" / "site.json").read_text())
+    runs = {m["what"]: m["runs"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
+    assert {what.partition(",")[0] for what in runs} == {"new disk", "old"}  # the longer start counts
+    assert runs["old, as is, all branches, 1 job"]["events"] == 190
+    with pytest.raises(ArgumentError, match="no file lies on the storage 'tape'"):
+        site_run.run(tmp_path / "none", files=files, storages={"tape": "/tape/"}, rounds=1)
+    assert main([*words[:-7], "--storage", "nothing"]) == 2
 
 
 @pytest.fixture

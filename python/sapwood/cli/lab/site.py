@@ -42,6 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--compression", "WORD", "try files compressed by this, such as zstd:5 or none")
     add_repeated(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
     add_repeated(parser, "--disk", "DIR", "make files here, for several disks")
+    add_repeated(parser, "--storage", "NAME=START", "the name of the storage of files whose path or URL begins so")
+
+
+def _named(text: str) -> tuple[str, str]:
+    from sapwood.errors import ArgumentError
+
+    name, equals, start = text.partition("=")
+    if not (name and equals and start):
+        raise ArgumentError(f"--storage takes NAME=START, not {text!r}")
+    return name, start
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,4 +76,5 @@ def run(arguments: argparse.Namespace) -> int:
         codecs=arguments.compression,
         read_ahead=arguments.read_ahead,
         disks=arguments.disk,
+        storages=dict(map(_named, arguments.storage)),
     )

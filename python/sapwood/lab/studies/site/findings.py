@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     pass
 
 from sapwood.lab.studies.site.jobs import by_the_system, layers
-from sapwood.lab.studies.site.report import curves_of, grid_of, rate_of, rates_of, ratios_of, times_text, unlike_text
+from sapwood.lab.studies.site.report import (
+    best_of,
+    curves_of,
+    grid_of,
+    rate_of,
+    rates_of,
+    ratios_of,
+    times_text,
+    unlike_text,
+)
 
 _LARGE = 25e6  # bytes of a file that the findings speak of
 _MAINLY = 2 / 3  # of a job's time, from where on it is what bounds
@@ -39,7 +48,7 @@ _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
     """Put in words what the figures mean, by the rules of the guide."""
-    found: list[str] = []
+    found = _side_by_side(study, cases)
     for data, task in curves_of(cases):
         counts, engines = grid_of(cases, data, task)
         main = next((engine for engine in engines if engine not in ("raw", *LIMITS)), "")
@@ -98,6 +107,15 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
                 word = f"differs by noise alone, {min(rounds):.2f} to {max(rounds):.2f} × by the round"
             found.append(f"{base.what}, {case.engine}: {case.variant} {word}.")
     return found
+
+
+def _side_by_side(study: Study, cases: Sequence[Case]) -> list[str]:
+    """Return what most jobs get from each of several storages, in one sentence."""
+    best = best_of(study, cases)
+    if len(best) < 2 or best[0].data in samples.KINDS:
+        return []
+    rates = [f"{count_text(rate_of(study, case))} from {case.data} ({jobs_text(case.jobs)})" for case in best]
+    return [f"{best[0].engine} reads at most, in events/s: {'; '.join(rates)}."]
 
 
 def _between(study: Study, cases: Sequence[Case]) -> list[str]:

@@ -187,25 +187,36 @@ def _limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None
     return None, ""
 
 
-def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Return the best rate of the first data, what plain reading gives of it, and what the jobs' time goes to."""
-    first = next((case for case in cases if case.engine not in (*LIMITS, "raw")), None)
-    if first is None:
+def best_of(study: Study, cases: Sequence[Case]) -> list[Case]:
+    """Return the case of the best rate for each of the data: of the first task and the first engine that decodes."""
+    main = next((case for case in cases if case.engine not in (*LIMITS, "raw")), None)
+    if main is None:
         return []
-    mine = [
-        case
-        for case in cases
-        if (case.data, case.variant, case.task, case.engine) == (first.data, AS_IS, first.task, first.engine)
+    alike = [case for case in cases if (case.variant, case.task, case.engine) == (AS_IS, main.task, main.engine)]
+    return [
+        max((case for case in alike if case.data == data), key=lambda case: rate_of(study, case))
+        for data in dict.fromkeys(case.data for case in alike)
     ]
-    best = max(mine, key=lambda case: rate_of(study, case))
-    reached = study.median(best.what, best.engine) or 0.0
-    shown = [(f"{count_text(rate_of(study, best))} events/s", f"{jobs_text(best.jobs)} of {best.engine}, {best.data}")]
+
+
+def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """Return the best rate of each of the data, what plain reading gives of the first, and where its jobs' time goes."""
+    best = best_of(study, cases)
+    if not best:
+        return []
+    shown = [
+        (f"{count_text(rate_of(study, case))} events/s", f"{jobs_text(case.jobs)} of {case.engine}, {case.data}")
+        for case in best
+    ]
+    first = best[0]
+    reached = study.median(first.what, first.engine) or 0.0
     limit, _ = _limit(study, cases, first.data)
+    of = f", {first.data}" * (len(best) > 1)
     if limit:
-        shown.append((f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives"))
-    parts = layers(study, best) if best.engine == "sapwood" else by_the_system(study, best)
+        shown.append((f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives{of}"))
+    parts = layers(study, first) if first.engine == "sapwood" else by_the_system(study, first)
     name = max(parts, key=parts.__getitem__)
-    shown.append((name, f"takes most of a job's time, {100 * parts[name]:.0f} %"))
+    shown.append((name, f"takes most of a job's time, {100 * parts[name]:.0f} %{of}"))
     return shown
 
 

@@ -60,6 +60,7 @@ def run(
     codecs: Sequence[str] = (),
     read_ahead: Sequence[str] = (),
     disks: Sequence[str] = (),
+    storages: Mapping[str, str] | None = None,
     rounds: int = 3,
     quick: bool = False,
     fresh: bool = False,
@@ -92,6 +93,9 @@ def run(
         Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from remote storage.
     disks
         Folders on several disks; the first has the files of all cases but that of several disks.
+    storages
+        Names of storages, by the start of the paths of the files that lie there. Other files are named by their server
+        or file system.
     rounds, quick, fresh, progress
         How often; fewer files, jobs and variants; start again; a function that is called at each step.
 
@@ -109,15 +113,16 @@ def run(
         if not Path(disk).is_dir():
             raise ArgumentError(f"there is no folder {disk}")
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
-    storages = _by_storage(given)
-    fewest = min(map(len, storages.values()), default=0)
+    named = dict(storages or {})
+    on = _by_storage(given, named)
+    fewest = min(map(len, on.values()), default=0)
     counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
     sizes = {text: parse_size(text) for text in read_ahead}
     codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
     if given and fewest < (needed := counts[-1] * (per_job or 1)):
-        where = f" on {min(storages, key=lambda name: len(storages[name]))}" * (len(storages) > 1)
+        where = f" on {min(on, key=lambda name: len(on[name]))}" * (len(on) > 1)
         raise ArgumentError(
             f"{jobs_text(counts[-1])}, each with files of its own, need {needed}; there are {fewest}{where}: "
             f"choose fewer by --jobs{' or --files-per-job' * (per_job is not None)}"
@@ -130,12 +135,12 @@ def run(
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
         "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
-        "disks": [str(disk) for disk in disks], "rounds": rounds, "quick": quick,
+        "disks": [str(disk) for disk in disks], "storages": named, "rounds": rounds, "quick": quick,
     }  # fmt: skip
     study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress, **frame)
     with contextlib.ExitStack() as stack:
         roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
-        stock = Stock(roots, storages, tree, list(branches), each, counts[-1], study.tell)
+        stock = Stock(roots, on, tree, list(branches), each, counts[-1], study.tell)
         if not stock.facts(stock.data[0], AS_IS, counts[0])["events"]:
             first = ", ".join(stock.files(stock.data[0], AS_IS)[0])
             raise ArgumentError(f"the files of the first job have no entries: {first}")
@@ -172,15 +177,30 @@ def _default_jobs(files: int, *, quick: bool) -> list[int]:
     return sorted({min(count, files or count) for count in wanted})
 
 
-def _by_storage(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Group files by their storage: a server, a kind of mounted file system, or local disks, which come first."""
+def _by_storage(paths: Sequence[str], named: Mapping[str, str]) -> dict[str, list[str]]:
+    """Group files by their storage: a named one, a server, a kind of mounted file system, or local disks.
+
+    Local storage comes first: only of local files variants are made.
+
+    Raises
+    ------
+    ArgumentError
+        A named storage has none of the files.
+    """
     found: dict[str, list[str]] = {}
     for path in paths:
-        found.setdefault(_storage_of(path), []).append(path)
-    return dict(sorted(found.items(), key=lambda item: item[0] != LOCAL)) if len(found) > 1 else {FILES: list(paths)}
+        found.setdefault(_storage_of(path, named), []).append(path)
+    if lacking := [name for name in named if name not in found]:
+        raise ArgumentError(f"no file lies on the storage {lacking[0]!r}: none begins with {named[lacking[0]]}")
+    if len(found) == 1 and not named:
+        return {FILES: list(paths)}
+    return dict(sorted(found.items(), key=lambda item: (job.far(item[1][0]), item[0] != LOCAL)))
 
 
-def _storage_of(path: str) -> str:
+def _storage_of(path: str, named: Mapping[str, str]) -> str:
+    fitting = [name for name, start in named.items() if path.startswith(start)]
+    if fitting:
+        return max(fitting, key=lambda name: len(named[name]))
     if job.far(path):
         scheme, _, rest = path.partition("://")
         return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
@@ -239,7 +259,7 @@ def cases_of(
             Case(data, AS_IS, ALL, name, n)
             for name in readers
             for n in (counts if not quick or name in (main, "raw") else ends[:1])
-            if first or not quick or name == main or (data not in samples.KINDS and name == "raw")
+            if first or not quick or name == main or data not in samples.KINDS
         ]
         limits = [name for name in LIMITS if name in engines and name not in limited]
         limited.update(limits)
