@@ -135,6 +135,43 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
     assert "merged 10 gains 50 %" in found and "tree alone" not in found
 
 
+def test_variants_are_shown_by_their_gain_and_against_jobs_and_sizes(tmp_path: Path) -> None:
+    measured = {
+        _case(1): {"value": 16.0, "user": 0.9, "stored": 2e7},
+        _case(4): {"value": 31.0},
+        _case(1, variant="compressed none"): {"value": 20.0, "user": 0.5, "stored": 4e7},
+        _case(1, variant="merged 10"): {"value": 24.0},
+        **{_case(n, variant="disks 2"): {"value": 17.0 * n} for n in (1, 4)},
+        **{_case(n, variant="copied before"): {"value": 9.0} for n in (1, 4)},
+    }
+    study, cases, known = _study(tmp_path, measured)
+    known["esd"]["merged 10"] = {**known["esd"][AS_IS], "file_bytes": 25e6}
+    tables = {table["title"]: table for table in site_report.tables_of(study, cases, known)}
+    gains = [float(row[-1]) for row in tables["Variants"]["rows"]]
+    assert gains == sorted(gains, reverse=True) and len(gains) == 6 == len(tables["Variants"]["keys"])
+    head, rows = tables["Compression"]["head"], tables["Compression"]["rows"]
+    columns = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [(one["Codec"], one["user"], one["MB/s"]) for one in columns] == [
+        ("as is", "900 ms", "20"), ("none", "500 ms", "40")
+    ]  # fmt: skip
+    figures = {figure["title"]: figure for figure in site_report.figures_of(study, cases, known)}
+    (sizes,) = figures["Rate against the size of files"]["curves"]
+    assert [point[:2] for point in sizes["points"]] == [[2.5, 160.0], [25.0, 240.0]]
+    disks = figures["esd, sapwood: several disks"]["curves"]
+    assert [(one["label"], [point[:2] for point in one["points"]]) for one in disks] == [
+        (AS_IS, [[1, 160.0], [4, 310.0]]), ("disks 2", [[1, 170.0], [4, 680.0]])
+    ]  # fmt: skip
+    assert "esd, sapwood: files copied before" in figures and "esd, sapwood: read-ahead" not in figures
+    assert "log" not in figures["esd, all branches: MB/s"]
+
+
+def test_a_full_network_is_named(tmp_path: Path) -> None:
+    plain = {"value": 100.0, "warnings": ["server-cache"]}
+    measured = {_case(1): {"value": 50.0}, _case(4): {"value": 95.0}, _case(4, "raw"): plain}
+    found = " ".join(site_findings.findings(*_study(tmp_path, measured)))
+    assert "95 % of what plain reading gives; the network or the server is full: more jobs cannot gain" in found
+
+
 def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     measured = {
         _case(1): {"values": [10.0, 12.0, 14.0], "user": 1.0},
@@ -246,21 +283,18 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
         site_run.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
 
 
-def test_storages_have_the_names_that_they_are_given(tmp_path: Path) -> None:
-    for disk in ("one", "two"):
-        (tmp_path / disk).mkdir()
-        samples.make("pythia", tmp_path / disk / "a.root")
-    files = [str(tmp_path / disk / "a.root") for disk in ("one", "two")]
-    words = ["lab", "site", *files, "-o", str(tmp_path / "out"), "--jobs", "1", "--engine", "sapwood,raw", "--quick"]
-    words += ["--storage", f"new disk={tmp_path}", "--storage", f"old={tmp_path / 'two'}", "--rounds", "1", "-q"]
-    assert main(words) == 0
-    content = json.loads((tmp_path / "out" / "site.json").read_text())
-    runs = {m["what"]: m["runs"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
-    assert {what.partition(",")[0] for what in runs} == {"new disk", "old"}  # the longer start counts
-    assert runs["old, as is, all branches, 1 job"]["events"] == 190
-    with pytest.raises(ArgumentError, match="no file lies on the storage 'tape'"):
-        site_run.run(tmp_path / "none", files=files, storages={"tape": "/tape/"}, rounds=1)
-    assert main([*words[:-7], "--storage", "nothing"]) == 2
+def test_storages_have_the_names_that_they_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["root://far//a.root", "/disk1/a.root", "/disk1/b.root", "/disk2/a.root", "/other/a.root"]
+    named = {"old disk": "/disk", "new disk": "/disk2/"}  # the longer start counts
+    assert site_run.by_storage(files, named) == {
+        "local": ["/other/a.root"], "old disk": ["/disk1/a.root", "/disk1/b.root"], "new disk": ["/disk2/a.root"],
+        "root://far": ["root://far//a.root"],
+    }  # fmt: skip
+    assert list(site_run.by_storage(files[1:], {})) == [FILES]
+    with pytest.raises(ArgumentError, match="no file lies on the storage 'tape': none begins with /tape/"):
+        site_run.by_storage(files, {"tape": "/tape/"})
+    assert main(["lab", "site", "-o", str(tmp_path), "--storage", "nothing"]) == 2
+    assert "--storage takes NAME=START, not 'nothing'" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -403,7 +437,7 @@ def test_plain_reading_first_has_findings_too(tmp_path: Path) -> None:
 def test_branches_without_bytes(tmp_path: Path) -> None:
     measured = {_case(n): {"value": 0.0} for n in (1, 2)}
     study, cases, known = _study(tmp_path, measured)
-    assert site_report.figures_of(study, cases) and site_report.tables_of(study, cases, known)
+    assert site_report.figures_of(study, cases, known) and site_report.tables_of(study, cases, known)
 
 
 def test_files_that_differ(tmp_path: Path) -> None:

@@ -25,16 +25,8 @@ if TYPE_CHECKING:
     pass
 
 from sapwood.lab.studies.site.jobs import by_the_system, layers
-from sapwood.lab.studies.site.report import (
-    best_of,
-    curves_of,
-    grid_of,
-    rate_of,
-    rates_of,
-    ratios_of,
-    times_text,
-    unlike_text,
-)
+from sapwood.lab.studies.site.rates import rate_of, rates_of, ratios_of, times_text
+from sapwood.lab.studies.site.report import best_of, curves_of, grid_of, unlike_text
 
 _LARGE = 25e6  # bytes of a file that the findings speak of
 _MAINLY = 2 / 3  # of a job's time, from where on it is what bounds
@@ -43,12 +35,15 @@ _WARM = {
     "server-cache": "with what servers had in memory",
 }
 """Warnings of which a finding on storage takes notice, in words."""
+_FULL = 0.9
+"""Of what plain reading gets, from where on storage or network have no more to give."""
 _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
 
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
     """Put in words what the figures mean, by the rules of the guide."""
     found = _side_by_side(study, cases)
+    far = {case.data for case in cases if "server-cache" in (study.figure(case.what, case.engine, "warnings") or ())}
     for data, task in curves_of(cases):
         counts, engines = grid_of(cases, data, task)
         main = next((engine for engine in engines if engine not in ("raw", *LIMITS)), "")
@@ -68,6 +63,9 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
         if limit and ours and task == ALL:
             share = f"{100 * ours / limit:.0f} % of what plain reading gives"
             words.append(f"{jobs_text(last.jobs)} take{'s' * (last.jobs == 1)} {share}")
+            if ours >= _FULL * limit:
+                full = "the network or the server is" if data in far else "the storage is"
+                words.append(f"{full} full: more jobs cannot gain")
         found.append(f"{data}, {task}, {main}: {'; '.join(words)}.")
         if task == ALL and main == "sapwood":
             found += _of_a_file(study, at[counts[0]], cases, known[data])

@@ -20,36 +20,17 @@ from sapwood.lab.studies.site.cases import (
     Case,
     jobs_text,
 )
-from sapwood.lab.studies.study import Study, ratio_text
+from sapwood.lab.studies.study import Study
 from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
 
 if TYPE_CHECKING:
     pass
 
 from sapwood.lab.studies.site.jobs import by_the_system, layers
+from sapwood.lab.studies.site.rates import rate_of, rates_of
+from sapwood.lab.studies.site.variants import figures_of_variants, tables_of_variants
 
 _ALIKE = 1.1  # the largest file to the smallest, up to which files are alike
-
-
-def rates_of(study: Study, case: Case) -> list[float]:
-    """Return the events per second of each round."""
-    return [float(rate) for rate in study.figures(case.what, case.engine, "events_per_second")]
-
-
-def rate_of(study: Study, case: Case) -> float:
-    """Return the events per second, the median of the rounds; 0 where there is none."""
-    return statistics.median(rates_of(study, case) or [0.0])
-
-
-def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
-    """Return for each round the ratio of rates: what disturbs a round disturbs both."""
-    both = zip(rates_of(study, case), rates_of(study, base), strict=False)  # of a study that goes on, one may have more
-    return [one / other for one, other in both if other]
-
-
-def times_text(study: Study, case: Case, base: Case) -> str:
-    """Write the ratio of two rates, and what single rounds give where that differs."""
-    return ratio_text(rate_of(study, case) / rate_of(study, base), ratios_of(study, case, base))
 
 
 def grid_of(cases: Sequence[Case], data: str, task: str, variant: str = AS_IS) -> tuple[list[int], list[str]]:
@@ -145,29 +126,7 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
         "but has none, or it waits for storage."
     )
     tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
-    rows = []
-    for case in cases:
-        base = replace(case, variant=AS_IS)
-        if case.variant != AS_IS and base in cases and rate_of(study, base):
-            size = bytes_text(known[case.data][case.variant]["file_bytes"])
-            gain = rate_of(study, case) / rate_of(study, base)
-            rows.append(
-                [
-                    case.variant, case.task, case.engine, str(case.jobs), size,
-                    f"{count_text(rate_of(study, case))} /s", f"{gain:.2f}",
-                ]
-            )  # fmt: skip
-    if rows:
-        head = ["Variant", "Task", "Engine", "Jobs", "file", "events", "to as is"]
-        tables.append(
-            {
-                "title": "Variants",
-                "head": head,
-                "rows": rows,
-                "caption": "Events a second, and their ratio to those of the files as they are.",
-            }
-        )
-    return tables
+    return tables + tables_of_variants(study, cases, known)
 
 
 def unlike_text(facts: Mapping[str, float]) -> str:
@@ -200,7 +159,7 @@ def best_of(study: Study, cases: Sequence[Case]) -> list[Case]:
 
 
 def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Return the best rate of each of the data, what plain reading gives of the first, and where its jobs' time goes."""
+    """Return the best rate of each of the data; of the first what plain reading gives, and where jobs' time goes."""
     best = best_of(study, cases)
     if not best:
         return []
@@ -213,14 +172,16 @@ def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
     limit, _ = _limit(study, cases, first.data)
     of = f", {first.data}" * (len(best) > 1)
     if limit:
-        shown.append((f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives{of}"))
+        shown.append(
+            (f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives{of}")
+        )
     parts = layers(study, first) if first.engine == "sapwood" else by_the_system(study, first)
     name = max(parts, key=parts.__getitem__)
     shown.append((name, f"takes most of a job's time, {100 * parts[name]:.0f} %{of}"))
     return shown
 
 
-def figures_of(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
+def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Draw rates against the number of jobs, with their ranges and limits, and where time goes."""
     figures = _beside(study, cases)
     for data, task in curves_of(cases):
@@ -247,20 +208,16 @@ def figures_of(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
             "y": "Aggregate rate [MB/s]",
             "curves": rates,
         }
-        heights = [point[1] for c in rates for point in c["points"]]  # none where all were 0
-        high, low = max([limit or 0.0, *heights]), min(heights, default=1.0)
         marks = {"limit": limit} if limit else {}
         figures.append(
             {
                 **one,
                 "marks": marks,
-                "log": "y" if high > 20 * low else "",
                 "caption": f"The limit is the most that reading {of} without a format gives." if limit else "",
             }
         )
-        events = [
-            curve(engine, lambda case: rate_of(study, case)) for engine in engines if engine not in ("raw", *LIMITS)
-        ]
+        decoding = [engine for engine in engines if engine not in ("raw", *LIMITS)]
+        events = [ranged(engine, lambda case: rates_of(study, case)) for engine in decoding]
         events_of = {**one, "y": "Events a second"}
         figures.append({**events_of, "title": f"{data}, {task}: events", "curves": events})
         if task == TRAIN:
@@ -279,7 +236,7 @@ def figures_of(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
                 "kind": "shares", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS),
                 "label": "Share of a job's time [%]", "groups": groups,
             })  # fmt: skip
-    return figures
+    return figures + figures_of_variants(study, cases, known)
 
 
 def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ def run(
             raise ArgumentError(f"there is no folder {disk}")
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
     named = dict(storages or {})
-    on = _by_storage(given, named)
+    on = by_storage(given, named)
     fewest = min(map(len, on.values()), default=0)
     counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
@@ -161,7 +161,7 @@ def run(
     study.content["files"] = known
     return study, study.finish(
         tables=tables_of(study, cases, known),
-        figures=figures_of(study, cases),
+        figures=figures_of(study, cases, known),
         findings=findings(study, cases, known),
         tiles=tiles_of(study, cases),
     )
@@ -177,7 +177,7 @@ def _default_jobs(files: int, *, quick: bool) -> list[int]:
     return sorted({min(count, files or count) for count in wanted})
 
 
-def _by_storage(paths: Sequence[str], named: Mapping[str, str]) -> dict[str, list[str]]:
+def by_storage(paths: Sequence[str], named: Mapping[str, str]) -> dict[str, list[str]]:
     """Group files by their storage: a named one, a server, a kind of mounted file system, or local disks.
 
     Local storage comes first: only of local files variants are made.
@@ -287,7 +287,7 @@ def cases_of(
             variants += [PRIOR] * (main == "sapwood")
         else:
             variants = [*of_files, *variants]
-            variants += [f"disks {stock.disks}"] * (stock.disks > 1)
+            variants += [f"disks {count}" for count in sorted({*range(2, stock.disks, 2), stock.disks}) if count > 1]
         for variant in variants:
             try:
                 stock.files(data, variant)
@@ -297,6 +297,7 @@ def cases_of(
             # The system reads ahead of what sapwood and uproot read from local files.
             ahead_of = {"raw", "root", "sapwood"} if far else {"raw", "root"}
             of_reading = variant.startswith("read ahead")
+            of_storage = of_reading or variant == PRIOR or variant.startswith("disks")
             who = [name for name in readers if name in ahead_of] if of_reading else [main]
             if not who:
                 study.leave_out(
@@ -305,7 +306,7 @@ def cases_of(
             cases += [
                 Case(data, variant, ALL, name, n)
                 for name in who
-                for n in (ends[:1] if quick and "disks" not in variant else ends)
+                for n in (ends[:1] if quick and "disks" not in variant else counts if of_storage else ends)
             ]
             if not (quick or of_reading or far or main == "raw"):
                 cases.append(Case(data, variant, TRAIN, main, ends[0]))

@@ -101,7 +101,7 @@ class Stock:
         word, _, number = variant.partition(" ")
         many = int(number) if word == "merged" else 1
         codec = variant.removeprefix(COMPRESSED) if variant.startswith(COMPRESSED) else None
-        spread = self._roots if word == "disks" else self._roots[:1]
+        spread = self._roots[: int(number)] if word == "disks" else self._roots[:1]
         mine = self._given.get(data, [])
         if mine and variant == AS_IS:
             for place in range(self._jobs):

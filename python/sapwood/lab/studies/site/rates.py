@@ -1,0 +1,29 @@
+"""Rates of the cases of `sapwood lab site`, and their ratios."""
+
+from __future__ import annotations
+
+import statistics
+
+from sapwood.lab.studies.site.cases import Case
+from sapwood.lab.studies.study import Study, ratio_text
+
+
+def rates_of(study: Study, case: Case) -> list[float]:
+    """Return the events per second of each round."""
+    return [float(rate) for rate in study.figures(case.what, case.engine, "events_per_second")]
+
+
+def rate_of(study: Study, case: Case) -> float:
+    """Return the events per second, the median of the rounds; 0 where there is none."""
+    return statistics.median(rates_of(study, case) or [0.0])
+
+
+def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
+    """Return for each round the ratio of rates: what disturbs a round disturbs both."""
+    both = zip(rates_of(study, case), rates_of(study, base), strict=False)  # of a study that goes on, one may have more
+    return [one / other for one, other in both if other]
+
+
+def times_text(study: Study, case: Case, base: Case) -> str:
+    """Write the ratio of two rates, and what single rounds give where that differs."""
+    return ratio_text(rate_of(study, case) / rate_of(study, base), ratios_of(study, case, base))
