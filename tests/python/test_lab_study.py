@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -19,6 +20,8 @@ import pytest
 from browser import looks
 
 import sapwood
+from sapwood.cli import main
+from sapwood.cli.lab import COMMANDS
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event, trend
@@ -568,12 +571,66 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
         event.run(tmp_path, names=["pickle"])
     with pytest.raises(ArgumentError, match="none of the engines can run: there is no C"):
         event.run(tmp_path / "b", names=["root"])
-    for wrong in ({"split_level": 100}, {"streaming": "backwards"}):
+    for wrong in ({"split_levels": [0, 100]}, {"streaming": "backwards"}):
         with pytest.raises(ArgumentError, match="split levels from 0 to 99"):
             event.run(tmp_path / "c", **wrong)
-    for split in (None, 99):
+    for split in ([], [99], [0, 99]):
         with pytest.raises(ArgumentError, match="in one branch only: give a split level of 0"):
-            event.run(tmp_path / "c", streaming="object-wise", split_level=split)
+            event.run(tmp_path / "c", streaming="object-wise", split_levels=split)
+
+
+def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def do(self: event._Worker, action: str) -> dict[str, Any]:
+        size = 900 if ", none" in self.name else 300
+        seconds = {"create": 1.0, "write": 2.0, "read": 3.0 - size / 1000}.get(action, 0.5)
+        return {"value": seconds, "check": 0.0, "bytes": size + ("split 99" in self.name)}
+
+    monkeypatch.setattr(engines, "missing", lambda name: None)
+    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(event._Worker, "do", do)
+    monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
+    words: Any = {"codecs": ["none", "zstd:5"], "split_levels": [0, 99], "rounds": 1}
+    made, _ = event.run(tmp_path, names=["sapwood"], events=500, **words)
+    assert len({m["engine"] for m in made.content["measurements"]}) == 4
+    table = made.content["tables"][0]
+    assert (table["title"], table["head"]) == ("sapwood: split level and codec", ["Split", "none", "zstd:5"])
+    assert [row[0] for row in table["rows"]] == ["0", "99"]
+    assert table["rows"][1] == ["99", "2.10 s; 2.00 s; 901 B", "2.70 s; 2.00 s; 301 B"]
+    assert "none, split 0 reads quickest" in made.content["headline"]
+    assert "zstd:5, split 0 has the smallest file" in made.content["headline"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["sweep", "f.root", "--codec", "zstd:5"], "--codec is now --compression"),
+        (["sweep", "f.root", "--cluster=1 MB"], "--cluster is now --cluster-size"),
+        (["sweep", "f.root", "--basket", "1 MB"], "--basket is now --basket-size"),
+        (["sweep", "f.root", "--split", "0"], "--split is now --split-level"),
+        (["site", "--disk", "/tmp"], "--disk is now --folder"),
+    ],
+)
+def test_former_names_of_options_are_answered_with_the_new_ones(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", *words, "-o", "none"]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_one_name_for_one_thing_in_all_studies() -> None:
+    actions: dict[str, dict[str, argparse.Action]] = {}
+    for name, module in COMMANDS.items():
+        own = argparse.ArgumentParser()
+        module.add_arguments(own)
+        actions[name] = {word: one for one in own._actions for word in one.option_strings if one.help != "==SUPPRESS=="}
+    metavars: dict[str, set[Any]] = {}
+    for options in actions.values():
+        for word, one in options.items():
+            if word.startswith("--") and word not in ("--output", "--label", "--engine"):
+                metavars.setdefault(word, set()).add(one.metavar)
+    assert [word for word, found in metavars.items() if len(found) > 1] == []
+    shared = {"--compression": "event sweep site", "--split-level": "event sweep", "--folder": "site machine"}
+    assert all(word in actions[name] for word, names in shared.items() for name in names.split())
 
 
 def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,18 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_study(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    words = ["--codec", "none", "--codec", "zstd:5", "--cluster", "10 MB", "--basket", "32 kB", "--rounds", "1"]
+    words = [
+        "--compression",
+        "none",
+        "--compression",
+        "zstd:5",
+        "--cluster-size",
+        "10 MB",
+        "--basket-size",
+        "32 kB",
+        "--rounds",
+        "1",
+    ]
     command = [sys.executable, "-m", "sapwood", "lab", "sweep", file, "-o", folder, *words, "--weight", "size=1000"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -188,7 +199,7 @@ def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) ->
 
 def test_root_and_split_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB"], "baskets": ["32 kB"], "splits": [99, 0]}
-    with pytest.raises(ArgumentError, match="--split is for sapwood: ROOT copies a tree with the split level"):
+    with pytest.raises(ArgumentError, match="--split-level is for sapwood: ROOT copies a tree with the split level"):
         sweep.run(None, tmp_path / "alone", names=["root"], **words, rounds=1, quick=True)
 
     def do(job: Any, _: str) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, engines_of, run_study
+from sapwood.cli.lab.options import add_engine_argument, add_list, add_study_arguments, engines_of, run_study
 
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
 EPILOG = (
@@ -18,17 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_arguments(parser)
     add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,zebra,zebra-rz,cernlib,raw")
     parser.add_argument("--events", type=int, metavar="N", help="how many events (default 10000; 1000 with --quick)")
-    parser.add_argument(
-        "--compression",
-        default="zstd:5",
-        metavar="CODEC:LEVEL",
-        help="zstd, lz4, zlib, lzma or none (default %(default)s)",
-    )
-    parser.add_argument(
+    add_list(parser, "--compression", "CODEC:LEVEL", "zstd, lz4, zlib, lzma or none (default zstd:5)")
+    add_list(
+        parser,
         "--split-level",
-        type=int,
-        metavar="N",
-        help="make the tracks objects: 99 for a branch of each member, 0 for one branch (default: lists of numbers)",
+        "N",
+        "make the tracks objects: 99 for a branch of each member, 0 for one branch (default: lists of numbers)",
+        int,
     )
     parser.add_argument(
         "--streaming",
@@ -48,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         event.run,
         names=engines_of(arguments),
         events=arguments.events,
-        codec=arguments.compression,
-        split_level=arguments.split_level,
+        codecs=arguments.compression,
+        split_levels=arguments.split_level,
         streaming=arguments.streaming,
         threads=arguments.threads,
     )

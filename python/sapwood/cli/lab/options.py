@@ -77,6 +77,41 @@ def add_repeated(
     parser.add_argument(flag, type=kind, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated")
 
 
+def add_list(
+    parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, kind: Callable[[str], object] = str
+) -> None:
+    """Declare an option that takes several values, with commas or given several times."""
+
+    def several(words: str) -> list[object]:
+        return [kind(word.strip()) for word in words.split(",") if word.strip()]
+
+    several.__name__ = "list of numbers" if kind is int else "list"
+    parser.add_argument(
+        flag, type=several, action="extend", default=[], metavar=metavar, help=f"{text}; with commas, or repeated"
+    )
+
+
+def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the layouts that are tried, in the words of `sapwood rewrite`."""
+    add_list(parser, "--compression", "CODEC:LEVEL", "try this, such as zstd:5 or none")
+    add_list(parser, "--cluster-size", "SIZE", "try this, such as '30 MB'")
+    add_list(parser, "--basket-size", "SIZE", "try this, such as '1 MB'")
+    add_list(parser, "--split-level", "N", "try this split level of objects, such as 0", int)
+
+
+class _Renamed(argparse.Action):
+    """An option that has another name now, which the error states."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.error(f"{self.option_strings[0]} is now {self.const}")
+
+
+def renamed(parser: argparse.ArgumentParser, **names: str) -> None:
+    """Have former names of options answered with the new ones; names are given without their dashes."""
+    for old, new in names.items():
+        parser.add_argument(f"--{old}", action=_Renamed, const=f"--{new}", nargs="?", help=argparse.SUPPRESS)
+
+
 def run_study(
     arguments: argparse.Namespace, run: Callable[..., tuple[Study, Mapping[str, Path]]], *inputs: object, **own: object
 ) -> int:

@@ -6,10 +6,12 @@ import argparse
 
 from sapwood.cli.lab.options import (
     add_engine_argument,
+    add_list,
     add_repeated,
     add_study_arguments,
     add_tree_argument,
     engines_of,
+    renamed,
     run_study,
 )
 
@@ -29,20 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tree_argument(parser)
     add_repeated(parser, "--branch", "NAME", "a branch of the simple task")
     add_engine_argument(parser, "sapwood,root,uproot,raw")
-    parser.add_argument(
-        "--jobs", metavar="N,N,...", default="", help="numbers of jobs (default: 1 to twice the cores or the files)"
-    )
+    add_list(parser, "--jobs", "N", "numbers of jobs (default: 1 to twice the cores or the files)", int)
     parser.add_argument(
         "--files-per-job",
         type=int,
         metavar="N",
         help="files of each job (default: given ones are dealt out; of those that are made 40, 10 with --quick)",
     )
-    add_repeated(parser, "--merge", "N", "try N files merged", int)
-    add_repeated(parser, "--compression", "WORD", "try files compressed by this, such as zstd:5 or none")
-    add_repeated(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
-    add_repeated(parser, "--disk", "DIR", "make files here, for several disks")
+    add_list(parser, "--merge", "N", "try N files merged", int)
+    add_list(parser, "--compression", "CODEC:LEVEL", "try files compressed by this, such as zstd:5 or none")
+    add_list(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
+    add_repeated(parser, "--folder", "DIR", "make files here, for several disks")
     add_repeated(parser, "--storage", "NAME=START", "the name of the storage of files whose path or URL begins so")
+    renamed(parser, disk="folder")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -56,13 +57,8 @@ def _named(text: str) -> tuple[str, str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.errors import ArgumentError
     from sapwood.lab.studies.site.run import run as run_site
 
-    try:
-        jobs = [int(word) for word in arguments.jobs.split(",") if word]
-    except ValueError:
-        raise ArgumentError(f"--jobs takes numbers with commas, not {arguments.jobs!r}") from None
     return run_study(
         arguments,
         run_site,
@@ -70,11 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
         tree=arguments.tree,
         branches=arguments.branch,
         names=engines_of(arguments),
-        jobs=jobs,
+        jobs=arguments.jobs,
         per_job=arguments.files_per_job,
         merge=arguments.merge,
         codecs=arguments.compression,
         read_ahead=arguments.read_ahead,
-        disks=arguments.disk,
+        disks=arguments.folder,
         storages=dict(map(_named, arguments.storage)),
     )

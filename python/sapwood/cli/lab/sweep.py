@@ -6,11 +6,13 @@ import argparse
 
 from sapwood.cli.lab.options import (
     add_engine_argument,
+    add_layout_arguments,
+    add_list,
     add_price_arguments,
-    add_repeated,
     add_study_arguments,
     add_tree_argument,
     engines_of,
+    renamed,
     run_study,
 )
 
@@ -32,14 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_arguments(parser)
     add_tree_argument(parser)
     add_engine_argument(parser, "sapwood")
-    for name, example in (("codec", "zstd:5"), ("cluster", "'30 MB'"), ("basket", "'1 MB'")):
-        add_repeated(parser, f"--{name}", "WORD", f"try this, such as {example}")
-    add_repeated(parser, "--split", "N", "try this split level of objects, such as 0", int)
-    add_repeated(parser, "--streams", "N", "write so many files at once", int)
+    add_layout_arguments(parser)
+    add_list(parser, "--streams", "N", "write this many files at once", int)
     parser.add_argument(
         "--summary", choices=("without", "with", "both"), help="write a summary record into each file, or not, or both"
     )
     add_price_arguments(parser)
+    renamed(parser, codec="compression", cluster="cluster-size", basket="basket-size", split="split-level")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.file,
         tree=arguments.tree,
         names=engines_of(arguments),
-        codecs=arguments.codec,
-        clusters=arguments.cluster,
-        baskets=arguments.basket,
-        splits=arguments.split,
+        codecs=arguments.compression,
+        clusters=arguments.cluster_size,
+        baskets=arguments.basket_size,
+        splits=arguments.split_level,
         streams=arguments.streams,
         summary=arguments.summary,
         price=parse_price(arguments.latency, arguments.bandwidth, arguments.weight),

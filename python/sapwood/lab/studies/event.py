@@ -57,8 +57,8 @@ def run(
     *,
     names: Sequence[str] = ALL,
     events: int | None = None,
-    codec: str = "zstd:5",
-    split_level: int | None = None,
+    codecs: Sequence[str] = (),
+    split_levels: Sequence[int] = (),
     streaming: str = STREAMING[0],
     threads: int = 1,
     rounds: int = ROUNDS,
@@ -77,11 +77,11 @@ def run(
         The engines, of `ALL`. Those that are not installed are named in the result and left out.
     events
         How many events; 10,000, or 1,000 with `quick`.
-    codec
-        Codec and level of all that have it.
-    split_level
-        Make the tracks objects, split so far: 99 for a branch of each member, 0 for one branch. None: a list of each
-        member.
+    codecs
+        Codecs and levels of all that have them, each with each of the split levels; ``zstd:5`` by default.
+    split_levels
+        Make the tracks objects, split so far: 99 for a branch of each member, 0 for one branch. Without any: a list of
+        each member.
     streaming
         Of `STREAMING`: how objects lie that are not split.
     threads
@@ -109,16 +109,24 @@ def run(
     count = events if events is not None else (QUICK_EVENTS if quick else EVENTS)
     if count < engines.CHUNK or rounds < 1 or threads < 1:
         raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
-    if streaming not in STREAMING or not 0 <= (split_level or 0) <= 99:
+    splits = list(split_levels) or [None]
+    if streaming not in STREAMING or any(not 0 <= (split or 0) <= 99 for split in splits):
         raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
-    if streaming != STREAMING[0] and split_level != 0:
+    if streaming != STREAMING[0] and splits != [0]:
         raise ArgumentError(f"objects are streamed {streaming} in one branch only: give a split level of 0, too")
-    how = engines.Settings(codec_text(parse_codec(codec)), split_level, streaming == STREAMING[0])
-    settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
+    words = [codec_text(parse_codec(codec)) for codec in codecs or ("zstd:5",)]
+    ways = [engines.Settings(codec, split, streaming == STREAMING[0]) for split in splits for codec in words]
+    settings: dict[str, Any] = {"events": count, **dataclasses.asdict(ways[0]), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
+    if len(ways) > 1:
+        settings |= {"codec": words, "split": splits}
     study = Study("event", settings, folder, fresh=fresh, progress=progress, **frame)
     with scratch(folder, "event") as made:
-        workers = _workers(study, names, made, count, how, threads)
+        workers = [
+            worker
+            for place, how in enumerate(ways)
+            for worker in _workers(study, names, made, count, how, threads, place if len(ways) > 1 else None)
+        ]
         sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))
         steps = [step for worker in workers for step in _steps(worker, sums)]
         _write_again(study, workers)
@@ -134,10 +142,11 @@ class _Worker:
     """An engine, with how its process is started and the file that it writes."""
 
     def __init__(
-        self, name: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = ""
-    ) -> None:
-        self.name, self.codec = name, codec
-        self.path = path
+        self, engine: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = "",
+        of: str = "",
+    ) -> None:  # fmt: skip
+        self.engine, self.codec, self.path = engine, codec, path
+        self.name = f"{engine}, {of}" if of else engine
         self._command, self._tail, self._verified = list(command), list(tail), False
         self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
 
@@ -158,11 +167,14 @@ class _Worker:
 
 
 def _workers(
-    study: Study, names: Sequence[str], folder: Path, events: int, how: engines.Settings, threads: int
-) -> list[_Worker]:
+    study: Study, names: Sequence[str], folder: Path, events: int, how: engines.Settings, threads: int,
+    place: int | None = None,
+) -> list[_Worker]:  # fmt: skip
+    """Return the engines that can run with settings; of several settings each has a number, and names say which."""
     workers: list[_Worker] = []
+    of = "" if place is None else how.codec + ("" if how.split is None else f", split {how.split}")
     for name in names:
-        path = folder / f"{name}.root"  # sapwood and uproot look for the ending
+        path = folder / f"{name}{'' if place is None else place}.root"  # sapwood and uproot look for the ending
         if name == "root":
             study.tell("compiling ROOT's program")
             program, reason = compiled(folder, dictionary=how.split is not None)
@@ -179,9 +191,9 @@ def _workers(
         if reason is None:
             if name == "root":
                 study.use(name, root_version())
-            workers.append(_Worker(name, command, path, tail, threads, codec))
+            workers.append(_Worker(name, command, path, tail, threads, codec, of))
         else:
-            study.leave_out(name, reason)
+            study.leave_out(f"{name}, {of}" if of else name, reason)
     if not workers:
         raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
     return workers
@@ -257,7 +269,7 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
         warnings = forget([worker.path]) if cold else []
         figures = worker.do(action)
         # Bytes without a format have no sum.
-        if worker.name != "raw" and not math.isclose(figures["check"], total, rel_tol=1e-9):
+        if worker.engine != "raw" and not math.isclose(figures["check"], total, rel_tol=1e-9):
             raise SapwoodError(f"{worker.name} read other values than were written: {figures['check']}, not {total}")
         return {**figures, "warnings": warnings}
 
@@ -270,7 +282,8 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
         (RANDOM, lambda: read("random", some)),
         (COLD_RANDOM, lambda: read("random", some, cold=True)),
     ]
-    if worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram")):
+    alone = worker.name == worker.engine  # of several settings none changes how histograms are filled
+    if alone and (worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram"))):
         steps.append((FILL, lambda: worker.do("fill")))
     return [Step(what, _filler(worker) if what == FILL else worker.name, "s", measure) for what, measure in steps]
 
@@ -396,6 +409,7 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
         if (seconds := study.median(FILL, name))
     ]
     return [
+        *_matrix(study, workers),
         *({
             "title": title,
             "head": ["Engine", *columns],
@@ -460,6 +474,8 @@ def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dic
 def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[str]:
     found: list[str] = []
     names = {worker.name for worker in workers}
+    if any(worker.name != worker.engine for worker in workers):
+        return _best_settings(study, workers)
     if threads > 1 and len(names) > 1:
         found.append(f"sapwood worked on {threads} threads, the others on one.")
     rivals = ("root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib")
@@ -484,6 +500,41 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
         part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
         found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
     return found
+
+
+def _best_settings(study: Study, workers: Sequence[_Worker]) -> list[str]:
+    """Return which of several settings of each engine read and write quickest, and which takes the least space."""
+    found: list[str] = []
+    for engine in dict.fromkeys(worker.engine for worker in workers):
+        mine = [worker.name for worker in workers if worker.engine == engine]
+        best = [min(mine, key=lambda name: study.median(what, name) or math.inf) for what in (READ, WRITE)]
+        small = min(mine, key=lambda name: study.figure(WRITE, name, "bytes") or math.inf)
+        read, write, least = (name.removeprefix(f"{engine}, ") for name in (*best, small))
+        found.append(
+            f"Of {len(mine)} settings of {engine}, {read} reads quickest, {write} writes quickest; "
+            f"{least} has the smallest file."
+        )
+    return found
+
+
+def _matrix(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
+    """Lay out codecs against split levels, for each engine, where there are several of either."""
+    tables: list[dict[str, Any]] = []
+    for engine in dict.fromkeys(worker.engine for worker in workers if worker.name != worker.engine):
+        cells: dict[str, dict[str, str]] = {}
+        for worker in workers:
+            if worker.engine == engine:
+                codec, _, split = worker.name.removeprefix(f"{engine}, ").partition(", split ")
+                size = bytes_text(study.figure(WRITE, worker.name, "bytes") or 0.0)
+                times = [_seconds(study, what, worker) for what in (READ, WRITE)]
+                cells.setdefault(split or "lists", {})[codec] = f"{times[0]}; {times[1]}; {size}"
+        codecs = list(dict.fromkeys(codec for row in cells.values() for codec in row))
+        tables.append({
+            "title": f"{engine}: split level and codec", "head": ["Split", *codecs],
+            "rows": [[split, *(row.get(codec, "–") for codec in codecs)] for split, row in cells.items()],
+            "caption": "Reading; creating and writing; size of the file. Medians.",
+        })  # fmt: skip
+    return tables
 
 
 def _rounds(study: Study, what: str, engine: str) -> list[float]:

@@ -162,9 +162,9 @@ def run(
             raise ArgumentError(f"{where.path}:{paths[0]} has no entries to copy")
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
         if splits and "sapwood" not in names:
-            raise ArgumentError("--split is for sapwood: ROOT copies a tree with the split level that it has")
+            raise ArgumentError("--split-level is for sapwood: ROOT copies a tree with the split level that it has")
         if splits and not objects:
-            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split says nothing here")
+            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split-level says nothing here")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
         settings |= {"engines": list(names)}
