@@ -137,6 +137,10 @@ bench-growth: build ## time and memory against the number of files, branches, en
 bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (five minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
 
+bench-site: build oracle-venv ## many jobs on a local disk, a distant XRootD server and a pool of servers (three minutes; starts the servers)
+	$(BIN)/python benches/site.py --root $(ORACLE_PYTHON) --keep
+	$(BIN)/python benches/report.py
+
 bench-laboratory: build ## what the laboratory says beside lmbench, STREAM, fio and measured curves, where these are installed
 	$(BIN)/python benches/laboratory.py --keep
 
@@ -190,4 +194,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help

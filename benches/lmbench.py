@@ -27,7 +27,7 @@ CASES: dict[str, tuple[list[str], str, list[str]]] = {
 }  # name: lmbench's program and what to find in what it says; name, size and count of the probe
 for _count in (2, 8):
     for _size in (0, 16, 64):
-        CASES[f"switch, {_count} processes, {_size} kB"] = (
+        CASES[f"switch, {_count} processes, {_size} KiB"] = (
             ["lat_ctx", "-s", str(_size), str(_count)],
             rf"^{_count} ([\d.]+)",
             ["switch", str(_size << 10), str(_count)],

@@ -41,7 +41,7 @@ def test_every_probe_has_a_value(result: Path) -> None:
     content = json.loads((result / "out" / "machine.json").read_text())
     found = {m["what"]: m["values"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
     wanted = [*machine.STREAM, *machine.SYSTEM.values(), *machine.KERNELS, "decoding", "read 16 KiB", "latency 64 KiB"]
-    wanted += ["context switch, 2 processes, 16 kB", "pipe bandwidth", "decompression lzma:6"]
+    wanted += ["context switch, 2 processes, 16 KiB", "pipe bandwidth", "decompression lzma:6"]
     assert set(wanted) <= set(found)
     assert all(found[name] > 0 for name in wanted if not name.startswith(("signal, deliver", "context")))
     assert found[machine.SYSTEM["null call"]] < found[machine.SYSTEM["pipe"]] < found[machine.SYSTEM["shell"]]
@@ -61,7 +61,7 @@ def test_files_are_made_on_each_file_system(result: Path, tmp_path: Path) -> Non
     content = json.loads((result / "out" / "machine.json").read_text())
     found = {m["what"] for m in content["measurements"]}
     for one in machine._file_systems(result / "out"):
-        assert {f"files of {size} kB, {what}, {one}" for size in (0, 10) for what in ("create", "delete")} <= found
+        assert {f"files of {size} KiB, {what}, {one}" for size in (0, 10) for what in ("create", "delete")} <= found
 
 
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
@@ -70,7 +70,14 @@ def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
 
 def test_the_page_and_the_store(result: Path) -> None:
     page = (result / "out" / "machine.html").read_text()
-    for words in ("Bandwidth [MB/s]", "Latency [ns]", "Size [B]", "Working set [kB]", "Compiler options"):
+    for words in (
+        "Bandwidth [MB/s]",
+        "Latency [ns]",
+        "Size of a block",
+        "Working set [KiB]",
+        "128 MiB",
+        "Compiler options",
+    ):
         assert words in page or (words == "Compiler options" and not shutil.which("rustc")), words
     assert (result / "store" / "here.json").read_text() == (result / "out" / "machine.json").read_text()
     assert sorted(path.name for path in (result / "out").iterdir()) == ["machine.html", "machine.json"]

@@ -112,6 +112,18 @@ def test_records_in_both_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+def test_the_page_of_a_monitor(tmp_path: Path) -> None:
+    watched = tmp_path / "out <1>.bin"
+    with Monitor([tmp_path / "job.html", tmp_path / "job.json"], files=[watched]) as monitor:
+        monitor.record("before <all>")
+        watched.write_bytes(bytes(2_000_000))
+        monitor.record("after")
+    page = (tmp_path / "job.html").read_text()
+    assert page.count("<figure>") == 3 and "before &lt;all&gt;" in page and "<all>" not in page
+    assert "out &lt;1&gt;.bin" in page and "2.00 MB" in page and "resident memory at most" in page
+    assert 'download="records.csv"' in page and 'download="memory.svg"' in page
+
+
 def test_records_as_csv(tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     watched.write_bytes(b"12345")
@@ -157,7 +169,7 @@ def test_a_monitor_of_an_interval_looks_by_itself() -> None:
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"\.root, \.json or \.csv"):
+    with pytest.raises(ArgumentError, match=r"\.root, \.json, \.csv or \.html"):
         Monitor(tmp_path / "m.txt")
     with pytest.raises(ArgumentError, match="above zero"):
         Monitor(interval=0)
@@ -174,7 +186,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "interval", "message"),
     [
-        ("m.txt", 1.0, r"\.root, \.json or \.csv"),
+        ("m.txt", 1.0, r"\.root, \.json, \.csv or \.html"),
         ("m.json", 0.0, "above zero"),
         ("m.json", float("nan"), "above zero"),
         ("none/m.json", 1.0, "no folder .*none for"),

@@ -191,6 +191,13 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     assert single.endswith("takes 100 %; 1 job takes 50 % of what plain reading gives.")
 
 
+def test_ratios_are_of_the_rounds_that_both_have(tmp_path: Path) -> None:
+    # A budget ended the study in its second round: the last round of one job was disturbed.
+    measured = {_case(1): {"values": [10.0, 30.0]}, _case(2): {"values": [19.0]}}
+    found = site_findings.findings(*_study(tmp_path, measured))[0]
+    assert "2 jobs give 1.9 × the rate of 1 job" in found
+
+
 def test_what_opening_costs(tmp_path: Path) -> None:
     # A file takes 100 ms, 11 of them to open.
     measured = {_case(1): {"value": 100.0, "user": 1.0, "decompression": 0.71, "open": 0.11}}
@@ -566,6 +573,25 @@ def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
             _case(1, "root"): {"value": 10.0},
         }
         assert any(words in finding for finding in site_findings.findings(*_study(tmp_path, rates)))
+
+
+def test_jobs_run_on_the_hosts_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "KINDS", SMALL)
+    paths = [tmp_path / f"{number}.root" for number in range(2)]
+    for path in paths:
+        samples.make("pythia", path)
+    stock = site_stock.Stock([tmp_path], {FILES: list(map(str, paths))}, None, [], 1, 2)
+    start = f'sh -c \'echo "$0" $3 >> {tmp_path}/log; exec "$@"\' {{host}}'  # as ssh: a host, and a command
+    engines = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}
+    runner = site_jobs.Runner(stock, engines, {}, ["near", "far"], start)
+    figures = runner.measure(Case(FILES, AS_IS, ALL, "sapwood", 2))
+    assert figures["events"] == 2 * 30 and figures["queued"] >= 0 and "server-cache" not in figures["warnings"]
+    threads = "SAPWOOD_NUM_THREADS=1"
+    assert sorted((tmp_path / "log").read_text().splitlines()) == [f"far {threads}", f"near {threads}"]
+    with pytest.raises(ArgumentError, match=r"name no \{host\}: 'ssh'"):
+        site_run.run(tmp_path / "none", hosts=["a"], launch="ssh")
+    with pytest.raises(SapwoodError, match="a job failed"):
+        site_jobs.Runner(stock, engines, {}, ["a"], "false {host}").measure(Case(FILES, AS_IS, ALL, "sapwood", 1))
 
 
 def test_why_no_engine_can_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

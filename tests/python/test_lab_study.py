@@ -249,6 +249,26 @@ def test_findings_of_one_round_say_so(tmp_path: Path) -> None:
         assert len(found) == len(said) and all(one.startswith(words) for one, words in zip(found, said, strict=True))
 
 
+def test_studies_are_shown_beside_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = study(tmp_path / "a", [1.0, 1.01, 0.99])
+    made, left = Study("toy", {"size": 3}, tmp_path / "b", label="new", reference=first), [2.0, 2.01, 1.99]
+    made.run([Step("work", "it", "s", lambda: {"value": left.pop(0)})], 3)
+    made.finish(tables=[], figures=[], findings=["It is slower."])
+    (beside,) = made.content["tables"]
+    assert beside["title"] == "Beside the reference" and beside["head"][-1].startswith("new to ")
+    assert beside["rows"] == [["work", "it", "1.00 s", "2.00 s", "2.00"]]
+    assert beside["keys"] == [["work", "it", 1.0, 2.0, 2.0]]
+    assert "Beside the reference" in (tmp_path / "b" / "toy.html").read_text()
+    with pytest.raises(ArgumentError, match="is a result of lab toy, not of lab other"):
+        Study("other", {}, tmp_path / "c", reference=first)
+    assert main(["lab", "compare", str(first), str(made.path), "-o", str(tmp_path / "d")]) == 0
+    assert "2.00" in capsys.readouterr().out
+    content = json.loads((tmp_path / "d" / "compare.json").read_text())
+    assert content["headline"].startswith("work, it: 2.00 × of ") and content["tables"][0]["rows"] == beside["rows"]
+    assert "Settings that differ" not in [table["title"] for table in content["tables"]]
+    assert "<h2>Machines" in (tmp_path / "d" / "compare.html").read_text()
+
+
 def test_machines_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, values in (("old", [1.0, 1.1, 1.2]), ("new", [2.0, 2.2, 2.4])):

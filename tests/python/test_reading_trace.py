@@ -33,6 +33,28 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_trace_counts_backward_seeks_and_gaps(path: Path) -> None:
+    traces: list[sapwood.storage.trace.Trace] = []
+    for starts in ((0, 12_000), (12_000, 0)):
+        with sapwood.open(path) as file:
+            tree = file["t"]
+            with sapwood.trace() as trace:
+                for start in starts:
+                    tree.arrays("x", entry_start=start, entry_stop=start + 1)
+        traces.append(trace)
+    forward, back = traces
+    ranges = sorted(zip(forward["offset"], forward["length"], forward["cause"], strict=True))
+    first, second = [(offset, length) for offset, length, cause in ranges if cause != "decode"]
+    gap = second[0] - sum(first)
+    sizes = sorted([first[1], second[1]])
+    found = {"ranges": 2, "backward": 0, "gaps": 1, "gap_bytes": gap}
+    assert gap > 0 and forward.order() == found | {"median_bytes": sum(sizes) // 2, "most_bytes": sizes[1]}
+    assert back.order() == found | {
+        "backward": 1, "gaps": 0, "gap_bytes": 0, "median_bytes": sum(sizes) // 2, "most_bytes": sizes[1]
+    }  # fmt: skip
+    assert "2 ranges of " in back.summary() and "1 backward seeks, 0 gaps of 0 B in all" in back.summary()
+
+
 def test_a_trace_has_every_access_and_adds_up(path: Path) -> None:
     before = sapwood.counters()
     with sapwood.trace() as trace, sapwood.open(path) as file:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 TREE = "Monitor"
-_KIND = {".root": "ROOT", ".json": "JSON", ".csv": "CSV"}
+_KIND = {".root": "ROOT", ".json": "JSON", ".csv": "CSV", ".html": "page"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Monitor:
     ----------
     outputs
         Where the records go at the end of the block (also after an exception): a path, or several, that end in
-        ``.root``, ``.json`` or ``.csv``. They are in `records` in any case.
+        ``.root``, ``.json``, ``.csv`` or ``.html`` (a page). They are in `records` in any case.
     pid
         The process to look at, with those that it started; this one, by itself, by default.
     interval
@@ -206,7 +206,7 @@ class Monitor:
         }
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the records, as a tree ``Monitor`` (``.root``), as JSON or as CSV.
+        """Write the records, as a tree ``Monitor`` (``.root``), as JSON, as CSV or as a page (``.html``).
 
         Raises
         ------
@@ -220,6 +220,11 @@ class Monitor:
             content = {"format": "sapwood monitor", "format_version": 1, "pid": self.pid, "files": self.files}
             content |= {"columns": columns, "records": rows, "summary": self.summary()}
             path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            return
+        if _kind(path) == "page":
+            from sapwood.lab.monitored import page
+
+            path.write_text(page(self.records, self.files, self.summary()), encoding="utf-8")
             return
         if _kind(path) == "CSV":
             names = [name for name in Record.__dataclass_fields__ if name != "files"]
@@ -300,7 +305,7 @@ class Monitor:
 def _kind(path: Path) -> str:
     kind = _KIND.get(path.suffix)
     if kind is None:
-        raise ArgumentError(f"a monitor writes to .root, .json or .csv, not to {path}")
+        raise ArgumentError(f"a monitor writes to .root, .json, .csv or .html, not to {path}")
     return kind
 
 

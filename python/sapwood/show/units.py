@@ -76,6 +76,14 @@ def bytes_text(value: float) -> str:
     return _scaled(value, "B", ("", "k", "M", "G", "T", "P"))
 
 
+def binary_text(value: int) -> str:
+    """Write a number of bytes with the largest binary unit that leaves a whole number: 64 KiB; others as bytes."""
+    units, place = ("B", "KiB", "MiB", "GiB", "TiB"), 0
+    while value and value % 1024 == 0 and place < len(units) - 1:
+        value, place = value // 1024, place + 1
+    return f"{count_text(value)} {units[place]}"
+
+
 def seconds_text(value: float) -> str:
     """Write a time: 850 µs, 12.3 ms, 4.56 s, 3 min 20 s."""
     if value >= 60:

@@ -231,6 +231,27 @@ class Trace:
             }
         return found
 
+    def order(self) -> dict[str, int]:
+        """Return how the ranges that were read lie in their files, in the order in which they were asked for.
+
+        ``ranges``; how many begin before the end of the one before (``backward``) or behind it (``gaps``, ``gap_bytes``
+        in all); the middle and the largest size (``median_bytes``, ``most_bytes``). Ranges of other files come between
+        without effect.
+        """
+        rows = np.flatnonzero(self.is_request)
+        rows = rows[np.lexsort((rows, self["start_ns"][rows]))]
+        files, starts, sizes = self["file"][rows], self["offset"][rows], self["length"][rows]
+        jumps: list[int] = []
+        for file in dict.fromkeys(files.tolist()):
+            mine = files == file
+            jumps += (starts[mine][1:] - (starts[mine] + sizes[mine])[:-1]).tolist()
+        forward = [jump for jump in jumps if jump > 0]
+        return {
+            "ranges": len(rows), "backward": sum(jump < 0 for jump in jumps), "gaps": len(forward),
+            "gap_bytes": sum(forward), "median_bytes": int(np.median(sizes)) if len(sizes) else 0,
+            "most_bytes": int(sizes.max(initial=0)),
+        }  # fmt: skip
+
     def layers(self) -> dict[str, int]:
         """Return the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
         pages = self["cause"] == "decode"
@@ -376,6 +397,12 @@ def _summary(trace: Trace) -> str:
         f"{int(rows.sum())} baskets of {len(np.unique(trace['branch'][rows]))} branches, decompressed in "
         f"{seconds_text(trace['decompression_ns'].sum() / 1e9)}, "
         f"decoded in {seconds_text(trace['decoding_ns'].sum() / 1e9)} (summed over threads)"
+    )
+    order = trace.order()
+    lines.append(
+        f"{order['ranges']} ranges of {bytes_text(order['median_bytes'])} (median), at most "
+        f"{bytes_text(order['most_bytes'])}: {order['backward']} backward seeks, {order['gaps']} gaps of "
+        f"{bytes_text(order['gap_bytes'])} in all"
     )
     layers = layer_rows(trace.layers())
     return "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layers)

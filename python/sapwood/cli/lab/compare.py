@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.show.safe import say
+from sapwood.show.safe import complain, say
 
 HELP = "Compare studies of one kind: of other machines, versions or settings."
 EPILOG = "~ marks a ratio where the values of both studies overlap."
@@ -13,6 +13,7 @@ EPILOG = "~ marks a ratio where the values of both studies overlap."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="STUDY.json", help="two or more; ratios are to the first")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write a page and its JSON into this folder, too")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -27,4 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(compared, indent=1))
     else:
         say(comparison_text(compared), end="")
+    if arguments.output is not None:
+        from sapwood.lab.studies.beside import run as write_page
+
+        for path in write_page(arguments.output, arguments.files).values():
+            complain(str(path))
     return 0

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         required=True,
         metavar="PATH",
-        help="files that end in .root, .json or .csv",
+        help="files that end in .root, .json, .csv or .html (a page)",
     )
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="SECONDS", help="time between records (default %(default)s)"

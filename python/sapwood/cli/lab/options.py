@@ -40,6 +40,9 @@ def add_study_arguments(parser: argparse.ArgumentParser, *, label: bool = True) 
     parser.add_argument(
         "--budget", metavar="TIME", help="begin no measurement of a second or later round after this time, such as 10m"
     )
+    parser.add_argument(
+        "--reference", metavar="STUDY.json", help="show this result of another machine or day beside this one"
+    )
     parser.add_argument("--fail-on-warning", action="store_true", help="exit with 1 if the result has a warning")
     if label:
         parser.add_argument("--label", default="", metavar="TEXT", help="what is measured, for the head of the page")
@@ -83,9 +86,11 @@ def add_list(
     """Declare an option that takes several values, with commas or given several times."""
 
     def several(words: str) -> list[object]:
-        return [kind(word.strip()) for word in words.split(",") if word.strip()]
+        try:
+            return [kind(word.strip()) for word in words.split(",") if word.strip()]
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"numbers with commas are needed, not {words!r}") from None
 
-    several.__name__ = "list of numbers" if kind is int else "list"
     parser.add_argument(
         flag, type=several, action="extend", default=[], metavar=metavar, help=f"{text}; with commas, or repeated"
     )
@@ -120,6 +125,7 @@ def run_study(
     from sapwood.show.units import parse_time
 
     own["budget"] = None if arguments.budget is None else parse_time(arguments.budget)
+    own |= {"reference": arguments.reference}
     own.setdefault("label", arguments.label)
     with until_told(), study_progress(shown=not arguments.quiet) as progress:
         study, written = run(

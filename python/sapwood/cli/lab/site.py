@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
     add_repeated(parser, "--folder", "DIR", "make files here, for several disks")
     add_repeated(parser, "--storage", "NAME=START", "the name of the storage of files whose path or URL begins so")
+    add_list(parser, "--host", "NAME", "run jobs on these hosts in turn; all see the files and this Python")
+    parser.add_argument(
+        "--launch",
+        metavar="WORDS",
+        default="ssh -o BatchMode=yes {host}",
+        help="what starts a command on {host}, such as 'srun --quiet --nodelist={host}' (default '%(default)s')",
+    )
     renamed(parser, disk="folder")
 
 
@@ -72,5 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         codecs=arguments.compression,
         read_ahead=arguments.read_ahead,
         disks=arguments.folder,
+        hosts=arguments.host,
+        launch=arguments.launch,
         storages=dict(map(_named, arguments.storage)),
     )

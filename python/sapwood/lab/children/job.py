@@ -302,6 +302,17 @@ def scheduled() -> tuple[float, float]:
     return 0.0, 0.0
 
 
+READY = "ready"
+"""What a job says before it waits for the word to go; ``kept`` follows where files are still in memory."""
+
+
+def _forgotten(paths: Sequence[str]) -> bool:
+    """Have this system forget local files; return whether it did."""
+    from sapwood.lab.studies.event import forget
+
+    return not forget([Path(path) for path in paths if not far(path)])
+
+
 def main() -> int:
     """Do the job whose specification comes first on standard input; the word to go comes second."""
     spec: dict[str, Any] = json.loads(sys.stdin.readline())
@@ -316,7 +327,8 @@ def main() -> int:
             importlib.import_module("sapwood.train.execution.job")  # which is not counted
     elif work is unpacking_job:
         _packed()  # which is not counted either
-    print("ready", flush=True)
+    kept = bool(spec.get("forget")) and not _forgotten(spec["files"])
+    print(READY, *(["kept"] if kept else []), flush=True)
     if not sys.stdin.readline():
         return 1
     took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), scheduled()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
-from sapwood.show.units import number_text, value_text
+from sapwood.show.units import binary_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
 _LETTERS = 30  # of a label left of its bars, in one line
@@ -126,7 +126,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
 
     A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``names`` are texts beside the
     points of a curve. ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as dashed lines,
-    by their names.
+    by their names, ``borders`` likewise of x. With ``binary``, x are sizes in bytes with ticks at powers of two.
     """
     points = [point[:2] for curve in figure["curves"] for point in curve["points"]]
     marks = figure.get("marks", {})
@@ -141,6 +141,12 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
             f'<g class="mark"><path d="M78 {y(value):.1f}H{WIDTH - 20}"/>'
             f'<text x="{WIDTH - 24}" y="{y(value) - 5:.1f}" text-anchor="end">{_text(name)}</text></g>'
         )
+    for name, value in figure.get("borders", {}).items():
+        if x.low < value < x.high:
+            parts.append(
+                f'<g class="mark"><path d="M{x(value):.1f} 16V{HEIGHT - 58}"/>'
+                f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
+            )
     colour = colours([curve["label"] for curve in figure["curves"]])
     labels: list[tuple[float, float, float]] = []
     for curve in figure["curves"]:
@@ -164,7 +170,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
     bottom = HEIGHT - 58
     parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')
     whole = all(float(value).is_integer() for value, _ in points)  # of jobs there are no halves
-    for value, text in x.ticks(7):
+    for value, text in _binary_ticks(x.low, x.high) if figure.get("binary") else x.ticks(7):
         if whole and not value.is_integer():
             continue
         said = number_text(value) if whole and text and not x.log else text
@@ -177,6 +183,13 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         f'<text class="title" transform="translate(15 16) rotate(-90)" text-anchor="end">{_text(figure["y"])}</text>'
     )
     return _svg(parts, HEIGHT, f"{figure['title']}: {figure['y']} against {figure['x']}")
+
+
+def _binary_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return powers of two with binary units, at most eight of them with their text."""
+    powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    every = max(1, -(-len(powers) // 8))
+    return [(2.0**power, binary_text(2**power) if power % every == 0 else "") for power in powers]
 
 
 def _label(x: float, y: float, name: str, placed: list[tuple[float, float, float]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -18,8 +19,8 @@ from typing import Any
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children.probe import CODECS
-from sapwood.lab.studies.study import Step, Study, read, scratch
-from sapwood.show.units import bytes_text, number_text, seconds_text, value_text
+from sapwood.lab.studies.study import Frame, Step, Study, read, scratch
+from sapwood.show.units import binary_text, number_text, seconds_text, value_text
 from sapwood.train.account.record import host
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12
@@ -95,6 +96,7 @@ def run(
     fresh: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
     budget: float | None = None,
+    reference: str | os.PathLike[str] | None = None,
 ) -> tuple[Study, dict[str, Path]]:
     """Run the study.
 
@@ -126,7 +128,9 @@ def run(
         raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
     last, array = last_cache(), stream_array()
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
-    study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress, budget=budget)
+    frame: Frame = {"budget": budget, "reference": reference}
+    study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress, **frame)
+    study.content["caches"] = caches()
     with scratch(folder, "machine") as own:
         named = {one: one for one in folders} or _file_systems(folder)
         probes = _probes(named, str(own), array, quick=quick)
@@ -169,12 +173,22 @@ def _keep(study: Study, store: Path, label: str) -> Path:
     return kept
 
 
+def caches() -> dict[str, int]:
+    """Return the bytes of the caches of data that the system names, by their level: ``L1``, ``L2``, ..."""
+    found: dict[str, int] = {}
+    for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        with contextlib.suppress(OSError, ValueError):
+            level, kind, size = (
+                (path / name).read_text(encoding="ascii").strip() for name in ("level", "type", "size")
+            )
+            if kind != "Instruction":
+                found[f"L{level}"] = int(size[:-1]) * {"K": KILO, "M": MEGA}.get(size[-1:], 1)
+    return found
+
+
 def last_cache() -> int:
     """Return the bytes of the largest cache that the system names, 32 MiB where it names none."""
-    found = [
-        path.read_text(encoding="ascii").strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("*/size")
-    ]
-    return max((int(text[:-1]) * {"K": KILO, "M": MEGA}.get(text[-1:], 1) for text in found), default=32 * MEGA)
+    return max(caches().values(), default=32 * MEGA)
 
 
 def stream_array() -> int:
@@ -215,7 +229,7 @@ def _probes(folders: Mapping[str, str], own: str, array: int, *, quick: bool) ->
     probes.append(_probe("pipe bandwidth", ["pipe bandwidth"], ["MB/s"], seconds))
     for name, folder in folders.items():
         for size in (0, 10 * KILO):
-            names = [f"files of {size // KILO} kB, {what}, {name}" for what in ("create", "delete")]
+            names = [f"files of {size // KILO} KiB, {what}, {name}" for what in ("create", "delete")]
             probes.append(
                 _probe("files", names, ["1/s"] * 2, seconds, size=size, count=500 if quick else 4000, folder=folder)
             )
@@ -229,12 +243,11 @@ def _probes(folders: Mapping[str, str], own: str, array: int, *, quick: bool) ->
 
 
 def _sized(name: str, size: int) -> str:
-    shown = f"{size // MEGA} MiB" if size >= MEGA else f"{size // KILO} KiB"
-    return f"{name} {shown}"
+    return f"{name} {binary_text(size)}"
 
 
 def _switch(count: int, size: int) -> str:
-    return f"context switch, {count} processes, {size // KILO} kB"
+    return f"context switch, {count} processes, {size // KILO} KiB"
 
 
 def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Probe]:
@@ -296,12 +309,12 @@ def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     last, array = study.content["settings"]["last_cache"], stream_array()
     rule = "four times the last cache"
     if array < 4 * last:
-        rule = f"an eighth of the memory: for four times the last cache of {bytes_text(last)} there is no room"
+        rule = f"an eighth of the memory: for four times the last cache of {binary_text(last)} there is no room"
     tables = [
         table(
             "STREAM",
             STREAM,
-            f"Arrays of {bytes_text(array)}, {rule}. One core, the best of many runs, MB of 10⁶ bytes.",
+            f"Arrays of {binary_text(array // MEGA * MEGA)}, {rule}. One core, the best of many runs, MB of 10⁶ bytes.",
         ),
         memory,
         table(
@@ -339,7 +352,8 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
         ]
         return {"kind": "bars", "title": title, "engines": [OURS], "unit": unit, "label": label, "groups": groups}
 
-    sized = {"kind": "lines", "x": "Size [B]", "log": "xy"}
+    borders = study.content.get("caches", {})
+    sized = {"kind": "lines", "x": "Size of a block", "log": "xy", "binary": True, "borders": borders}
     bandwidth = {
         **sized,
         "title": "Bandwidth",
@@ -348,7 +362,7 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     }
     latency = {**sized, "title": "Latency", "y": "Latency [ns]", "curves": [curve("latency")]}
     switches = {
-        "kind": "lines", "title": "Context switch", "x": "Working set [kB]", "y": "Time [µs]",
+        "kind": "lines", "title": "Context switch", "x": "Working set [KiB]", "y": "Time [µs]",
         "curves": [
             {"label": f"{n} processes", "points": [[k, study.median(_switch(n, k * KILO), OURS)] for k in (0, 16, 64)]}
             for n in (2, 8)

@@ -23,6 +23,8 @@ _STYLE = (
     ".c6{color:#b3362b}.c7{color:#6f6f6f}"
 )
 """The style of a figure that leaves the page."""
+_ROW = 20
+"""Pixels of a line of a legend."""
 _SHOWN, _PRINTED = 6, 1
 """Findings that are shown at once, and tables that are printed."""
 SORT = """<script>
@@ -58,10 +60,10 @@ def render(content: Mapping[str, Any]) -> str:
         head,
         tiles((value, what) for value, what in shown) if shown else "",
         _figures(content["figures"][:1], "first"),
-        _warnings(content),
         _findings(content),
+        _warnings(content),
         _figures(content["figures"][1:], "more"),
-        *(_table(one, "minor" if place >= _PRINTED else "") for place, one in enumerate(content["tables"])),
+        *(table_block(one, "minor" if place >= _PRINTED else "") for place, one in enumerate(content["tables"])),
         _raw(content["measurements"]),
         _settings(content),
         SORT if any("keys" in one for one in content["tables"]) else "",
@@ -103,20 +105,38 @@ def _findings(content: Mapping[str, Any]) -> str:
 def _figures(figures: Sequence[Mapping[str, Any]], place: str) -> str:
     if not figures:
         return ""
-    drawn = "".join(_figure(figure) for figure in figures)
+    drawn = "".join(figure_block(figure) for figure in figures)
     head = "<h2>Figures</h2>" if place == "more" else ""
     return f'<section class="{place}">{head}<div class="plots">{drawn}</div></section>'
 
 
-def _figure(figure: Mapping[str, Any]) -> str:
-    picture = draw(figure)
-    alone = re.sub("^<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', picture)
-    alone = alone.replace(">", f"><style>{_STYLE}</style>", 1)
+def figure_block(figure: Mapping[str, Any]) -> str:
+    """Return a figure with its title, legend, caption, and a link that saves it."""
+    picture, alone = draw(figure), figure_alone(figure)
     return (
         f"<figure><figcaption><strong>{_text(figure['title'])}</strong>"
         f"{_download(figure['title'], 'svg', 'image/svg+xml', alone)}{_legend(figure)}</figcaption>"
         f'{picture}<p class="below">{_text(figure.get("caption", ""))}</p></figure>'
     )
+
+
+def figure_alone(figure: Mapping[str, Any], *, legend: bool = False) -> str:
+    """Return a figure as an SVG file with its style, and, if asked for, its legend above it."""
+    picture = re.sub("^<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', draw(figure))
+    inside = f"<style>{_STYLE}</style>"
+    names = colours(names_of(figure)) if legend else {}
+    if names:
+        rows = "".join(
+            f'<g class="c{number}"><path class="line" d="M78 {12 - _ROW * (len(names) - place)}h24"/></g>'
+            f'<text x="110" y="{17 - _ROW * (len(names) - place)}">{_text(name)}</text>'
+            for place, (name, number) in enumerate(names.items())
+        )
+        top = _ROW * len(names) + 8
+        box = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
+        if box is not None:
+            picture = picture.replace(box[0], f'viewBox="0 {-top} {box[1]} {int(box[2]) + top}"', 1)
+        inside += rows
+    return picture.replace(">", f">{inside}", 1)
 
 
 def _download(name: str, ending: str, kind: str, data: str) -> str:
@@ -132,7 +152,8 @@ def _legend(figure: Mapping[str, Any]) -> str:
     return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
-def _table(one: Mapping[str, Any], place: str = "") -> str:
+def table_block(one: Mapping[str, Any], place: str = "") -> str:
+    """Return a table with its title, its caption, and a link that saves it."""
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
     said, classes = one.get("caption", ""), "study"
     if "keys" in one:  # by which the reader may sort, where the cells are texts with units

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ArgumentError
-from sapwood.lab.studies.machine import OURS
+from sapwood.lab.studies.machine import KERNELS, OPTIONS, OURS
 from sapwood.lab.studies.study import NOISE, Study, medians, read
 from sapwood.show.units import number_text, value_text
 
@@ -113,10 +113,32 @@ def run(
         "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
         "the root of the mean square of the machines' relative deviations, and the largest one.",
     }  # fmt: skip
+    options = _options(machines)
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
     return study, study.finish(
-        tables=[table, follows], figures=figures, findings=_findings(lines, application, speeds, noise)
+        tables=[table, follows, *options], figures=figures, findings=_findings(lines, application, speeds, noise)
     )
+
+
+_KERNEL = "track finding"
+"""The kernel whose gain by compiler options is shown."""
+
+
+def _options(machines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Lay out the kernels of all machines by each of the compiler options, with their ratio to no optimisation."""
+    found = {name: medians(one) for name, one in machines.items()}
+    rows: list[list[Any]] = []
+    for name, values in found.items():
+        plain = values.get((_KERNEL, next(iter(OPTIONS))))
+        for option in OPTIONS:
+            rates = [values.get((kernel, option)) for kernel in KERNELS]
+            if all(rates):
+                rows.append([name, option, *rates, (values[_KERNEL, option] / plain) if plain else 0.0])
+    head = ["Machine", "Options", *(f"{kernel} [{unit}]" for kernel, unit in KERNELS.items()), f"{_KERNEL}, gain"]
+    shown = [[*row[:2], *(number_text(value, 3) for value in row[2:])] for row in rows]
+    caption = f"The same kernels, compiled by each option; the gain of {_KERNEL} is to {next(iter(OPTIONS))}."
+    table = {"title": "Compiler options", "head": head, "rows": shown, "keys": rows, "caption": caption}
+    return [table] if rows else []
 
 
 def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, float]:

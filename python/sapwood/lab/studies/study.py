@@ -95,10 +95,12 @@ class Frame(TypedDict, total=False):
     """What all studies take that changes no measurement.
 
     No round begins a measurement after `budget` seconds, except the first. `label` says what the study is of.
+    `reference` is another result of the same study, which is shown beside it.
     """
 
     budget: float | None
     label: str
+    reference: str | os.PathLike[str] | None
 
 
 class Study:
@@ -169,6 +171,9 @@ class Study:
             self._resume(read(self.path))
         self.content["label"] = frame.get("label", "")
         self._budget = frame.get("budget")
+        self._reference = frame.get("reference")
+        if self._reference is not None and (kind := read(self._reference)["study"]) != name:
+            raise ArgumentError(f"{self._reference} is a result of lab {kind}, not of lab {name}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def _resume(self, found: dict[str, Any]) -> None:
@@ -297,6 +302,13 @@ class Study:
         self.content["warnings"] = judge(self.content)
         self.content["complete"] = True
         self.save()
+        if self._reference is not None:
+            from sapwood.lab.studies.ratios import names_of, ratio_table
+
+            both = [self._reference, self.path]
+            names = names_of([read(path) for path in both])
+            self.content["tables"].append(ratio_table(compare(both), names, "Beside the reference"))
+            self.save()
         page = self.path.with_suffix(".html")
         page.write_text(render(self.content), encoding="utf-8")
         return {"json": self.path, "html": page}

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+LAUNCH = "ssh -o BatchMode=yes {host}"
+"""How a job is started on another host: words that the job's command follows."""
+_THREADS = {"SAPWOOD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_SETTINGS = ["env", "--unset=SAPWOOD_BLOCK_CACHE", *(f"{name}={value}" for name, value in _THREADS.items())]
+"""What comes before that command, where the environment of this process does not reach it."""
 _LOOK = 0.01  # seconds between two looks at jobs with threads
 _SPANS = ("decompression", "decoding", "task")
 
@@ -41,8 +47,13 @@ _SPANS = ("decompression", "decoding", "task")
 class Runner:
     """Starts jobs, gives them the word to go at once, and adds up what they say."""
 
-    def __init__(self, stock: Stock, engines: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, stock: Stock, engines: Mapping[str, Sequence[str]], sizes: Mapping[str, int], hosts: Sequence[str] = (),
+        launch: str = LAUNCH,
+    ) -> None:  # fmt: skip
         self._stock, self._engines, self._sizes = stock, engines, sizes
+        self._launchers = [shlex.split(launch.replace("{host}", host)) for host in hosts] or [[]]
+        self._elsewhere = bool(hosts)
         self._checks: dict[tuple[str, str, str, int], tuple[str, int, float]] = {}
 
     def measure(self, case: Case) -> dict[str, Any]:
@@ -81,19 +92,23 @@ class Runner:
         lists = self._stock.files(case.data, case.variant)[: case.jobs]
         with contextlib.ExitStack() as stack:
             running: list[Job] = []
-            for files in lists:
-                running.append(Job(case, self._engines[case.engine], self._specification(case, files, tasks)))
+            for place, files in enumerate(lists):
+                launcher = self._launchers[place % len(self._launchers)]
+                command = [*launcher, *(_SETTINGS if launcher else ()), *self._engines[case.engine]]
+                running.append(Job(case, command, self._specification(case, files, tasks)))
                 stack.callback(running[-1].end)
-            for one in running:
-                one.answer()  # that it is ready
-            warnings = forget([Path(path) for files in lists for path in files if not job.far(path)])
+            ready = [one.answer().split() for one in running]
+            kept = case.engine == "root" or any(words != [job.READY] for words in ready)  # ROOT's forget nothing
+            warnings = ["page-cache-not-dropped"] * kept
+            if not self._elsewhere:
+                warnings = forget([Path(path) for files in lists for path in files if not job.far(path)])
             start = time.perf_counter()
             for one in running:
                 one.say("go\n")
             with Watch([one.pid for one in running]) as watch:
                 said = [json.loads(one.answer()) for one in running]
             for one, answer in zip(running, said, strict=True):
-                if answer.pop("threads", False):
+                if answer.pop("threads", False) and not self._elsewhere:
                     idle = answer["wall"] * watch.waiting(one.pid, start + answer["wall"])
                     answer["queued"] = max(answer["wall"] - answer["user"] - answer["system"] - idle, 0.0)
             return said, time.perf_counter() - start, warnings
@@ -107,6 +122,7 @@ class Runner:
             return "\n".join([tree, str(cache), *map(str, tasks), "", *few, "", *files, "", ""])
         spec = {"engine": case.engine, "files": files, "tree": tree, "branches": few or None, "tasks": list(tasks)}
         spec |= {"train": case.task in (TRAIN, TURN), "read_ahead": ahead, "prior": case.variant == PRIOR}
+        spec |= {"forget": self._elsewhere}  # only the host that reads knows what it has in memory
         return json.dumps(spec) + "\n"
 
     def _compare(self, case: Case, events: int, check: float) -> None:
@@ -175,7 +191,7 @@ class Job:
 
     def __init__(self, case: Case, command: Sequence[str], text: str) -> None:
         self._case, self._errors = case, tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
-        environment = {**os.environ, "SAPWOOD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, **_THREADS}
         environment.pop("SAPWOOD_BLOCK_CACHE", None)  # storage is what is measured, not what was kept of it
         # In a session of its own, as batch systems start jobs: some systems share processors among sessions.
         self._process = subprocess.Popen(

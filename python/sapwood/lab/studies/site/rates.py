@@ -25,5 +25,8 @@ def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
 
 
 def times_text(study: Study, case: Case, base: Case) -> str:
-    """Write the ratio of two rates, and what single rounds give where that differs."""
-    return ratio_text(rate_of(study, case) / rate_of(study, base), ratios_of(study, case, base))
+    """Write the ratio of two rates over the rounds that both have, and what single rounds give where that differs."""
+    rates, others = rates_of(study, case), rates_of(study, base)
+    common = min(len(rates), len(others))
+    ratio = statistics.median(rates[:common]) / statistics.median(others[:common])
+    return ratio_text(ratio, ratios_of(study, case, base))

@@ -11,6 +11,7 @@ from sapwood.lab.studies.site.cases import (
     ALL,
     AS_IS,
     DIRECT,
+    FEW,
     LAYERS,
     LIMITS,
     PROCESSOR,
@@ -208,6 +209,8 @@ def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) ->
             "y": "Aggregate rate [MB/s]",
             "curves": rates,
         }
+        # Of few branches a job reads so little that the limit of whole files would hide it.
+        limit = None if task == FEW else limit
         marks = {"limit": limit} if limit else {}
         figures.append(
             {

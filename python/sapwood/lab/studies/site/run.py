@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 from sapwood.lab.studies.site.findings import findings
-from sapwood.lab.studies.site.jobs import Runner
+from sapwood.lab.studies.site.jobs import LAUNCH, Runner
 from sapwood.lab.studies.site.report import figures_of, tables_of, tiles_of
 from sapwood.lab.studies.site.stock import Stock
 
@@ -61,6 +61,8 @@ def run(
     read_ahead: Sequence[str] = (),
     disks: Sequence[str] = (),
     storages: Mapping[str, str] | None = None,
+    hosts: Sequence[str] = (),
+    launch: str = LAUNCH,
     rounds: int = 3,
     quick: bool = False,
     fresh: bool = False,
@@ -96,6 +98,10 @@ def run(
     storages
         Names of storages, by the start of the paths of the files that lie there. Other files are named by their server
         or file system.
+    hosts
+        Jobs run on these in turn. All see the files, `folder`, and this Python by the same paths.
+    launch
+        The words that start a command on ``{host}``.
     rounds, quick, fresh, progress
         How often; fewer files, jobs and variants; start again; a function that is called at each step.
 
@@ -116,7 +122,9 @@ def run(
     named = dict(storages or {})
     on = by_storage(given, named)
     fewest = min(map(len, on.values()), default=0)
-    counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), quick=quick)
+    if hosts and "{host}" not in launch:
+        raise ArgumentError(f"the words that start a job name no {{host}}: {launch!r}")
+    counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), max(1, len(hosts)), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
     sizes = {text: parse_size(text) for text in read_ahead}
@@ -137,6 +145,8 @@ def run(
         "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
         "disks": [str(disk) for disk in disks], "storages": named, "rounds": rounds, "quick": quick,
     }  # fmt: skip
+    if hosts:
+        settings |= {"hosts": list(hosts), "launch": launch}
     study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress, **frame)
     with contextlib.ExitStack() as stack:
         roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
@@ -147,7 +157,7 @@ def run(
         engines, able = engines_of(study, names, stock, roots[0])
         variants = [*(f"merged {many}" for many in merged), ALONE, *(COMPRESSED + codec for codec in codecs), PRIOR]
         cases = cases_of(study, able, stock, counts, variants, list(sizes), quick=quick)
-        runner = Runner(stock, engines, sizes)
+        runner = Runner(stock, engines, sizes, hosts, launch)
         study.run(
             [Step(case.what, case.engine, "MB/s", lambda case=case: runner.measure(case)) for case in cases], rounds
         )
@@ -167,9 +177,12 @@ def run(
     )
 
 
-def _default_jobs(files: int, *, quick: bool) -> list[int]:
-    """Return the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job."""
-    cores = os.cpu_count() or 1
+def _default_jobs(files: int, hosts: int = 1, *, quick: bool) -> list[int]:
+    """Return the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job.
+
+    Other hosts are taken to have as many cores as this one.
+    """
+    cores = hosts * (os.cpu_count() or 1)
     if quick:
         wanted = {1, min(cores, 4), min(2 * cores, 8)}
     else:

@@ -1,0 +1,70 @@
+"""Studies beside each other on a page: medians, ratios, and what was not measured alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from sapwood.lab.studies.ratios import names_of, ordered, ratio_table
+from sapwood.lab.studies.study import Study, compare, read
+
+_BARS = 12
+"""Ratios that are drawn: the largest clear ones."""
+
+
+def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]]) -> dict[str, Path]:
+    """Write the page and the JSON of a comparison.
+
+    Parameters
+    ----------
+    folder
+        Where they go.
+    paths
+        The studies; ratios are to the first.
+
+    Raises
+    ------
+    ArgumentError
+        They are fewer than two, or of different kinds.
+    """
+    compared, studies = compare(paths), [read(path) for path in paths]
+    names = names_of(studies)
+    settings = {"study": compared["study"], "files": [str(path) for path in paths]}
+    study = Study("compare", settings, folder, fresh=True)
+    rows_of = ordered(compared)
+    clear = [row for row in rows_of if any(row["clear"][1:])]
+    found = [
+        f"{row['what']}, {row['engine']}: {ratio:.2f} × of {names[0]} in {name}."
+        for row in clear
+        for name, ratio, sure in list(zip(names, row["ratios"], row["clear"], strict=True))[1:]
+        if sure and ratio is not None
+    ] or [f"No figure of {len(rows_of)} differs by more than noise."]
+    if not all(compared["alike"]):
+        found.append("Ratios marked ! are between studies that did not measure the same.")
+    groups = [
+        [f"{row['what']}, {row['engine']}", {
+            name: [ratio, ratio, ratio] for name, ratio in zip(names, row["ratios"], strict=True) if ratio is not None
+        }]
+        for row in (clear or rows_of)[:_BARS]
+    ]  # fmt: skip
+    figure = {
+        "kind": "bars", "title": "Ratios", "engines": names, "unit": "×", "label": f"Ratio to {names[0]}",
+        "groups": groups, "caption": "" if clear else "None of them differs by more than noise.",
+    }  # fmt: skip
+    tables = [ratio_table(compared, names, f"lab {compared['study']}")]
+    rows = [[name, *map(str, values)] for name, values in compared["other_settings"].items()]
+    if rows:
+        tables.append({"title": "Settings that differ", "head": ["Setting", *names], "rows": rows, "words": [1, 2]})
+    hosts = [
+        [name, one["host"]["name"], one["host"]["processor"], str(one["host"]["cores_usable"]), one["commit"] or "–",
+         "; ".join(warning["code"] for warning in warnings) or "–"]
+        for name, one, warnings in zip(names, studies, compared["warnings"], strict=True)
+    ]  # fmt: skip
+    head = ["Study", "Machine", "Processor", "Cores", "Commit", "Warnings"]
+    tables.append({"title": "Machines", "head": head, "rows": hosts, "words": [1, 2, 4, 5]})
+    tiles = [
+        (str(len(clear)), f"of {len(rows_of)} figures differ clearly"),
+        *((name, "is compared with it") for name in names[1:3]),
+    ]
+    return study.finish(tables=tables, figures=[figure] if groups else [], findings=found, tiles=tiles)
