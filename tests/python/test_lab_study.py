@@ -23,6 +23,7 @@ import sapwood
 from sapwood.cli import main
 from sapwood.cli.lab import COMMANDS
 from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab import cold
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event, trend
 from sapwood.lab.studies import study as study_module
@@ -581,7 +582,7 @@ def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.Mon
 def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "missing", lambda name: "h5py is not installed" if name == "hdf5" else None)
     monkeypatch.setattr(event, "compiled", lambda folder, **_: (None, "there is no C++ compiler"))
-    monkeypatch.setattr(event, "drop", lambda path: False)
+    monkeypatch.setattr(cold, "drop", lambda path: False)
     monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 0.0, "bytes": 9})
     made, written = event.run(tmp_path, names=["hdf5", "root", "raw"], events=500, rounds=1)
     assert made.content["left_out"] == {"hdf5": "h5py is not installed", "root": "there is no C++ compiler"}
@@ -606,7 +607,7 @@ def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytes
         return {"value": seconds, "check": 0.0, "bytes": size + ("split 99" in self.name)}
 
     monkeypatch.setattr(engines, "missing", lambda name: None)
-    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(cold, "drop", lambda path: True)
     monkeypatch.setattr(event._Worker, "do", do)
     monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
     words: Any = {"codecs": ["none", "zstd:5"], "split_levels": [0, 99], "rounds": 1}
@@ -663,7 +664,7 @@ def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.Monkey
         return {"value": next(reads) if seconds is None else seconds, "check": 0.0, "bytes": 9}
 
     monkeypatch.setattr(engines, "missing", lambda name: None)
-    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(cold, "drop", lambda path: True)
     monkeypatch.setattr(event._Worker, "do", do)
     monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
     made, _ = event.run(tmp_path, names=["sapwood", "uproot"], events=500, threads=2)
@@ -715,7 +716,7 @@ def test_writing_that_noise_hides_has_no_rate(tmp_path: Path, monkeypatch: pytes
         return {"value": {"create": 1.0, "write": 0.9 if self.name == "raw" else 3.0}.get(action, 2.0), "bytes": 9}
 
     monkeypatch.setattr(engines, "missing", lambda name: None)
-    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(cold, "drop", lambda path: True)
     monkeypatch.setattr(event._Worker, "do", lambda self, action: {"check": 0.0, **do(self, action)})
     monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
     made, _ = event.run(tmp_path, names=["sapwood", "raw"], events=500)
@@ -730,7 +731,7 @@ def test_writing_that_noise_hides_has_no_rate(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(cold, "drop", lambda path: True)
     monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 1.0, "bytes": 9})
     with pytest.raises(SapwoodError, match="other values than were written"):
         event.run(tmp_path, names=["sapwood"], events=500, rounds=1)
@@ -739,19 +740,19 @@ def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: 
 def test_dropping_the_page_cache(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(4_000_000))
-    if not event.drop(path):
+    if not cold.drop(path):
         pytest.skip("this file system keeps its pages, or cannot tell")
     path.read_bytes()
     with path.open("rb") as file:
-        pages = event._pages(file.fileno())
+        pages = cold._pages(file.fileno())
         assert pages is not None and sum(pages) > len(pages) / 2
-        assert not event._waits(file.fileno())
+        assert not cold._waits(file.fileno())
         # Fast storage may answer a read that does not wait: then the file is dropped again.
         waits = False
         for _ in range(10):
-            assert event.drop(path)
-            assert not any(event._pages(file.fileno()) or b"")  # looking has brought none back
-            waits = waits or event._waits(file.fileno())
+            assert cold.drop(path)
+            assert not any(cold._pages(file.fileno()) or b"")  # looking has brought none back
+            waits = waits or cold._waits(file.fileno())
         assert waits
 
 
@@ -762,13 +763,13 @@ def test_file_systems_of_servers_are_known(tmp_path: Path, monkeypatch: pytest.M
     line = "36 35 98:0 / {} rw,noatime master:1 - {} source rw\n"
     for kind, served in (("nfs4", True), ("lustre", True), ("fuse.cvmfs2", True), ("ext4", False), ("fuseblk", False)):
         mounts.write_text(line.format("/", "nfs") + line.format(spaced, kind))
-        assert event.served(tmp_path / "my data" / "deep", mounts) == (kind if served else None)
-        assert event.served(tmp_path, mounts)
+        assert cold.served(tmp_path / "my data" / "deep", mounts) == (kind if served else None)
+        assert cold.served(tmp_path, mounts)
     mounts.write_text(line.format("/", "ext4") + line.format("/", "nfs"))
-    assert event.served(tmp_path, mounts) and not event.served(tmp_path, tmp_path / "none")
-    monkeypatch.setattr(event, "served", lambda folder: "nfs")
-    monkeypatch.setattr(event, "drop", lambda path: True)
-    assert event.forget([tmp_path / "a"]) == ["server-cache"] and event.forget([]) == []
+    assert cold.served(tmp_path, mounts) and not cold.served(tmp_path, tmp_path / "none")
+    monkeypatch.setattr(cold, "served", lambda folder: "nfs")
+    monkeypatch.setattr(cold, "drop", lambda path: True)
+    assert cold.forget([tmp_path / "a"]) == ["server-cache"] and cold.forget([]) == []
 
 
 def test_what_refuses_to_forget_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -776,8 +777,8 @@ def test_what_refuses_to_forget_is_no_failure(tmp_path: Path, monkeypatch: pytes
         raise OSError
 
     (tmp_path / "f").write_bytes(bytes(100))
-    monkeypatch.setattr(event.os, "fsync", refuse)
-    assert not event.drop(tmp_path / "f") and "page-cache-not-dropped" in event.forget([tmp_path / "f"])
+    monkeypatch.setattr(cold.os, "fsync", refuse)
+    assert not cold.drop(tmp_path / "f") and "page-cache-not-dropped" in cold.forget([tmp_path / "f"])
 
 
 @pytest.mark.oracle

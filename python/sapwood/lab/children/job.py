@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from sapwood import _native
 from sapwood.errors import SapwoodError
+from sapwood.lab.cold import forget
 from sapwood.storage.sources import source_of
 
 HISTOGRAMS = 20
@@ -308,8 +309,6 @@ READY = "ready"
 
 def _forgotten(paths: Sequence[str]) -> bool:
     """Have this system forget local files; return whether it did."""
-    from sapwood.lab.studies.event import forget
-
     return not forget([Path(path) for path in paths if not far(path)])
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import SapwoodError
 from sapwood.lab.children import job
-from sapwood.lab.studies.event import forget
+from sapwood.lab.cold import forget
 from sapwood.lab.studies.site.cases import (
     FEW,
     LIMITS,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.lab.advice.rewriting import codec_text, parse_codec
 from sapwood.lab.children import job
+from sapwood.lab.cold import served
 from sapwood.lab.studies import samples
-from sapwood.lab.studies.event import compiled, root_version, served
+from sapwood.lab.studies.event import compiled, root_version
 from sapwood.lab.studies.site.cases import (
     ALL,
     ALONE,
