@@ -19,7 +19,8 @@ PACKAGE = ROOT / "python" / "sapwood"
 CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
-    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"}, {"show"},
+    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"},
+    {"show"},
     {"storage"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
     {"writing", "new", "vectors", "behaviors", "model", "reading", "source"}, {"sapwood"},
     {"train"}, {"lab"},
