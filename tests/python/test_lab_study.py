@@ -560,15 +560,17 @@ def test_a_value_that_differs_is_found(tmp_path: Path) -> None:
 
 def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # In its place stands one with the same arguments, which writes and reads the same format.
-    program = tmp_path / "cernlib"
+    monkeypatch.delenv(event.CERNLIB, raising=False)
+    program = tmp_path / "cernlib-event"
     settings = engines.told(engines.Settings("none"))
     own = shlex.join([sys.executable, "-m", "sapwood.lab.children.engines", "zebra"])
     program.write_text(f'#!/bin/sh\nexec {own} "$@" {shlex.quote(settings)}\n')
     program.chmod(0o755)
     names = ["zebra", "cernlib"]
     made, _ = event.run(tmp_path / "without", names=names, events=500, rounds=1)
-    assert made.content["left_out"] == {"cernlib": "SAPWOOD_CERNLIB_EVENT names no program of CERNLIB"}
-    monkeypatch.setenv(event.CERNLIB, str(program))
+    lacking = "SAPWOOD_CERNLIB_EVENT names no program of CERNLIB, and cernlib-event is not on the PATH"
+    assert made.content["left_out"] == {"cernlib": lacking}
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     made, written = event.run(tmp_path / "with", names=names, events=500, rounds=1)
     assert not made.content["left_out"]
     (reading,) = (table for table in json.loads(written["json"].read_text())["tables"] if table["title"] == "Reading")
@@ -577,6 +579,10 @@ def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.Mon
     assert [figure["title"] for figure in made.content["figures"]] == ["Writing", "Reading", "Direct access"]
     (finding,) = (text for text in made.content["findings"] if "Time of cernlib to that of zebra: " in text)
     assert "its file is 1.00 times as large" in finding
+    # The variable goes before the PATH.
+    monkeypatch.setenv(event.CERNLIB, str(tmp_path / "missing"))
+    with pytest.raises(OSError, match="missing"):
+        event.run(tmp_path / "missed", names=["cernlib"], events=500, rounds=1)
 
 
 def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib", "raw")
 CERNLIB = "SAPWOOD_CERNLIB_EVENT"
 """The variable of the environment that names a program linked with CERNLIB; see the guide to studies."""
+CERNLIB_PROGRAM = "cernlib-event"
+"""The name by which that program is found on the PATH."""
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
 CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",
@@ -180,8 +182,10 @@ def _workers(
             tail = [str(events), *root_words(how)]
             command, codec = [str(program)], how.codec
         elif name == "cernlib":
-            command, tail, codec = [os.environ.get(CERNLIB, "")], [str(events)], "none"
-            reason = engines.Zebra().refuses(how) if command[0] else f"{CERNLIB} names no program of CERNLIB"
+            program = os.environ.get(CERNLIB) or shutil.which(CERNLIB_PROGRAM)
+            command, tail, codec = [program or ""], [str(events)], "none"
+            lacking = f"{CERNLIB} names no program of CERNLIB, and {CERNLIB_PROGRAM} is not on the PATH"
+            reason = engines.Zebra().refuses(how) if program else lacking
         else:
             engine = engines.ENGINES[name]()
             reason = engines.missing(name) or engine.refuses(how)
