@@ -71,6 +71,84 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -
     Ok(())
 }
 
+/// Appends the bytes from `at` to `end` of each row of `stride` bytes, reversing each group of 4 bytes where `reversed`;
+/// what is left over behind the last whole row is dropped.
+pub fn extend_rows(
+    from: &[u8],
+    stride: usize,
+    (at, end): (usize, usize),
+    reversed: bool,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    let (from, stride) = (from.as_chunks::<4>().0, stride / 4);
+    let (at, end) = (at / 4, end / 4);
+    let length = end.saturating_sub(at);
+    let rows = from.len().checked_div(stride).unwrap_or(0);
+    if rows == 0 || length == 0 || end > stride {
+        return Ok(());
+    }
+    to.room(rows.saturating_mul(4 * length))?;
+    let spare = to.spare_capacity_mut().as_chunks_mut::<4>().0;
+    #[cfg(target_arch = "x86_64")]
+    let written = if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; the function has no other precondition.
+        unsafe { fill_rows_avx2(from, stride, (at, end), reversed, spare) }
+    } else {
+        fill_rows(from, stride, (at, end), reversed, spare)
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let written = fill_rows(from, stride, (at, end), reversed, spare);
+    // SAFETY: the loop has written that many words, which lie in the spare capacity.
+    unsafe { to.set_len(to.len() + 4 * written) };
+    Ok(())
+}
+
+/// The words that were written.
+#[inline(always)]
+fn fill_rows(
+    from: &[[u8; 4]],
+    stride: usize,
+    (at, end): (usize, usize),
+    reversed: bool,
+    to: &mut [[MaybeUninit<u8>; 4]],
+) -> usize {
+    /// Words converted at once.
+    const WORDS: usize = BLOCK / 4;
+    let mut written = 0;
+    let mut rest = to;
+    let turn = |word: &[u8; 4]| {
+        let word = u32::from_ne_bytes(*word);
+        (if reversed { word.swap_bytes() } else { word }).to_ne_bytes().map(MaybeUninit::new)
+    };
+    for row in from.chunks_exact(stride) {
+        let Some(source) = row.get(at..end) else { break };
+        let Some((target, behind)) = rest.split_at_mut_checked(source.len()) else { break };
+        let ((sources, source), (targets, target)) =
+            (source.as_chunks::<WORDS>(), target.as_chunks_mut::<WORDS>());
+        for (target, source) in targets.iter_mut().zip(sources) {
+            *target = source.each_ref().map(turn);
+        }
+        for (target, source) in target.iter_mut().zip(source) {
+            *target = turn(source);
+        }
+        written += end - at;
+        rest = behind;
+    }
+    written
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_rows_avx2(
+    from: &[[u8; 4]],
+    stride: usize,
+    part: (usize, usize),
+    reversed: bool,
+    to: &mut [[MaybeUninit<u8>; 4]],
+) -> usize {
+    fill_rows(from, stride, part, reversed, to)
+}
+
 /// Appends the first `width` bytes of each row, reversed; rows too short give zeros.
 pub fn extend_each<'a>(
     width: usize,
@@ -168,6 +246,33 @@ fn reverse_avx2<const N: usize>(from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_rows_are_appended_in_both_orders() {
+        let from: Vec<u8> = (0..1000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        for (stride, at, end) in
+            [(4, 0, 4), (108, 40, 108), (40, 4, 40), (40, 4, 36), (400, 0, 396), (1004, 0, 4)]
+        {
+            for reversed in [false, true] {
+                let part = |row: &[u8]| {
+                    let words = row[at..end].chunks(4).map(|word| word.iter().copied().collect::<Vec<u8>>());
+                    words
+                        .map(|word| if reversed { word.into_iter().rev().collect() } else { word })
+                        .collect::<Vec<_>>()
+                };
+                let want: Vec<u8> = from.chunks_exact(stride).flat_map(part).flatten().collect();
+                let mut to = vec![9];
+                extend_rows(&from, stride, (at, end), reversed, &mut to).unwrap();
+                assert_eq!(to.split_first(), Some((&9, &want[..])), "{at}..{end} of {stride} bytes");
+            }
+        }
+        // Nothing to take, and a part that reaches beyond its row.
+        for (stride, at, end) in [(0, 0, 0), (8, 4, 4), (8, 4, 12)] {
+            let mut to = Vec::new();
+            extend_rows(&from, stride, (at, end), true, &mut to).unwrap();
+            assert!(to.is_empty());
+        }
+    }
 
     #[test]
     fn every_width_and_length_agrees_with_the_plain_loop() {

@@ -59,11 +59,10 @@ impl Form {
             length: 4 * length,
         })
     }
-    /// Whether the bank that these bytes begin with has this form, and is there completely.
+    /// Whether the bank of these bytes, as many as one of this form has, has this form.
     #[inline]
     fn fits(&self, bytes: &[u8]) -> bool {
-        bytes.len() >= self.length
-            && bytes.first_chunk() == Some(&self.first)
+        bytes.first_chunk() == Some(&self.first)
             && bytes.get(self.about_at..).and_then(|about| about.first_chunk()) == Some(&self.about)
     }
     /// Bytes of the data.
@@ -73,14 +72,6 @@ impl Form {
 }
 
 impl Column {
-    /// Adds the first `length` bytes of these.
-    #[inline]
-    fn push(&mut self, order: Order, bytes: &[u8], length: usize) -> Result<()> {
-        match order {
-            Order::Big => swap::extend_front(4, bytes, length, &mut self.data),
-            Order::Little => swap::extend_front(1, bytes, length, &mut self.data),
-        }
-    }
     /// Notes that banks of `length` bytes were added.
     fn add(&mut self, length: usize, banks: usize) -> Result<()> {
         let size = (length / 4) as u32;
@@ -131,20 +122,12 @@ impl Collector {
             // Neighbours mostly have the same form.
             let name = form.about.first_chunk();
             let place = self.names.iter().position(|known| name == Some(known));
-            let mut column = place.and_then(|place| self.columns.get_mut(place));
-            let mut rest = all.get(4 * at..).unwrap_or_default();
-            let mut count = 0;
-            loop {
-                if let Some(column) = &mut column {
-                    column.push(words.order(), rest.get(form.data_at..).unwrap_or_default(), form.size())?;
-                }
-                count += 1;
-                rest = rest.get(form.length..).unwrap_or_default();
-                if !form.fits(rest) {
-                    break;
-                }
-            }
-            if let Some(column) = column {
+            let rest = all.get(4 * at..).unwrap_or_default();
+            let count = 1 + rest.chunks_exact(form.length).skip(1).take_while(|bank| form.fits(bank)).count();
+            if let Some(column) = place.and_then(|place| self.columns.get_mut(place)) {
+                let same = rest.get(..count * form.length).unwrap_or_default();
+                let part = (form.data_at, form.length);
+                swap::extend_rows(same, form.length, part, words.order() == Order::Big, &mut column.data)?;
                 column.add(form.size(), count)?;
             }
             at += count * length;
