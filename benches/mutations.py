@@ -1,14 +1,18 @@
-"""The table of mutations: the same damaged files read by sapwood, ROOT and uproot, each in child processes.
+"""The table of mutations: the same damaged files read by sapwood, ROOT and uproot, each in processes of its own.
 
-    mutations.py --seed 1 --mutations 3000 --root .venv-oracle/bin/python [FILE...]
+    mutations.py --root .venv-oracle/bin/python --mutations 20000 --state mutations.jsonl --seconds 60 FILE...
 
 Every tree is read whole and every object once. Each damaged file counts once for each reader:
 
-- crash: the process died; hang: no answer in ten seconds; over memory: 2 GiB of address space did not suffice;
-- detected: an error or a warning; same: the values of the intact file;
+- crash: the process died; hang: no answer in ten seconds of processor time, or in two minutes;
+- over memory: 2 GiB of address space did not suffice;
+- detected: an error or a warning, or what was in the intact file is no longer there under its name;
+- same: the values of the intact file;
 - different: other values without a word. In bytes that hold plain numbers nobody can notice a change.
 
-A file that one of the readers cannot read before it is damaged is left out, and named.
+Mutation N damages file N modulo the number of files, so that any number of mutations covers all files alike. With
+``--state`` each outcome is appended to a file, and a run goes on where the last one stopped. ROOT reads each damaged
+file in a fork, since a damaged file can leave classes behind in a process that has read it.
 """
 
 from __future__ import annotations
@@ -18,11 +22,15 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +41,13 @@ import mutate  # noqa: E402
 
 OUTCOMES = ("crash", "hang", "over memory", "detected", "same", "different")
 MEMORY = 2 << 30
-SECONDS = 10.0
+SECONDS, WALL = 10.0, 120.0
 TREES = ("TTree", "TNtuple", "TNtupleD")
+Found = dict[str, str]
+"""A digest of each thing that was read, by its name."""
 
 
-# In the children. Each gives {"name of what was read": digest}, and says whether anything was reported.
+# In the children.
 
 
 def _digest(value: object) -> str:
@@ -46,7 +56,10 @@ def _digest(value: object) -> str:
 
 def _array(array: Any) -> str:
     import awkward as ak
+    import numpy as np
 
+    if isinstance(array, np.ndarray) and array.dtype == object:
+        return _digest(_plain(array, 0))
     form, length, buffers = ak.to_buffers(ak.to_packed(ak.without_parameters(array)))
     state = hashlib.sha256(f"{form.to_json()} {length}".encode())
     for name in sorted(buffers):
@@ -54,71 +67,80 @@ def _array(array: Any) -> str:
     return state.hexdigest()[:16]
 
 
-def read_sapwood(path: str) -> dict[str, str]:
-    """Read with sapwood; a warning counts as an error."""
-    import warnings
+def _plain(value: Any, depth: int) -> Any:
+    """Return uproot's objects as lists and dicts: their own texts have addresses."""
+    import numpy as np
 
-    import sapwood
-    from sapwood.objects.model import to_json
-
-    found: dict[str, str] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", sapwood.SapwoodWarning)
-        with sapwood.open(path) as file:
-            for key, name in file.classnames(recursive=True, cycle=True).items():
-                if name in TREES:
-                    tree = file[key]
-                    for branch in tree.keys(recursive=True, full_paths=True):
-                        if tree[branch].reason is None and not tree[branch].is_group:
-                            found[f"{key} {branch}"] = _array(tree[branch].array())
-                elif name not in ("TDirectory", "TDirectoryFile"):
-                    found[key] = _digest(to_json(file[key]))
+    if depth > 20:
+        return "deep"
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), value.shape, [_plain(one, depth + 1) for one in value.reshape(-1).tolist()])
+    if isinstance(value, str | bytes | int | float | bool | None):
+        return value
+    found: list[Any] = [type(value).__name__.partition("_v")[0]]
+    if hasattr(value, "all_members"):
+        members = value.all_members.items()
+        found += [(name, _plain(member, depth + 1)) for name, member in members if not name.startswith("@")]
+    if isinstance(value, Mapping):
+        found += [(_plain(key, depth + 1), _plain(one, depth + 1)) for key, one in value.items()]
+    elif isinstance(value, Sequence):
+        found += [_plain(one, depth + 1) for one in value]
     return found
 
 
-def read_uproot(path: str) -> dict[str, str]:
-    """Read with uproot."""
+def read_sapwood(path: str, _number: int) -> Found:
+    """Read with sapwood."""
+    import sapwood
+    from sapwood.objects.model import to_json
+
+    found: Found = {}
+    with sapwood.open(path) as file:
+        for key, name in file.classnames(recursive=True, cycle=True).items():
+            if name in TREES:
+                tree = file[key]
+                for branch in tree.keys(recursive=True, full_paths=True):
+                    if tree[branch].reason is None and not tree[branch].is_group:
+                        found[f"{key} {branch}"] = _array(tree[branch].array())
+            elif name not in ("TDirectory", "TDirectoryFile"):
+                found[key] = _digest(to_json(file[key]))
+    return found
+
+
+READABLE: dict[int, set[str]] = {}
+"""What uproot reads of each intact file; the rest is left out."""
+
+
+def read_uproot(path: str, number: int) -> Found:
+    """Read with uproot; the first time, note what it can read."""
     import uproot
 
-    found: dict[str, str] = {}
+    found: Found = {}
+    first = number not in READABLE
+    readable = READABLE.setdefault(number, set())
+
+    def add(name: str, read: Callable[[], str]) -> None:
+        if not first and name not in readable:
+            return
+        with contextlib.suppress(*[Exception] * first):
+            found[name] = read()
+            readable.add(name)
+
     with uproot.open(path, object_cache=None, array_cache=None) as file:
         for key, name in file.classnames(recursive=True, cycle=True).items():
             if name in TREES:
                 tree = file[key]
                 for branch in tree.keys(recursive=True, full_paths=True):
-                    if branch in READABLE:
-                        found[f"{key} {branch}"] = _array(tree[branch].array())
-            elif name not in ("TDirectory", "TDirectoryFile") and key in READABLE:
-                found[key] = _digest(file[key].all_members)
+                    add(f"{key} {branch}", lambda branch=branch, tree=tree: _array(tree[branch].array()))
+            elif name not in ("TDirectory", "TDirectoryFile"):
+                add(key, lambda key=key: _digest(_plain(file[key], 0)))
     return found
 
 
-READABLE: set[str] = set()
-
-
-def _readable_by_uproot(path: str) -> None:
-    """Note what uproot reads of the intact file; the rest is left out."""
-    import uproot
-
-    with uproot.open(path, object_cache=None, array_cache=None) as file:
-        for key, name in file.classnames(recursive=True, cycle=True).items():
-            with contextlib.suppress(Exception):
-                if name in TREES:
-                    tree = file[key]
-                    for branch in tree.keys(recursive=True, full_paths=True):
-                        with contextlib.suppress(Exception):
-                            tree[branch].array()
-                            READABLE.add(branch)
-                elif name not in ("TDirectory", "TDirectoryFile"):
-                    _digest(file[key].all_members)
-                    READABLE.add(key)
-
-
-def read_root(path: str) -> dict[str, str]:
-    """Read with ROOT; its messages of errors count as errors."""
+def read_root(path: str, _number: int) -> Found:
+    """Read with ROOT."""
     import ROOT
 
-    found: dict[str, str] = {}
+    found: Found = {}
     file = ROOT.TFile.Open(path)
     if not file or file.IsZombie() or file.TestBit(ROOT.TFile.kRecovered):
         raise OSError("not opened, or recovered")
@@ -132,13 +154,15 @@ def read_root(path: str) -> dict[str, str]:
             if one.InheritsFrom("TDirectory"):
                 walk(one, f"{prefix}{key.GetName()}/")
             elif one.InheritsFrom("TTree"):
-                state = hashlib.sha256(str(one.GetEntries()).encode())
-                for entry in range(min(one.GetEntries(), 200)):
+                leaves = list(one.GetListOfLeaves())
+                states = [hashlib.sha256() for _ in leaves]
+                for entry in range(one.GetEntries()):
                     if one.GetEntry(entry) < 0:
                         raise OSError(f"entry {entry} of {name} cannot be read")
-                    for leaf in one.GetListOfLeaves():
-                        state.update(repr([leaf.GetValue(i) for i in range(min(leaf.GetLen(), 1000))]).encode())
-                found[name] = state.hexdigest()[:16]
+                    for leaf, state in zip(leaves, states, strict=True):
+                        state.update(repr([leaf.GetValue(i) for i in range(leaf.GetLen())]).encode())
+                for leaf, state in zip(leaves, states, strict=True):
+                    found[f"{name} {leaf.GetBranch().GetFullName()}.{leaf.GetName()}"] = state.hexdigest()[:16]
             else:
                 found[name] = _digest(str(ROOT.TBufferJSON.ToJSON(one)))
 
@@ -148,45 +172,90 @@ def read_root(path: str) -> dict[str, str]:
 
 
 READERS = {"sapwood": read_sapwood, "ROOT": read_root, "uproot": read_uproot}
+_SAID = re.compile(rb"^(?:\w*Error|Warning|Break|Fatal) in <", re.MULTILINE)
+
+
+def _answer(reader: str, path: str, number: int) -> dict[str, Any]:
+    """Read a file; what was found, or the error, with the number of warnings."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            answer: dict[str, Any] = {"found": READERS[reader](path, number)}
+        except MemoryError:
+            answer = {"memory": True}
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it was noticed
+            answer = {"error": f"{type(error).__name__}: {error}"[:200], "memory": "bad_alloc" in str(error)}
+    return {**answer, "said": len(said)}
+
+
+def _limit(cpu: bool) -> None:
+    import resource
+
+    with Path("/proc/self/status").open() as status:
+        size = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmSize"))
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    if cpu:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS) + 1))
+
+
+def _forked(path: str, number: int) -> dict[str, Any]:
+    """Read with ROOT in a process that ends with it."""
+    out, into = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(out)
+        for one in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGXCPU):
+            signal.signal(one, signal.SIG_DFL)  # ROOT's own would start a debugger
+        _limit(cpu=True)
+        with os.fdopen(into, "w") as pipe:
+            json.dump(_answer("ROOT", path, number), pipe)
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(process, 0)
+    if os.WIFSIGNALED(status):
+        return {"hang": True} if os.WTERMSIG(status) == signal.SIGXCPU else {"crash": True}
+    return json.loads(text) if text else {"crash": True}
 
 
 def child(reader: str) -> None:
-    """Answer each path on standard input with what was read, or with the kind of error."""
+    """Answer each `NUMBER PATH` on standard input with what was read, or with the kind of error.
+
+    The first lines are the intact files, ended by an empty one.
+    """
     import resource
 
     answers = os.fdopen(os.dup(1), "w")
     messages = tempfile.TemporaryFile()  # noqa: SIM115 - it takes what libraries print, to the end
     os.dup2(messages.fileno(), 1)
     os.dup2(messages.fileno(), 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if reader == "ROOT":
         import ROOT
 
         ROOT.gROOT.SetBatch(True)
-    intact = sys.stdin.readline().rstrip("\n")
-    if reader == "uproot":
-        _readable_by_uproot(intact)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    lines, limited = [intact], False
-    while lines:
-        for path in lines:
-            messages.seek(0)
-            messages.truncate(0)
-            try:
-                answer: dict[str, Any] = {"found": READERS[reader](path)}
-            except MemoryError:
-                answer = {"memory": True}
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it was noticed
-                answer = {"error": f"{type(error).__name__}: {error}"[:200], "memory": "bad_alloc" in str(error)}
-            messages.seek(0)
-            said = messages.read()
-            answer["said"] = said.count(b"Error in <") if reader == "ROOT" else 0
-            print(json.dumps(answer), file=answers, flush=True)
-        if not limited:
-            limited = True
-            with Path("/proc/self/status").open() as status:
-                size = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmSize"))
-            resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
-        lines = [line.rstrip("\n") for line in [sys.stdin.readline()] if line]
+    read: Callable[[str, int], dict[str, Any]] = lambda path, number: _answer(reader, path, number)  # noqa: E731
+    for line in sys.stdin:
+        number, _, path = line.rstrip("\n").partition(" ")
+        if not number:
+            if reader == "ROOT":
+                read = _forked
+            else:
+                _limit(cpu=False)
+            continue
+        messages.seek(0)
+        messages.truncate(0)
+        answer = read(path, int(number))
+        messages.seek(0)
+        said = messages.read()
+        if reader == "ROOT":
+            answer["said"] = answer.get("said", 0) + len(_SAID.findall(said))
+            if answer.get("crash") and (b"bad_alloc" in said or b"out of memory" in said):
+                answer["memory"] = True
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 # In the parent.
@@ -195,100 +264,162 @@ def child(reader: str) -> None:
 class Reader:
     """A child process that reads with one library, started again when it has died."""
 
-    def __init__(self, name: str, python: str, intact: Path) -> None:
-        self.name, self.python, self.intact = name, python, intact
+    def __init__(self, name: str, python: str, files: Sequence[Path]) -> None:
+        self.name, self.python, self.files = name, python, files
         self.process: subprocess.Popen[bytes] | None = None
-        self.expected = self._start()
+        self.expected: list[dict[str, Any]] = []
+        self._start()
 
-    def _start(self) -> dict[str, Any]:
+    def _start(self) -> None:
         self.process = subprocess.Popen(
             [self.python, __file__, "--child", self.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        answer = self._ask(self.intact, 300)
-        if answer is None or "found" not in answer:
-            raise RuntimeError(f"{self.name} cannot read {self.intact}: {answer}")
-        return answer
+        for number, path in enumerate(self.files):
+            self.send(number, path)
+            if not self._receive(60, 600):
+                raise SystemExit(f"{self.name} cannot read {path}")
+        self._write("\n")
+        if self.expected:
+            return
+        # The limits hold from here on, and all classes are known: what is read now is what is expected.
+        for number, path in enumerate(self.files):
+            twice: list[dict[str, Any]] = []
+            for _ in range(2):
+                self.send(number, path)
+                twice.append(self._receive(60, 600) or {})
+            if not twice[0].get("found") or twice[0] != twice[1]:
+                raise SystemExit(f"{self.name} cannot read {path}, or reads it differently again: {str(twice)[:600]}")
+            self.expected.append(twice[0])
 
-    def _ask(self, path: Path, seconds: float) -> dict[str, Any] | None:
-        assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{path}\n".encode())
+    def _write(self, text: str) -> None:
+        assert self.process is not None and self.process.stdin is not None
+        self.process.stdin.write(text.encode())
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        if not ready:
-            return None
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else {}
+
+    def _cpu(self) -> float:
+        assert self.process is not None
+        with contextlib.suppress(OSError, IndexError):
+            after = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(after[11]) + int(after[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+
+    def send(self, number: int, path: Path) -> None:
+        """Have a file read."""
+        if self.process is None:
+            self._start()
+        self.before, self.began = self._cpu(), time.monotonic()
+        with contextlib.suppress(BrokenPipeError):
+            self._write(f"{number} {path}\n")
+
+    def _receive(self, seconds: float = SECONDS, wall: float = WALL) -> dict[str, Any] | None:
+        """Return the answer: None if it takes too long, empty if the process died."""
+        assert self.process is not None and self.process.stdout is not None
+        while True:
+            ready, _, _ = select.select([self.process.stdout], [], [], 0.5)
+            if ready:
+                line = self.process.stdout.readline()
+                return json.loads(line) if line else {}
+            if self._cpu() - self.before > seconds or time.monotonic() - self.began > wall:
+                return None
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and what it has forked."""
         if self.process is not None:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
             self.process = None
 
-    def outcome(self, path: Path) -> str:
-        """Read a damaged file, and class what came of it."""
-        if self.process is None:
-            self._start()
-        answer = self._ask(path, SECONDS)
+    def outcome(self, number: int) -> str:
+        """Class what came of the file that was sent."""
+        answer = self._receive()
         if not answer:
             self.close()
             return "hang" if answer is None else "crash"
-        if answer.get("memory"):
-            return "over memory"
-        if "error" in answer or answer["said"] > self.expected["said"]:
+        for what in ("memory", "hang", "crash"):
+            if answer.get(what):
+                return {"memory": "over memory"}.get(what, what)
+        expected = self.expected[number]
+        if "error" in answer or answer["said"] > expected["said"]:
             return "detected"
-        return "same" if answer["found"] == self.expected["found"] else "different"
+        found, intact = answer["found"], expected["found"]
+        if any(found[name] != intact[name] for name in intact if name in found):
+            return "different"
+        # Who asks for what is not there gets an error.
+        if not found.keys() >= intact.keys():
+            return "detected"
+        return "same" if found == intact else "different"
+
+
+def _done(state: Path | None, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the outcomes of former runs; those of other files or another seed are refused."""
+    if state is None or not state.exists():
+        return []
+    first, *lines = state.read_text().splitlines()
+    if json.loads(first) != about:
+        raise SystemExit(f"{state} has the outcomes of other files or of another seed")
+    return [json.loads(line) for line in lines]
+
+
+def _print_table(outcomes: Sequence[dict[str, Any]], files: Sequence[str], names: Sequence[str]) -> None:
+    print(f"| {len(outcomes)} damaged files | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * len(OUTCOMES)}")
+    for name in names:
+        of = Counter(outcome[name] for outcome in outcomes)
+        print(f"| {name} | {' | '.join(f'{of[one]:,}' for one in OUTCOMES)} |")
+    print(f"\n| different without a word | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
+    for place, file in enumerate(files):
+        of = Counter(n for outcome in outcomes if outcome["n"] % len(files) == place
+                     for n in names if outcome[n] == "different")  # fmt: skip
+        print(f"| `{file}` | {' | '.join(str(of[name]) for name in names)} |")
 
 
 def main() -> None:
     """Damage the files, have them read, and print the table."""
     parser = argparse.ArgumentParser(description="Read damaged files with sapwood, ROOT and uproot.")
-    parser.add_argument("files", nargs="*", type=Path, help="the files to damage (default: the golden files)")
+    parser.add_argument("files", nargs="+", type=Path, help="the files to damage, which all readers can read")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutations", type=int, default=1000, help="how many, over all files (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--root", metavar="PYTHON", help="a Python with ROOT and uproot")
-    parser.add_argument("--output", type=Path, help="write the counts there, as JSON")
+    parser.add_argument("--state", type=Path, help="append the outcomes to this file, and go on from it")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what sapwood does not survive or notice there")
     chosen = parser.parse_args()
-    files = chosen.files or sorted((REPOSITORY / "tests" / "golden").glob("*/*.root"))
+    begin = time.monotonic()
+    files: list[Path] = [path.resolve() for path in chosen.files]
     pythons = {"sapwood": sys.executable}
     if chosen.root:
         pythons |= {"ROOT": chosen.root, "uproot": chosen.root}
-    counts = {name: dict.fromkeys(OUTCOMES, 0) for name in pythons}
+    about = {"seed": chosen.seed, "files": [path.name for path in files], "readers": list(pythons)}
+    outcomes = _done(chosen.state, about)
+    if chosen.state and not chosen.state.exists():
+        chosen.state.write_text(json.dumps(about) + "\n")
     contents = [path.read_bytes() for path in files]
-    read = 0
-    with tempfile.TemporaryDirectory() as folder:
-        damaged = Path(folder) / "damaged.root"
-        for place, path in enumerate(files):
-            readers: list[Reader] = []
-            for name, python in pythons.items():
-                try:
-                    readers.append(Reader(name, python, path))
-                except RuntimeError as error:
-                    print(error, file=sys.stderr)
-            # The limit of memory is set by now; the whole file must still be read as before.
-            unsteady = [reader.name for reader in readers if reader.outcome(path) != "same"]
-            if unsteady:
-                print(f"{path} is read differently the second time by {', '.join(unsteady)}", file=sys.stderr)
-            elif len(readers) == len(pythons):
-                for number in range(place, chosen.mutations, len(files)):
-                    steps = mutate.steps(
-                        contents[place], contents[number % len(files)], chosen.seed * 1_000_003 + number
-                    )
-                    damaged.write_bytes(mutate.apply(contents[place], steps))
-                    read += 1
-                    for reader in readers:
-                        counts[reader.name][reader.outcome(damaged)] += 1
+    scratch = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    if len(outcomes) < chosen.mutations:
+        readers = [Reader(name, python, files) for name, python in pythons.items()]
+        with tempfile.TemporaryDirectory(dir=scratch) as folder, contextlib.ExitStack() as stack:
             for reader in readers:
-                reader.close()
-            print(f"{place + 1} of {len(files)} files, {read} mutations: {json.dumps(counts)}", file=sys.stderr)
-            result = {"date": time.strftime("%Y-%m-%d"), "seed": chosen.seed, "mutations": read, "counts": counts}
-            if chosen.output:
-                chosen.output.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"| {read} damaged files | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * len(OUTCOMES)}")
-    for name, of in counts.items():
-        print(f"| {name} | {' | '.join(str(of[one]) for one in OUTCOMES)} |")
+                stack.callback(reader.close)
+            log = stack.enter_context(chosen.state.open("a")) if chosen.state else None
+            damaged = Path(folder) / "damaged.root"
+            for number in range(len(outcomes), chosen.mutations):
+                if time.monotonic() - begin > chosen.seconds:
+                    break
+                place, other = number % len(files), contents[(number // len(files)) % len(files)]
+                steps = mutate.steps(contents[place], other, chosen.seed * 1_000_003 + number)
+                data = mutate.apply(contents[place], steps)
+                damaged.write_bytes(data)
+                for reader in readers:
+                    reader.send(place, damaged)
+                outcome = {"n": number, **{reader.name: reader.outcome(place) for reader in readers}}
+                outcomes.append(outcome)
+                if log is not None:
+                    print(json.dumps(outcome), file=log, flush=True)
+                if chosen.keep and outcome["sapwood"] not in ("detected", "same"):
+                    chosen.keep.mkdir(parents=True, exist_ok=True)
+                    (chosen.keep / f"{number}-{outcome['sapwood'].replace(' ', '-')}.root").write_bytes(data)
+    _print_table(outcomes, [path.name for path in files], list(pythons))
 
 
 if __name__ == "__main__":
