@@ -75,7 +75,9 @@ def _plain(value: Any, depth: int) -> Any:
         return "deep"
     if isinstance(value, np.ndarray):
         return (str(value.dtype), value.shape, [_plain(one, depth + 1) for one in value.reshape(-1).tolist()])
-    if isinstance(value, str | bytes | int | float | bool | None):
+    if isinstance(value, str):
+        return "".join([value])  # a subclass has a text of its own
+    if isinstance(value, bytes | int | float | bool | None):
         return value
     found: list[Any] = [type(value).__name__.partition("_v")[0]]
     if hasattr(value, "all_members"):
@@ -383,7 +385,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--root", metavar="PYTHON", help="a Python with ROOT and uproot")
     parser.add_argument("--state", type=Path, help="append the outcomes to this file, and go on from it")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what sapwood does not survive or notice there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep files there that sapwood missed or died of")
     chosen = parser.parse_args()
     begin = time.monotonic()
     files: list[Path] = [path.resolve() for path in chosen.files]
