@@ -589,6 +589,12 @@ class Tree(Table):
     def auto_flush(self) -> int:
         """How often clusters were closed: in entries, or if negative in bytes (`fAutoFlush`)."""
     @property
+    def friends(self) -> list[tuple[str, str, str]]:
+        """Trees beside this one (`fFriends`): name, path of the file (empty: this file), path of the tree in it."""
+    @property
+    def index(self) -> tuple[str, str] | None:
+        """The two expressions by whose values entries are found (`fTreeIndex`), if there are any."""
+    @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
 

@@ -38,6 +38,14 @@ impl PyTree {
         self.tree.auto_flush
     }
     #[getter]
+    fn friends(&self) -> Vec<(&str, &str, &str)> {
+        self.tree.friends.iter().map(|f| (f.name.as_str(), f.file.as_str(), f.tree.as_str())).collect()
+    }
+    #[getter]
+    fn index(&self) -> Option<&(String, String)> {
+        self.tree.index.as_ref()
+    }
+    #[getter]
     fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let branch = |index| {
             let field = PyField::new(self.tree.clone(), index);

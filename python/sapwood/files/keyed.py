@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from sapwood.errors import StorageError
+from sapwood.errors import ArgumentError, MissingFileError, StorageError
+from sapwood.files.kinds import TABLES
+from sapwood.storage.locate import is_url, split_path
+from sapwood.table.friends import FriendElement
 from sapwood.table.reading import ReadableTable
+from sapwood.table.schema import Table
 
 
 class KeyedTable(ReadableTable):
@@ -15,6 +24,8 @@ class KeyedTable(ReadableTable):
         super().__init__(native)
         self._key = key
         self._again: KeyedTable | None = None
+        self._friends: dict[str, FriendElement] | None = None
+        self._added: list[FriendElement] = []
 
     @property
     def native(self) -> Any:
@@ -63,10 +74,123 @@ class KeyedTable(ReadableTable):
         """A string that stands for this table among all files."""
         return f"{self._key.parent.cache_key}{self.name};{self._key.fCycle}"
 
+    # Friends
+
+    @property
+    def friends(self) -> Mapping[str, FriendElement]:
+        """The tables whose columns stand beside those of this one, by name: those in the file, and those added here."""
+        if self._friends is None:
+            self._friends = {
+                name: FriendElement(name, partial(_named, self.file, *one), table_name=one[1].rpartition("/")[2])
+                for name, one in self._stored_friends().items()
+            }
+        return {**self._friends, **{one.name: one for one in self._added}}
+
+    def _stored_friends(self) -> dict[str, tuple[str, str]]:
+        """Return the file and the path in it of each friend that the table itself lists."""
+        return {}
+
+    def add_friend(
+        self,
+        other: Table | str | os.PathLike[str] | Mapping[str, str],
+        alias: str | None = None,
+        on: str | Sequence[str] | None = None,
+    ) -> FriendElement:
+        """Use the columns of another table beside those of this one in `arrays`, `iterate`, expressions and cuts.
+
+        They are called ``alias.column``, or ``column`` where this table and friends before have no such field. The file
+        does not change. Another friend of this name is replaced.
+
+        Parameters
+        ----------
+        other
+            An open table, or what `sapwood.open` takes to open one (``"weights.root:tree"``). A file is opened when one
+            of its columns is first looked for, and closed with this table.
+        alias
+            What its columns are called by; default: the name of the table.
+        on
+            The fields of whole numbers by whose values its entries are found, which both tables have: entries that it
+            lacks are None, and its columns are read whole. ``()``: the entries with the same numbers; it is an error
+            to read more entries than it has. None: the fields of its stored index (`TTree::BuildIndex`), if it has
+            one and both tables have them.
+
+        Raises
+        ------
+        ArgumentError
+            There is no name for it, or it is the table itself.
+        """
+        by = (on,) if isinstance(on, str) else None if on is None else tuple(on)
+        if other is self:
+            raise ArgumentError(f"a table cannot be its own friend\n{self.location}")
+        if isinstance(other, Table):
+            found = FriendElement(alias or other.name, other, by, other.name)
+        else:
+            path, inside = _parted(other)
+            name = alias or (inside or "").rpartition("/")[2].partition(";")[0]
+            if not name:
+                raise ArgumentError(f"the friend {other!r} needs a name: add_friend(..., alias='name')")
+            found = FriendElement(name, partial(_opened, self.file, path, inside), by, name)
+        self._added = [*(one for one in self._added if one.name != found.name), found]
+        return found
+
+    def close(self) -> None:
+        """Close the file, and the files of friends that were opened for this table."""
+        for friend in [*(self._friends or {}).values(), *self._added]:
+            friend.close()
+        super().close()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the file and the path in it."""
-        return _object_at, (self.file, self._key.object_path)
+        """Pickle as the file, the path in it, and the friends that were added."""
+        return _object_at, (self.file, self._key.object_path, self._added)
 
 
-def _object_at(file: Any, path: str) -> Any:
-    return file.root_directory[path]
+def _object_at(file: Any, path: str, added: Sequence[FriendElement] = ()) -> Any:
+    found = file.root_directory[path]
+    if added:
+        found._added = list(added)
+    return found
+
+
+def _parted(path: str | os.PathLike[str] | Mapping[str, str]) -> tuple[str | os.PathLike[str], str | None]:
+    """Return the path of a file and the path in it, if there is one."""
+    if isinstance(path, str):
+        return split_path(path)
+    return next(iter(path.items())) if isinstance(path, Mapping) else (path, None)
+
+
+def _opened(beside: Any, path: str | os.PathLike[str], inside: str | None) -> Any:
+    """Open a table by the path in its file, or the only one there, with the options of another file."""
+    file = type(beside)(path, **{**beside.options, "object_cache": None}).root_directory
+    try:
+        tables = [inside] if inside else file.keys(cycle=False, filter_classname=TABLES)
+        found = file[tables[0]] if len(tables) == 1 else None
+        if not isinstance(found, Table):
+            raise ArgumentError(f"name one table (path.root:table); {path} has {len(tables)}")
+    except BaseException:
+        file.close()
+        raise
+    return found
+
+
+def _named(file: Any, path: str, inside: str) -> Any:
+    """Open the friend that a table lists: beside its file, or where the path leads from the current folder.
+
+    Only a path on the server of the file itself is followed, as the file may be a stranger's.
+    """
+    own = str(file.file_path)
+    if path == "":
+        return file.root_directory[inside]
+    if is_url(path) or is_url(own):
+        place = path if is_url(path) else _beside_url(own, path)
+        if not is_url(own) or urlsplit(place)[:2] != urlsplit(own)[:2]:
+            raise StorageError(f"its file {path} is not on the storage of {own}; to read it, call add_friend")
+        return _opened(file, place, inside)
+    for place in (Path(own).parent / path, Path(path)):
+        if place.is_file():
+            return _opened(file, str(place), inside)
+    raise MissingFileError(f"there is no file {path} beside {own}")
+
+
+def _beside_url(url: str, path: str) -> str:
+    head, mark, rest = url.partition("?")
+    return f"{head.rpartition('/')[0]}/{path}{mark}{rest}"

@@ -134,6 +134,15 @@ class TTree(HasBranches, KeyedTable):
         """The tree itself."""
         return self
 
+    def _stored_friends(self) -> dict[str, tuple[str, str]]:
+        return {name: (path, inside) for name, path, inside in self._native.friends}
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """The branches by which entries are found in the stored index (`fTreeIndex`); none where it has formulas."""
+        names = tuple(name for name in self._native.index or () if name != "0")
+        return names if all(name in self for name in names) else ()
+
     @property
     def list_counters(self) -> dict[str, str]:
         """The name of the branch that counts the items of each list, by the name of the list, where there is one."""

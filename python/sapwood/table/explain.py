@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sapwood.show.units import bytes_text, seconds_text, share_text
-from sapwood.table.query import Query
+from sapwood.table.query import Beside, Query
 from sapwood.table.scan import Kept, Scan
 from sapwood.table.schema import Words
 
@@ -41,6 +42,8 @@ class Explanation:
     """How long reading took (`analyze=True`)."""
     words: Words = field(default=Words(), repr=False)
     """What fields and pages are called."""
+    friends: Mapping[str, Explanation] = field(default_factory=dict[str, "Explanation"])
+    """What is read of friends, by their names; of those found by an index all entries."""
 
     @property
     def bytes_over(self) -> int:
@@ -74,6 +77,7 @@ class Explanation:
                 f"  used          {bytes_text(c['bytes_used'])}, decoding {decoding}",
                 f"  not in time   {c['misses']}; sent again {c['retries']}, failed {c['failures']}",
             ]
+        lines += [f"friend {name}: {one}" for name, one in self.friends.items()]
         return "\n".join(lines)
 
 
@@ -113,4 +117,11 @@ def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Expla
         counters=counters,
         seconds=seconds,
         words=query.source.words,
+        friends={one.friend.name: _of_friend(one, start, stop, kind) for one in query.beside},
     )
+
+
+def _of_friend(beside: Beside, start: int, stop: int, kind: type[Explanation]) -> Explanation:
+    entries = beside.query.source.table.num_entries
+    begin, end = (0, entries) if beside.by else (min(start, entries), min(stop, entries))
+    return explain(beside.query, begin, end, False, kind)

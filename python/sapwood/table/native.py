@@ -53,6 +53,8 @@ class Lowering:
 
     def _field(self, node: Leaf | Group) -> Any:
         if isinstance(node, Leaf):
+            if node.field not in self._places:
+                raise NotNativeError("the engine does not read columns of friends")
             return self.recorder.column(self._places[node.field], self._types[node.field])
         return Record({name: (lambda inner=inner: self._field(inner)) for name, inner in node.fields})
 

@@ -17,6 +17,7 @@ import numpy as np
 from sapwood.columns import Array
 from sapwood.table.expressions import FUNCTIONS, Expression, dotted
 from sapwood.table.query import Formula, Leaf, Node, Query
+from sapwood.table.schema import Field
 
 Number = bool | int | float
 """A constant of a comparison."""
@@ -202,7 +203,15 @@ def of_cut(query: Query) -> Predicate | None:
     """
     if query.cut is None or not all(_entry_by_entry(node, False) for _, node in query.outputs):
         return None
+    if query.beside and not _fields_of(query.cut) <= set(query.fields):
+        return None  # the index knows nothing of friends
     return _of_node(query.cut) if _entry_by_entry(query.cut, True) else None
+
+
+def _fields_of(node: Node) -> set[Field]:
+    if isinstance(node, Formula):
+        return {field for one in node.names.values() for field in _fields_of(one)}
+    return {node.field} if isinstance(node, Leaf) else {field for _, one in node.fields for field in _fields_of(one)}
 
 
 def _entry_by_entry(node: Node, flat: bool) -> bool:

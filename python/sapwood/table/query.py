@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from sapwood.errors import ArgumentError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    LimitError,
+    NotFoundError,
+    SapwoodError,
+    SapwoodWarning,
+    UnsupportedError,
+    stacklevel,
+)
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
+
+if TYPE_CHECKING:
+    from sapwood.table.friends import FriendElement
 
 Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None
 """Names or expressions: one, or several; None for all fields that filters let pass."""
@@ -63,6 +75,15 @@ class Formula:
 Node = Leaf | Group | Formula
 
 
+class Beside(NamedTuple):
+    """What a query reads of a friend."""
+
+    friend: FriendElement
+    query: Query
+    by: tuple[Field, ...]
+    """The fields of the table by whose values the entries of the friend are found; none: by number."""
+
+
 class Query:
     """What a call of `arrays` or `iterate` reads from a table.
 
@@ -96,6 +117,9 @@ class Query:
         self._reads: dict[Field, int] = {}
         self._nodes: dict[Field, Leaf | Group] = {}
         self._formulas: dict[str, Formula] = {}
+        self._beside: dict[str, Beside] = {}
+        self._around = frozenset([_place(source)])
+        self._lost_friends: dict[str, SapwoodError] = {}
         word = source.words.field
         for name in aliases or ():
             if source.find(name) is not None:
@@ -129,8 +153,8 @@ class Query:
             if not isinstance(cut, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentError(f"a cut is an expression in a string, not {cut!r}")
             self.cut = self._resolve(cut, ())
-        if self._unreadable:
-            raise unreadable_error(self._unreadable)
+        if unreadable := self._all_unreadable():
+            raise unreadable_error(unreadable)
 
     @classmethod
     def picking(cls, source: HasFields, fields: Mapping[str, Field]) -> Query:
@@ -154,17 +178,36 @@ class Query:
         return list(self._reads)
 
     @property
+    def beside(self) -> list[Beside]:
+        """What is read of friends."""
+        return list(self._beside.values())
+
+    @property
+    def all_fields(self) -> list[Field]:
+        """The fields to read, those of friends behind the others."""
+        return [*self._reads, *(field for one in self._beside.values() for field in one.query.all_fields)]
+
+    @property
+    def paths(self) -> list[str]:
+        """The names by which expressions call the fields to read."""
+        own = [field.path_in(self.source) for field in self._reads]
+        return own + [f"{name}.{path}" for name, one in self._beside.items() for path in one.query.paths]
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of the fields to read, as the stored table counts them."""
         return [field.number for field in self._reads]
 
     def bytes_between(self, start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of the fields to read, between two entries."""
-        return self.source.table.native.bytes_between(self.numbers, start, stop)
+        own = self.source.table.native.bytes_between(self.numbers, start, stop)
+        return own + sum(one.query.bytes_between(start, stop) for one in self._beside.values())
 
     def on(self, source: HasFields) -> Query | None:
         """Return the same query for another table, where that is known to want the same fields; else None."""
         mine = self.source
+        if self._beside:
+            return None  # its friends are others
         if isinstance(mine, Table) and isinstance(source, Table) and not self._looks_at_fields:
             return self.moved(source) if source.same_shape(mine) else None
         return None
@@ -195,7 +238,11 @@ class Query:
 
     def _recipe(self) -> tuple[Any, ...]:
         formulas = {name: f.expression.text for name, f in self._formulas.items()}
-        return sorted(name for name, _ in self.outputs), formulas, self.cut is None
+        beside = [
+            (name, [field.name for field in one.by], one.query.paths, [field.type for field in one.query.all_fields])
+            for name, one in self._beside.items()
+        ]
+        return sorted(name for name, _ in self.outputs), formulas, self.cut is None, beside
 
     # Which fields
 
@@ -278,6 +325,10 @@ class Query:
         known = self._formulas.get(text)
         if known is not None:
             return known
+        if text not in self._given_aliases and (within or _PLAIN_NAME.fullmatch(text)):
+            node = self.of_friend(text)
+            if node is not None:
+                return node
         if text in within:
             chain = " → ".join([*within, text])
             raise ArgumentError(f"the alias {text!r} is defined by itself: {chain}\n{self.source.location}")
@@ -286,30 +337,95 @@ class Query:
                 f"more than {MAX_DEPTH} aliases that use each other, from {within[0]!r}\n{self.source.location}"
             )
         definition = self._given_aliases.get(text, text)
-        expression = self._language.parse(
-            definition, _Names(self.source, self._given_aliases), self.source.location, self.source.words.field
-        )
+        names = _Names(self, self._given_aliases)
+        try:
+            expression = self._language.parse(definition, names, self.source.location, self.source.words.field)
+        except NotFoundError as error:
+            lost = "".join(f"\n{one}" for one in self._lost_friends.values())
+            raise NotFoundError(f"{error}{lost}") if lost else error  # noqa: B904 - or the same
         inner = (*within, text)
-        names = {name: self._resolve(name, inner) for name in expression.needs}
-        depth = expression.depth + max((node.depth for node in names.values() if isinstance(node, Formula)), default=0)
+        nodes = {name: self._resolve(name, inner) for name in expression.needs}
+        depth = expression.depth + max((node.depth for node in nodes.values() if isinstance(node, Formula)), default=0)
         if depth > MAX_DEPTH:
             raise LimitError(
                 f"{depth} nested operations in {text[:80]!r} and the aliases that it uses; the limit is {MAX_DEPTH}\n"
                 f"{self.source.location}"
             )
-        formula = self._formulas[text] = Formula(expression, names, depth)
+        formula = self._formulas[text] = Formula(expression, nodes, depth)
         return formula
+
+    # Friends
+
+    def of_friend(self, where: str) -> Leaf | Group | None:
+        """Return the column of a friend that a name means, as ROOT finds it; None where no friend has it.
+
+        ``friend.column`` is that of one friend. A name without a friend's is looked for in each friend in turn, and a
+        friend that cannot be opened has no columns then.
+        """
+        source = self.source
+        if not isinstance(source, Table):
+            return None
+        friends = [friend for name, friend in source.friends.items() if name not in self._lost_friends]
+        if where.startswith(f"{source.name}.") and (field := source.find(where[len(source.name) + 1 :])) is not None:
+            self.named.add(field)
+            return self._node(field)
+        for friend in friends:
+            column = friend.column(where)
+            if column is not None and (node := self._column_of(friend, column)) is not None:
+                return node
+        for friend in friends:
+            try:
+                _ = friend.table
+            except SapwoodError as error:
+                self._lost_friends[friend.name] = error
+                continue
+            if (node := self._column_of(friend, where)) is not None:
+                return node
+        return None
+
+    def _column_of(self, friend: FriendElement, column: str) -> Leaf | Group | None:
+        known = self._beside.get(friend.name)
+        query = Query(friend.table, []) if known is None else known.query
+        if _place(query.source) in self._around:
+            return None  # a friend of a friend that is the table itself
+        query._around = self._around | query._around
+        field = query.source.find(column)
+        if field is not None:
+            query.named.add(field)
+        node = query.of_friend(column) if field is None else query._node(field)
+        if node is not None and known is None:
+            self._beside[friend.name] = Beside(friend, query, tuple(map(self._key, friend.on(self.source.table))))
+        return node
+
+    def _key(self, name: str) -> Field:
+        field = self.source[name]
+        self.named.add(field)
+        self._node(field)
+        return field
+
+    def _all_unreadable(self) -> list[Field]:
+        return [*self._unreadable, *(field for one in self._beside.values() for field in one.query._all_unreadable())]
+
+
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+
+
+def _place(source: HasFields) -> tuple[str, str]:
+    return source.file.file_path, source.object_path
 
 
 class _Names:
-    """All names that an expression may use: fields by name or path, and aliases."""
+    """All names that an expression may use: fields by name or path, those of friends, and aliases."""
 
-    def __init__(self, source: HasFields, aliases: Mapping[str, str]) -> None:
-        self._source = source
+    def __init__(self, query: Query, aliases: Mapping[str, str]) -> None:
+        self._query = query
+        self._source = query.source
         self._aliases = aliases
 
     def __contains__(self, name: object) -> bool:
-        return name in self._aliases or self._source.find(str(name)) is not None
+        if name in self._aliases or self._source.find(str(name)) is not None:
+            return True
+        return self._query.of_friend(str(name)) is not None
 
     def __iter__(self) -> Iterator[str]:
         yield from self._aliases

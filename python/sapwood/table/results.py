@@ -56,7 +56,7 @@ class ResultForm(NamedTuple):
         -------
         Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
         """
-        work = _Work({field: place for place, field in enumerate(query.fields)}, data, len(entries), self.library)
+        work = _Work({field: place for place, field in enumerate(query.all_fields)}, data, len(entries), self.library)
         mask = None
         for node, column in Exact.of(query).columns(data, len(entries)):
             work.know(node, column)

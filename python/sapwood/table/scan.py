@@ -10,7 +10,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import CorruptError, LimitError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, LimitError, StorageError, UnsupportedError
 from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
@@ -75,6 +75,7 @@ class Scan:
     def __init__(self, query: Query, carry: Carry | None = None) -> None:
         self.query = query
         self.carry = carry
+        self.friend_carries: list[Carry] = []
         self.lost = Lost()
         self._kept = Kept(query)
 
@@ -85,11 +86,15 @@ class Scan:
         cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():
             announce = False  # what is cached is not fetched
-        return Scan(query, carry_for(query, step_size, steps, announce=announce))
+        scan = Scan(query, carry_for(query, step_size, steps, announce=announce))
+        scan.friend_carries = [
+            carry_for(one.query, step_size, steps, announce=announce and not one.by) for one in query.beside
+        ]
+        return scan
 
     def read(self, start: int, stop: int) -> list[Column | None]:
         """Read the fields; None in place of those that are left out."""
-        return read([Slice.of(self.query, start, stop)], self.carry, self.lost)
+        return read([Slice.of(self.query, start, stop)], self.carry, self.lost, self.friend_carries)
 
     def arrays(self, start: int, stop: int, form: ResultForm, offset: int = 0) -> Foreign:
         """Read the results; `offset` is added to the numbers of the entries."""
@@ -97,13 +102,15 @@ class Scan:
         if ranges == [(start, stop)]:
             return form.make(self.query, self.read(start, stop), range(start + offset, stop + offset))
         slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
-        data = read(slices, self.carry if len(slices) == 1 else None, self.lost)
+        carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
+        data = read(slices, carries[0], self.lost, carries[1])
         return form.make(self.query, data, numbers_in(ranges, offset))
 
     def give_up(self) -> None:
         """End what is being read."""
-        if self.carry is not None:
-            self.carry.give_up()
+        for carry in [self.carry, *self.friend_carries]:
+            if carry is not None:
+                carry.give_up()
 
 
 class Kept:
@@ -139,16 +146,69 @@ def numbers_in(ranges: Sequence[tuple[int, int]], offset: int = 0) -> Entries:
     return np.concatenate([np.arange(start + offset, stop + offset) for start, stop in ranges] or [np.arange(0)])
 
 
-def read(slices: Sequence[Slice], carry: Carry | None = None, lost: Lost | None = None) -> list[Column | None]:
-    """Read the fields of all slices, joined in order: one call of the engine, in which other Python threads run.
+def read(
+    slices: Sequence[Slice],
+    carry: Carry | None = None,
+    lost: Lost | None = None,
+    friend_carries: Sequence[Carry] = (),
+) -> list[Column | None]:
+    """Read the fields of all slices, joined in order, and behind them those of friends.
 
-    A single slice that follows another may use what that has left in `carry`. Fields that nobody asked for by name and
-    that turn out to be unreadable when they are decoded are left out with a warning (None in their place); of steps,
-    which share `lost`, in the first one only.
+    It is one call of the engine for each table, in which other Python threads run. A single slice that follows another
+    may use what that has left in `carry`, and for each friend in `friend_carries`. Fields that nobody asked for by name
+    and that turn out to be unreadable when they are decoded are left out with a warning (None in their place); of
+    steps, which share `lost`, in the first one only.
     """
     found, left_out = _read(slices, carry, lost)
     warn_of_parts(left_out)
+    for place, beside in enumerate(slices[0].query.beside if slices else ()):
+        if beside.by:
+            found += _by_index(slices, place, found)
+        else:
+            found += _by_number(slices, place, friend_carries[place] if friend_carries else None)
     return found
+
+
+def _by_number(slices: Sequence[Slice], place: int, carry: Carry | None) -> list[Column | None]:
+    """Read the entries of a friend with the same numbers."""
+    parts: list[Slice] = []
+    for one in slices:
+        beside = one.query.beside[place]
+        entries = beside.query.source.table.num_entries
+        if one.start < one.stop and one.stop > entries:
+            raise ArgumentError(
+                f"friend {beside.friend.name!r} has {entries} entries; entry {one.stop - 1} is requested\n"
+                f"{one.query.source.location}"
+            )
+        start = min(one.start, entries)
+        first = parts[0].query if parts else beside.query
+        numbers = beside.query.same_shape(first)
+        if numbers is None:
+            raise ArgumentError(f"friend {beside.friend.name!r} has other fields\n{one.query.source.location}")
+        parts.append(Slice(beside.query, start, max(start, min(one.stop, entries)), numbers))
+    return read(parts, carry)
+
+
+def _by_index(slices: Sequence[Slice], place: int, found: Sequence[Column | None]) -> list[Column | None]:
+    """Read the entries of a friend that have the same values in its index."""
+    import awkward as ak
+
+    query = slices[0].query
+    places = {field: number for number, field in enumerate(query.fields)}
+    columns_of_keys = [found[places[field]] for field in query.beside[place].by]
+    keys = [columns.to_awkward(column) for column in columns_of_keys if column is not None]
+    pieces: list[dict[str, Any]] = []
+    start = 0
+    for one in slices:
+        beside = one.query.beside[place]
+        stop = start + one.stop - one.start
+        index = beside.friend.index(tuple(field.path_in(one.query.source) for field in beside.by))
+        pieces.append(index.beside([key[start:stop] for key in keys], beside.query.paths))
+        start = stop
+    return [
+        columns.from_awkward(ak.concatenate([piece[path] for piece in pieces], highlevel=False))
+        for path in query.beside[place].query.paths
+    ]
 
 
 def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tuple[list[Column | None], list[str]]:

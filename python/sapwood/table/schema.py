@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, TypedDict
 
 import numpy as np
@@ -472,6 +472,16 @@ class Table(HasFields):
     def aliases(self) -> dict[str, str]:
         """The names and expressions that the table defines."""
         return dict(self._native.aliases)
+
+    @property
+    def friends(self) -> Mapping[str, Any]:
+        """The tables whose columns stand beside those of this one, by name (`sapwood.table.friends.FriendElement`)."""
+        return {}
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """The fields by whose values entries are found as a friend of other tables; none without a stored index."""
+        return ()
 
     @property
     def clusters(self) -> list[int]:

@@ -48,6 +48,10 @@ pub struct Tree {
     pub auto_flush: i64,
     /// Names for expressions (`fAliases`).
     pub aliases: Vec<(String, String)>,
+    /// Trees beside this one (`fFriends`).
+    pub friends: Vec<Friend>,
+    /// The two expressions by whose values entries are found (`fTreeIndex`).
+    pub index: Option<(String, String)>,
     /// Depth first, a parent before its children.
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
@@ -56,6 +60,17 @@ pub struct Tree {
     /// Those of the last reading that had to leave out objects of some classes.
     without: Mutex<Option<Arc<Readers>>>,
     page_cache: PageCache,
+}
+
+/// A tree whose entries stand beside those of another one (`TFriendElement`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Friend {
+    /// What its branches are called by (`fName`).
+    pub name: String,
+    /// Path or URL of its file as it was when the friend was added (`fTitle`); empty for the file of the tree itself.
+    pub file: String,
+    /// Path of the tree in its file (`fTreeName`).
+    pub tree: String,
 }
 
 /// A branch of a tree.
@@ -290,6 +305,18 @@ impl Tree {
             Value::Object(o) => Some((o.text("fName")?.to_owned(), o.text("fTitle")?.to_owned())),
             _ => None,
         });
+        let friends = object.list("fFriends").iter().filter_map(|v| match v {
+            Value::Object(o) => Some(Friend {
+                name: o.text("fName")?.to_owned(),
+                file: o.text("fTitle")?.to_owned(),
+                tree: o.text("fTreeName")?.to_owned(),
+            }),
+            _ => None,
+        });
+        let index = match object.get("fTreeIndex") {
+            Some(Value::Object(o)) => o.text("fMajorName").zip(o.text("fMinorName")),
+            _ => None,
+        };
         let ends = object.ints("fClusterRangeEnd");
         let sizes = object.ints("fClusterSize");
         let auto_flush = object.int("fAutoFlush").unwrap_or(0);
@@ -302,6 +329,8 @@ impl Tree {
             compressed_bytes: unsigned(object.int("fZipBytes").unwrap_or(0)),
             auto_flush,
             aliases: aliases.collect(),
+            friends: friends.collect(),
+            index: index.map(|(major, minor)| (major.to_owned(), minor.to_owned())),
             clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
             cluster_size: unsigned(auto_flush),
             readers: Readers::new(Programs::new(classes), branches.len()),

@@ -23,11 +23,12 @@ import awkward as ak
 
 from sapwood import _native
 from sapwood.errors import LimitError, SapwoodError, StorageError
+from sapwood.table.friends import FriendIndex
 from sapwood.table.query import Leaf
 from sapwood.train.account import memory
 from sapwood.train.data.catalogue import TreeInfo, look
 from sapwood.train.data.dataset import Dataset, Source
-from sapwood.train.data.friends import FriendIndex, ReplacedFriendError
+from sapwood.train.data.friends import ReplacedFriendError, index_of
 from sapwood.train.execution.drift import columns_like, made_up
 from sapwood.train.execution.gate import Gate
 from sapwood.train.execution.opened import OpenTree, ReplacedError, Shape, StepBlock
@@ -340,7 +341,7 @@ class Worker:
     def _index(self, place: int) -> FriendIndex:
         with self._lock:
             if place not in self._indexes:
-                self._indexes[place] = FriendIndex(self.job.friends[place])
+                self._indexes[place] = index_of(self.job.friends[place])
             return self._indexes[place]
 
     def _tree(self, file: FilePlan) -> OpenTree:

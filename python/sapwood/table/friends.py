@@ -1,0 +1,175 @@
+"""Friends: tables whose columns stand beside those of another one, entry for entry or by the values of an index."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array
+    from sapwood.table.schema import Table
+
+
+class FriendIndex:
+    """The entries of a friend, by the values of its index columns. Other columns are read whole, when first needed.
+
+    Of several entries with the same values the first counts, with a warning: ROOT takes any of them.
+
+    Parameters
+    ----------
+    name
+        What errors and warnings call the friend.
+    by
+        The columns of whole numbers by which its entries are found.
+    read
+        Returns columns of all its entries, as Awkward arrays in the order of their names.
+    """
+
+    def __init__(self, name: str, by: Sequence[str], read: Callable[[Sequence[str]], list[Any]]) -> None:
+        self._name = name
+        self._by = by
+        self._read = read
+        self._lock = threading.Lock()
+        self._columns: dict[str, Any] = {}
+        keys = [self._whole(array, column) for column, array in zip(by, read(by), strict=True)]
+        self._values = [np.unique(key) for key in keys]
+        codes = self._codes(keys)[0]
+        order = np.argsort(codes, kind="stable")
+        self._sorted, first = np.unique(codes[order], return_index=True)
+        self._rows = order[first]
+        if again := len(codes) - len(first):
+            warnings.warn(
+                f"{again} entries of friend {name} have the same {', '.join(by)} as others before them; "
+                "the first of each counts", SapwoodWarning, stacklevel=stacklevel(),
+            )  # fmt: skip
+
+    def beside(self, keys: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return the columns of the entries with these values, as layouts; None where there is no such entry."""
+        import awkward as ak
+
+        numbers = [self._whole(key, column) for key, column in zip(keys, self._by, strict=True)]
+        codes, there = self._codes(numbers)
+        places = np.minimum(np.searchsorted(self._sorted, codes), max(len(self._sorted) - 1, 0))
+        if len(self._sorted):
+            there &= self._sorted[places] == codes
+            rows = np.where(there, self._rows[places], -1)
+        else:
+            rows = np.full(len(codes), -1)
+        with self._lock:
+            missing = [name for name in names if name not in self._columns]
+            if missing:
+                self._columns.update(zip(missing, self._read(missing), strict=True))
+        index = ak.index.Index64(rows)
+        if there.all():
+            return {name: ak.to_layout(self._columns[name][rows]) for name in names}
+        return {name: ak.contents.IndexedOptionArray.simplified(index, self._columns[name].layout) for name in names}
+
+    def _codes(self, keys: Sequence[Array]) -> tuple[Array, Array]:
+        """Make one number of the values of each entry, and tell which values the friend has at all."""
+        codes = np.zeros(len(keys[0]), np.int64)
+        there = np.ones(len(keys[0]), np.bool_)
+        for key, values in zip(keys, self._values, strict=True):
+            places = np.searchsorted(values, key)
+            inside = np.minimum(places, max(len(values) - 1, 0))
+            there &= (values[inside] == key) if len(values) else False
+            codes = codes * (len(values) + 1) + inside
+        return codes, there
+
+    def _whole(self, array: Any, column: str) -> Array:
+        numbers = np.asarray(array)
+        if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+            raise ArgumentError(f"friend {self._name} is found by {column!r}, which is not one whole number per entry")
+        return numbers.astype(np.int64)
+
+
+class FriendElement:
+    """A table that stands beside another one.
+
+    Parameters
+    ----------
+    name
+        What its columns are called by: ``name.column``.
+    source
+        The table, or what opens it when one of its columns is first looked for.
+    on
+        The fields of whole numbers, which both tables have, by whose values its entries are found; none: the number of
+        the entry. None: those of its stored index, where both tables have these fields.
+    table_name
+        The name of the table, by which its columns can be called, too.
+    """
+
+    def __init__(
+        self, name: str, source: Table | Callable[[], Table], on: Sequence[str] | None = None, table_name: str = ""
+    ) -> None:
+        self.name = name
+        self._source = source
+        self._on = on
+        self._table_name = table_name
+        self._lock = threading.Lock()
+        self._table: Table | None = None
+        self._index: FriendIndex | None = None
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<FriendElement {self.name!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the table, or what opens it."""
+        return FriendElement, (self.name, self._source, self._on, self._table_name)
+
+    @property
+    def table(self) -> Table:
+        """The table; it is opened here if it was not before.
+
+        Raises
+        ------
+        SapwoodError
+            It cannot be opened.
+        """
+        with self._lock:
+            if self._table is None:
+                try:
+                    self._table = self._source() if callable(self._source) else self._source
+                except SapwoodError as error:
+                    raise type(error)(f"friend {self.name!r} cannot be opened: {error}") from error
+            return self._table
+
+    def column(self, where: str) -> str | None:
+        """Return the rest of ``name.column``; None where another name stands before the dot, or none."""
+        for name in (self.name, self._table_name):
+            if name and where.startswith(f"{name}."):
+                return where[len(name) + 1 :]
+        return None
+
+    def on(self, beside: Table) -> tuple[str, ...]:
+        """Return the fields by whose values the entries beside those of a table are found; none: the entry's number."""
+        if self._on is not None:
+            return tuple(self._on)
+        stored = self.table.index_fields
+        return stored if all(beside.find(name) is not None for name in stored) else ()
+
+    def index(self, by: tuple[str, ...]) -> FriendIndex:
+        """Return the index of the friend, made at the first call."""
+        table = self.table
+
+        def read(names: Sequence[str]) -> list[Any]:
+            arrays = table.arrays(list(names))
+            return [arrays[name] for name in names]
+
+        with self._lock:
+            if self._index is None:
+                self._index = FriendIndex(self.name, by, read)
+            return self._index
+
+    def close(self) -> None:
+        """Close the file of the table, if it was opened for this."""
+        with self._lock:
+            if self._table is not None and callable(self._source):
+                self._table.close()
+            self._table = self._index = None
