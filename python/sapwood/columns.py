@@ -353,6 +353,29 @@ def to_awkward(column: Column, parameters: dict[str, Any] | None = None) -> Fore
     return ak.Array(Layouts().layout(column, parameters))
 
 
+def cut_out(column: Column, start: int, stop: int) -> Column:
+    """Return some entries of a column, without a copy of its numbers."""
+    match column:
+        case ("number", values):
+            return ("number", values[start:stop])
+        case ("text", offsets, data):
+            own = offsets[start : stop + 1]
+            return ("text", own - own[0], data[own[0] : own[-1]])
+        case ("list", offsets, content):
+            own = offsets[start : stop + 1]
+            return ("list", own - own[0], cut_out(content, int(own[0]), int(own[-1])))
+        case ("fixed", _, size, content):
+            return ("fixed", stop - start, size, cut_out(content, start * size, stop * size))
+        case ("record", _, classname, fields):
+            return ("record", stop - start, classname, [(name, cut_out(one, start, stop)) for name, one in fields])
+        case ("option", places, content):
+            return ("option", places[start:stop], content)
+        case ("union", tags, places, contents):
+            return ("union", tags[start:stop], places[start:stop], contents)
+        case _:
+            return column
+
+
 def from_awkward(array: Foreign) -> Column:
     """Return the column of an `awkward.Array` or layout; copies only what is not packed already.
 

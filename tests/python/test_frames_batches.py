@@ -117,6 +117,26 @@ def test_lists_come_as_offsets_or_padded(path: Path, shuffle: bool) -> None:
         assert batch["hits"].shape == (len(batch["id"]), 4, 2) and batch["hits"].sum() == 6 * len(batch["id"])
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_lists_with_one_counter_are_padded_or_not(tmp_path: Path, shuffle: bool) -> None:
+    n = np.arange(ENTRIES)
+    lists = ak.unflatten(np.repeat(n, n % 4), n % 4)
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        kinds = {"id": "int64", "a": "var * int64", "b": "var * int64", "none": "var * float32"}
+        tree = file.mktree("t", kinds, auto_flush=100, counter_name=lambda name: "n" if name in "ab" else f"n{name}")
+        tree.extend({"id": n, "a": lists, "b": 2 * lists, "none": ak.unflatten(np.zeros(0, "f4"), 0 * n)})
+    for pad in ({"a": 3, "none": 2}, {"b": 2, "a": 1}):
+        for batch in sapwood.batches(tmp_path / "file.root", ["id", "a", "b", "none"], 64, shuffle=shuffle, pad=pad):
+            for name, scale in (("a", 1), ("b", 2)):
+                found = batch[name].tolist()
+                expected = [[scale * i] * (i % 4) for i in batch["id"].tolist()]
+                if name in pad:
+                    assert found == [(one + [0] * 3)[: pad[name]] for one in expected]
+                else:
+                    assert ak.unflatten(batch[name], np.diff(batch[f"{name}_offsets"])).tolist() == expected
+            assert not batch["none"].any() and len(batch["none"]) == (len(batch["id"]) if "none" in pad else 0)
+
+
 def test_several_samples_have_weights(path: Path) -> None:
     samples = {"signal": sapwood.Sample(f"{path}:t", 0.5), "background": sapwood.Sample([f"{path}:t"] * 2, 2.0)}
     found = list(sapwood.batches(samples, "id", 100, shuffle=True))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sapwood
-from sapwood import cli
+from sapwood import cli, columns
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
 from sapwood.table import index
 from sapwood.table.statistics import index_of, statistics
@@ -75,6 +75,26 @@ def indexed(tmp_path: Path) -> Path:
 def skipped(path: Path, cut: str) -> int:
     with sapwood.open(f"{path}:t") as table:
         return table.explain("sorted", cut).entries_skipped
+
+
+def test_values_are_bounded_alike_while_writing_and_zone_by_zone() -> None:
+    nested = ak.unflatten(DATA["pt"], np.diff(np.append(np.arange(0, ENTRIES, 3), ENTRIES)))
+    some = {
+        "special": SPECIAL, "pt": DATA["pt"], "nested": nested, "flag": DATA["flag"],
+        "pairs": np.stack([SPECIAL, -SPECIAL], axis=1), "missing": ak.mask(DATA["sorted"], SPECIAL > 0),
+        "lists": ak.from_regular(ak.unflatten(np.arange(2 * ENTRIES), 2)), "empty": ak.unflatten(np.zeros(0), [0] * 9),
+    }  # fmt: skip
+    for name, values in some.items():
+        column = columns.from_awkward(ak.Array(values))
+        edges = np.array([0, 1, len(values) // 3, len(values)])
+        kind = index.number_type(columns.type_of(column))
+        assert kind is not None
+        at_once, one_by_one = index.FieldZones.of(kind, 3), index.FieldZones.of(kind, 3)
+        at_once.take_all(column, edges, {})
+        for zone in range(3):
+            one_by_one.take(zone, columns.cut_out(column, int(edges[zone]), int(edges[zone + 1])))
+        for one, other in zip(at_once.arrays(), one_by_one.arrays(), strict=True):
+            assert one.tolist() == other.tolist(), name
 
 
 COMPARED = st.sampled_from(["sorted", "small", "big", "f4", "f8", "special", "flag", "npt"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,8 @@ from sapwood.table.steps import read_ahead
 
 _MIXED = 8
 """How many clusters are mixed unless that is given."""
+_BATCHES = 16
+"""At most how many batches are read at a time, in whole clusters, where none are mixed."""
 _OPEN = 64
 """How many files are kept open."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
@@ -134,8 +136,15 @@ class Batches:
         if self._mixed:
             units = [units[place] for place in np.random.default_rng([self._seed, epoch]).permutation(len(units))]
         own = units[self._rank :: self._world]
-        step = max(1, self._mixed)
-        windows = [own[first : first + step] for first in range(0, len(own), step)]
+        windows: list[list[_Unit]] = []
+        entries = 0
+        for unit in own:
+            full = len(windows[-1]) == self._mixed if self._mixed and windows else False
+            if not windows or full or (not self._mixed and entries + unit.entries > _BATCHES * self._size):
+                windows.append([])
+                entries = 0
+            windows[-1].append(unit)
+            entries += unit.entries
         return _Order(windows, np.cumsum([0, *(sum(unit.entries for unit in window) for window in windows)]))
 
     # Where it is
@@ -169,22 +178,22 @@ class Batches:
         first = int(np.searchsorted(order.edges, position, "right")) - 1
         jobs = (partial(self._read, order, number) for number in range(first, len(order.windows)))
         skip = position - int(order.edges[first]) if first < len(order.windows) else 0
-        rest: list[dict[str, Column]] = []
+        rest: list[dict[str, _Rows]] = []
         waiting = 0
         try:
             with closing(read_ahead(jobs, _nothing)) as windows:
-                for data, rows in windows:
+                for data, length in windows:
                     used, skip = skip, 0
-                    while waiting + len(rows) - used >= size:
+                    while waiting + length - used >= size:
                         take = size - waiting
-                        rest.append(_rows(data, rows[used : used + take]))
+                        rest.append(_between(data, used, used + take))
                         used, waiting = used + take, 0
                         self._done += 1
                         yield self._batch(rest)
                         rest = []
-                    if used < len(rows):
-                        rest.append(_rows(data, rows[used:]))
-                        waiting += len(rows) - used
+                    if used < length:
+                        rest.append(_between(data, used, length))
+                        waiting += length - used
             if waiting and not self._drop_last:
                 self._done += 1
                 yield self._batch(rest)
@@ -197,8 +206,8 @@ class Batches:
         while self._open:
             self._open.popitem()[1][1]()
 
-    def _read(self, order: _Order, number: int) -> tuple[dict[str, Column], Array | range]:
-        """Read the clusters of a window; return their columns, joined, and the order of the rows."""
+    def _read(self, order: _Order, number: int) -> tuple[dict[str, _Rows], int]:
+        """Read the clusters of a window; return their rows, mixed and padded, and the number of these."""
         units = order.windows[number]
         slices: list[Slice] = []
         for unit in units:
@@ -218,9 +227,38 @@ class Batches:
             weights = [sample.weight for sample in self._samples.values()]
             data["sample"] = ("number", np.repeat(np.array([unit.sample for unit in units], np.int32), lengths))
             data["weight"] = ("number", np.repeat(np.array([weights[unit.sample] for unit in units]), lengths))
-        if not self._mixed:
-            return data, range(length)
-        return data, np.random.default_rng([self._seed, order_key(units)]).permutation(length)
+        mixed = np.random.default_rng([self._seed, order_key(units)]).permutation(length) if self._mixed else None
+        known: dict[Hashable, tuple[Array, Array]] = {}
+        rows: dict[str, _Rows] = {}
+        for name, column in data.items():
+            rows.update(self._prepared(name, column, mixed, known))
+        return rows, length
+
+    def _prepared(
+        self, name: str, column: Column, mixed: Array | None, known: dict[Hashable, tuple[Array, Array]]
+    ) -> dict[str, _Rows]:
+        """Return the rows of a column in the order of `mixed`, padded if that is wanted.
+
+        `known` keeps what several columns need, by a word and the identity of the offsets that they share.
+        """
+        if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
+            offsets, values = column[1], columns.to_numpy(column[2], copy=False)
+            pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
+            if pad is not None:
+                return _padded(name, offsets, values, pad, mixed, known)
+            if mixed is None:
+                return {name: (offsets, values)}
+            # Columns with one counter share their offsets.
+            key = "items", id(offsets)
+            if key not in known:
+                known[key] = _items(offsets, mixed)
+            own, places = known[key]
+            return {name: (own, values.take(places, axis=0, mode="clip") if len(places) else values[:0])}
+        if not columns.is_rectangular(columns.type_of(column)):
+            kind = columns.describe(columns.type_of(column))
+            raise UnsupportedError(f"{name!r} is {kind}: batches hold numbers, arrays of numbers and lists of these")
+        array = columns.to_numpy(column, copy=False)
+        return {name: array if mixed is None else array.take(mixed, axis=0, mode="clip")}
 
     def _query_of(self, unit: _Unit) -> Query:
         key = unit.path, unit.table
@@ -234,28 +272,47 @@ class Batches:
         self._query = known or Query(table, self._expressions)
         return self._query
 
-    def _batch(self, pieces: list[dict[str, Column]]) -> dict[str, Any]:
+    def _batch(self, pieces: list[dict[str, _Rows]]) -> dict[str, Any]:
         batch: dict[str, Any] = {}
-        for name in pieces[0]:
-            batch.update(self._arrays(name, [piece[name] for piece in pieces]))
+        for name, first in pieces[0].items():
+            if isinstance(first, tuple):
+                lists: list[Any] = [piece[name] for piece in pieces]
+                batch[name] = _joined([values for _, values in lists])
+                batch[f"{name}_offsets"] = _joined_offsets([offsets for offsets, _ in lists])
+            else:
+                batch[name] = _joined([piece[name] for piece in pieces])
         if self._library == "np":
             return batch
         take = import_module(_MODULES[self._library]).from_dlpack
         return {name: take(array) for name, array in batch.items()}
 
-    def _arrays(self, name: str, pieces: list[Column]) -> dict[str, Array]:
-        if pieces[0][0] == "list" and columns.is_rectangular(columns.type_of(pieces[0][2])):
-            lengths = np.concatenate([np.diff(piece[1]) for piece in pieces])
-            values = np.concatenate([_flat(piece[2]) for piece in pieces])
-            pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
-            if pad is None:
-                return {name: values, f"{name}_offsets": np.concatenate([[0], np.cumsum(lengths)])}
-            return _padded(name, lengths, values, pad)
-        if not columns.is_rectangular(columns.type_of(pieces[0])):
-            kind = columns.describe(columns.type_of(pieces[0]))
-            raise UnsupportedError(f"{name!r} is {kind}: batches hold numbers, arrays of numbers and lists of these")
-        arrays = [columns.to_numpy(piece, copy=False) for piece in pieces]
-        return {name: arrays[0] if len(arrays) == 1 and arrays[0].flags.owndata else np.concatenate(arrays)}
+
+_Rows = Any
+"""An array with a row for each entry, or for lists a tuple of offsets and values."""
+
+
+def _between(data: Mapping[str, _Rows], start: int, stop: int) -> dict[str, _Rows]:
+    """Return some rows, without a copy of their values."""
+    found: dict[str, _Rows] = {}
+    for name, rows in data.items():
+        if isinstance(rows, tuple):
+            offsets, values = rows[0][start : stop + 1], rows[1]
+            found[name] = (offsets - offsets[0], values[offsets[0] : offsets[-1]])
+        else:
+            found[name] = rows[start:stop]
+    return found
+
+
+def _joined(pieces: Sequence[Array]) -> Array:
+    """Join arrays into one that can be written to."""
+    return pieces[0] if len(pieces) == 1 and pieces[0].flags.writeable else np.concatenate(pieces)
+
+
+def _joined_offsets(pieces: Sequence[Array]) -> Array:
+    joined = list(pieces[:1])
+    for piece in pieces[1:]:
+        joined.append(piece[1:] + joined[-1][-1])
+    return _joined(joined)
 
 
 def _nothing() -> None:
@@ -267,52 +324,41 @@ def order_key(units: Sequence[_Unit]) -> int:
     return int.from_bytes(blake2b(repr(units).encode(), digest_size=8).digest(), "little")
 
 
-def _flat(column: Column) -> Array:
-    return columns.to_numpy(column, copy=False)
-
-
-def _rows(data: Mapping[str, Column], rows: Array | range) -> dict[str, Column]:
-    """Return some rows of columns, in this order."""
-    known: dict[int, tuple[Array, Array | slice]] = {}
-    return {name: _taken(column, rows, known) for name, column in data.items()}
-
-
-def _taken(column: Column, rows: Array | range, known: dict[int, tuple[Array, Array | slice]]) -> Column:
-    where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
-    match column:
-        case ("number", values):
-            return ("number", values[where])
-        case ("fixed", length, size, content):
-            values = _flat(content).reshape(length, -1)[where]
-            return columns.from_numpy(values.reshape(len(rows), size, *_flat(content).shape[1:]))
-        case ("list", offsets, content):
-            # Columns with one counter share their offsets.
-            if id(offsets) not in known:
-                known[id(offsets)] = _items(offsets, rows)
-            own, places = known[id(offsets)]
-            return ("list", own, columns.from_numpy(_flat(content)[places]))
-        case _:
-            return columns.from_awkward(columns.to_awkward(column)[where])
-
-
-def _items(offsets: Array, rows: Array | range) -> tuple[Array, Array | slice]:
+def _items(offsets: Array, rows: Array) -> tuple[Array, Array]:
     """Return the offsets of the lists in some rows, and the places of their items."""
-    if isinstance(rows, range):
-        own = offsets[rows.start : rows.stop + 1]
-        return own - own[0], slice(int(own[0]), int(own[-1]))
-    starts = offsets[rows]
-    lengths = offsets[rows + 1] - starts
+    starts = offsets[:-1].take(rows)
+    lengths = np.diff(offsets).take(rows)
     own = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=own[1:])
-    return own, np.arange(own[-1]) + np.repeat(starts - own[:-1], lengths)
+    # From one item to the next the place grows by 1, but where a list begins.
+    steps = np.ones(own[-1], np.int64)
+    some = np.flatnonzero(lengths)
+    begins = starts[some]
+    ends = begins + lengths[some]
+    steps[own[some]] = begins - np.concatenate([[1], ends])[: len(some)] + 1
+    return own, np.cumsum(steps, out=steps)
 
 
-def _padded(name: str, lengths: Array, values: Array, pad: int) -> dict[str, Array]:
+def _padded(
+    name: str, offsets: Array, values: Array, pad: int, rows: Array | None, known: dict[Hashable, tuple[Array, Array]]
+) -> dict[str, Array]:
     """Cut lists off at a length, or fill them with zeros to it; `name_mask` says which values are there."""
+    key = "lengths", id(offsets)
+    if key not in known:
+        starts, lengths = offsets[:-1], np.diff(offsets)
+        known[key] = (starts, lengths) if rows is None else (starts.take(rows), lengths.take(rows))
+    starts, lengths = known[key]
     mask = np.arange(pad) < lengths[:, None]
-    firsts = np.cumsum(lengths) - lengths
-    padded = np.zeros((len(lengths), pad, *values.shape[1:]), values.dtype)
-    padded[mask] = values[(firsts[:, None] + np.arange(pad))[mask]]
+    shape = (*mask.shape, *values.shape[1:])
+    width = pad * values[:1].nbytes
+    if not len(values) or not width:
+        return {name: np.zeros(shape, values.dtype), f"{name}_mask": mask}
+    # Each row is copied as a whole, with what lies behind its list, which becomes zero then.
+    more = np.concatenate([values, np.zeros((pad, *values.shape[1:]), values.dtype)])
+    rows_of = np.ndarray(len(values) + 1, np.dtype((np.void, width)), more, strides=(width // pad,))
+    padded = rows_of[starts].view(values.dtype).reshape(shape)
+    bits = padded.view(f"u{values.dtype.itemsize}")
+    np.multiply(bits, mask.reshape(*mask.shape, *(1 for _ in values.shape[1:])), out=bits)
     return {name: padded, f"{name}_mask": mask}
 
 

@@ -61,17 +61,49 @@ class FieldZones:
         if values is None:
             return None
         self.count[zone] = len(values) + self.missing[zone]
-        if len(values):
-            low, high = values.min(), values.max()
-            if low != low:
-                good = ~np.isnan(values)
-                self.nan[zone] = len(values) - np.count_nonzero(good)
-                rest = values[good]
-                if len(rest):
-                    self.low[zone], self.high[zone] = rest.min(), rest.max()
-            else:
-                self.low[zone], self.high[zone] = low, high
+        self._bound(zone, values)
         return values
+
+    def take_all(self, column: Column, edges: Array, known: dict[int, Array]) -> None:
+        """Look at the values of all zones, of which `edges` are the first entries and the end.
+
+        `known` keeps the lengths of lists by the identity of their offsets, which several columns may share.
+        """
+        whole = column
+        inside = edges
+        while column[0] in ("list", "fixed"):
+            if column[0] == "fixed":
+                inside = inside * column[2]
+                np.maximum(self.longest, column[2], out=self.longest)
+            else:
+                offsets = column[1]
+                lengths = known.get(id(offsets))
+                if lengths is None:
+                    lengths = known[id(offsets)] = np.diff(offsets)
+                most = [lengths[start:stop].max(initial=0) for start, stop in pairwise(inside.tolist())]
+                np.maximum(self.longest, most, out=self.longest)
+                inside = offsets[inside]
+            column = column[-1]
+        if column[0] != "number":
+            for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
+                self.take(zone, columns.cut_out(whole, start, stop))
+            return
+        self.count[:] = np.diff(inside)
+        for zone, (start, stop) in enumerate(pairwise(inside.tolist())):
+            self._bound(zone, column[1][start:stop])
+
+    def _bound(self, zone: int, values: Array) -> None:
+        if not len(values):
+            return
+        low, high = values.min(), values.max()
+        if low != low:
+            good = ~np.isnan(values)
+            self.nan[zone] = len(values) - np.count_nonzero(good)
+            rest = values[good]
+            if len(rest):
+                self.low[zone], self.high[zone] = rest.min(), rest.max()
+        else:
+            self.low[zone], self.high[zone] = low, high
 
     def bounds(self) -> Bounds:
         """Return what predicates need."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sapwood.columns import Column, length_of, type_of
+from sapwood.columns import Array, Column, cut_out, length_of, type_of
 from sapwood.table.index import FieldZones, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -115,29 +115,6 @@ def _columns(query: Query, place: int, edges: Sequence[int]) -> Iterator[tuple[i
         del start
 
 
-def cut_out(column: Column, start: int, stop: int) -> Column:
-    """Return some entries of a column, without a copy of its numbers."""
-    match column:
-        case ("number", values):
-            return ("number", values[start:stop])
-        case ("text", offsets, data):
-            own = offsets[start : stop + 1]
-            return ("text", own - own[0], data[own[0] : own[-1]])
-        case ("list", offsets, content):
-            own = offsets[start : stop + 1]
-            return ("list", own - own[0], cut_out(content, int(own[0]), int(own[-1])))
-        case ("fixed", _, size, content):
-            return ("fixed", stop - start, size, cut_out(content, start * size, stop * size))
-        case ("record", _, classname, fields):
-            return ("record", stop - start, classname, [(name, cut_out(one, start, stop)) for name, one in fields])
-        case ("option", places, content):
-            return ("option", places[start:stop], content)
-        case ("union", tags, places, contents):
-            return ("union", tags[start:stop], places[start:stop], contents)
-        case _:
-            return column
-
-
 class ZoneCollector:
     """Looks at columns while they are written, and collects what the index keeps of each zone.
 
@@ -155,12 +132,12 @@ class ZoneCollector:
         if not length:
             return
         edges = [*range(0, length, self._entries), length]
+        lengths: dict[int, Array] = {}
         for name, column in data.items():
             kind = number_type(type_of(column))
             if kind is not None:
                 zones = FieldZones.of(kind, len(edges) - 1)
-                for zone, (start, stop) in enumerate(pairwise(edges)):
-                    zones.take(zone, cut_out(column, start, stop))
+                zones.take_all(column, np.asarray(edges), lengths)
                 self._found.setdefault(name, []).append(zones)
         last = self._edges[-1]
         self._edges += [last + edge for edge in edges[1:]]

@@ -374,8 +374,13 @@ class Plan:
     def bounded(self, columns: list[Column]) -> dict[str, Column]:
         """Return the columns of numbers and of counters that are read as they are here, by the names of branches."""
         found: dict[str, Column] = {}
+        offsets: dict[int, Any] = {}
         stored = (branch for branch in self.branches if branch.kind != "counter")
         for branch, column in zip(stored, columns, strict=True):
+            if branch.kind == "counted" and column[0] == "list":
+                # Lists with one counter have the same lengths.
+                shared = offsets.setdefault(branch.counter, column[1])
+                column = ("list", shared if shared[0] == column[1][0] else column[1], column[2])  # noqa: PLW2901
             if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
                 found[branch.name] = column
             if branch.kind == "counted" and self.branches[branch.counter].name not in found:
