@@ -173,7 +173,9 @@ def test_root_takes_part_in_conversion_merging_and_attributes(tmp_path: Path, ro
         [0, 90, {"good": True, "run": 5, "note": "é"}],
         [90, ENTRIES, {"good": False, "run": 6, "note": ""}],
     ]
-    # Back to a tree: one counter for the lists that share one.
+    # Back to a tree: one counter for the lists that share one, and a branch for each part of a record.
+    leaves = tree.pop("leaves")
+    tree |= {f"leaves_{part}": leaves[part] for part in leaves.fields}
     convert(f"{tmp_path}/imported.root", f"{tmp_path}/back.root", name="t")
     back = sapwood.open(tmp_path / "back.root")["t"]
     assert back.list_counters == counters
