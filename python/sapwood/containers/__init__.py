@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from sapwood.containers.types import (
-    AsArray,
-    AsContainer,
-    AsList,
-    AsMap,
-    AsPointer,
-    AsRVec,
-    AsSet,
-    AsString,
-    AsVector,
-    CppClass,
-)
+from typing import TYPE_CHECKING
+
 from sapwood.containers.values import (
     MAPS,
     SETS,
@@ -27,6 +17,21 @@ from sapwood.containers.values import (
     plain,
     template,
 )
+from sapwood.lazy import lazily
+
+if TYPE_CHECKING:
+    from sapwood.containers.types import (
+        AsArray,
+        AsContainer,
+        AsList,
+        AsMap,
+        AsPointer,
+        AsRVec,
+        AsSet,
+        AsString,
+        AsVector,
+        CppClass,
+    )
 
 __all__ = [
     "MAPS",
@@ -51,3 +56,22 @@ __all__ = [
     "plain",
     "template",
 ]
+
+# Types are asked for seldom, values whenever something is read.
+__getattr__, __dir__ = lazily(
+    globals(),
+    {
+        "sapwood.containers.types": (
+            "AsArray",
+            "AsContainer",
+            "AsList",
+            "AsMap",
+            "AsPointer",
+            "AsRVec",
+            "AsSet",
+            "AsString",
+            "AsVector",
+            "CppClass",
+        )
+    },
+)
