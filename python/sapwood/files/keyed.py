@@ -48,12 +48,13 @@ class KeyedTable(ReadableTable):
         """
         if not self.file.closed:
             return self
-        if self._again is None or self._again.file.closed:
-            again = self._in(self.file.reopened())
-            if not again.same_shape(self) or again.num_entries < self.num_entries:
-                raise StorageError(f"{self.object_path} was changed since it was opened\nin {self.file.file_path}")
-            self._again = again
-        return self._again
+        if self._again is not None and not self._again.file.closed:
+            return self._again
+        again: KeyedTable = self._in(self.file.reopened())
+        if not again.same_shape(self) or again.num_entries < self.num_entries:
+            raise StorageError(f"{self.object_path} was changed since it was opened\nin {self.file.file_path}")
+        self._again = again
+        return again
 
     def _in(self, file: Any) -> Any:
         """Return the same table in another handle of the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import awkward as ak
 
 import sapwood
 from sapwood.errors import ArgumentError
-from sapwood.files.patching import is_patched, register
+from sapwood.files.patching import Patch, is_patched, register
 from sapwood.table.steps import entry_range
 
 if TYPE_CHECKING:
@@ -115,13 +116,25 @@ class _Reading:
 
     def __call__(self, *arguments: Foreign, **options: Foreign) -> Foreign:
         """Call the function."""
-        patched = is_patched()
-        patch = sapwood.patch_uproot()
+        with _LOCK:
+            if not _working and not is_patched():
+                _patches.append(sapwood.patch_uproot())
+            _working.append(self)
         try:
             return self.function(*arguments, **options)
         finally:
-            if not patched:
-                patch.undo()
+            # Other threads may be in their functions.
+            with _LOCK:
+                _working.remove(self)
+                while _patches and not _working:
+                    _patches.pop().undo()
+
+
+_LOCK = threading.Lock()
+_working: list[_Reading] = []
+"""The functions that are running in this process."""
+_patches: list[Patch] = []
+"""What the first of them has done."""
 
 
 def _coffea(module: str) -> Any:
@@ -154,7 +167,7 @@ class _Column:
 class _Step(dict[str, Any]):
     """The columns of a step, with the members of uproot's files and trees that coffea asks for."""
 
-    object_path = "Events"
+    object_path = "@step"
     title = "Events"
     file_path = ""
 
@@ -170,7 +183,7 @@ class _Step(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Foreign:
         """Return itself, which is its own tree, or a column."""
-        return super().__getitem__(name) if name in self else self
+        return self if name == self.object_path else super().__getitem__(name)
 
     def iteritems(self) -> Iterator[tuple[str, _Column]]:
         """Iterate over names and columns."""
@@ -201,7 +214,7 @@ def _columns_of(events: ak.Array, tree: Foreign) -> dict[str, _Column]:
     def content_of(branch: Foreign) -> Foreign:
         if not branch.is_group:
             return contents.get(names.get(branch, ""))
-        inner = {child.name: content_of(child) for child in branch.branches}
+        inner = {child.name: content_of(child) for child in branch.fields}
         inner = {name: content for name, content in inner.items() if content is not None}
         return ak.contents.RecordArray(list(inner.values()), list(inner), length=layout.length)
 
