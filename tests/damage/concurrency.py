@@ -201,13 +201,19 @@ class _Slow(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have ended."""
+
+
 def at_exit(folder: Path, count: int) -> int:
     """End interpreters while their threads wait for a server."""
     path, faults = folder / "remote.root", 0
     _make(path)
     _Slow.data = path.read_bytes()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _Slow)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/remote.root"
     for number in range(count):

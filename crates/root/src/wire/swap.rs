@@ -255,7 +255,7 @@ mod tests {
         {
             for reversed in [false, true] {
                 let part = |row: &[u8]| {
-                    let words = row[at..end].chunks(4).map(|word| word.to_vec());
+                    let words = row[at..end].chunks(4).map(<[u8]>::to_vec);
                     words
                         .map(|word| if reversed { word.into_iter().rev().collect() } else { word })
                         .collect::<Vec<_>>()
