@@ -598,7 +598,8 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
         event.run(tmp_path, names=["pickle"])
     with pytest.raises(ArgumentError, match="none of the engines can run: there is no C"):
         event.run(tmp_path / "b", names=["root"])
-    for wrong in ({"split_levels": [0, 100]}, {"streaming": "backwards"}):
+    bad: list[dict[str, Any]] = [{"split_levels": [0, 100]}, {"streaming": "backwards"}]
+    for wrong in bad:
         with pytest.raises(ArgumentError, match="split levels from 0 to 99"):
             event.run(tmp_path / "c", **wrong)
     for split in ([], [99], [0, 99]):

@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_trace_counts_backward_seeks_and_gaps(path: Path) -> None:
-    traces: list[sapwood.storage.trace.Trace] = []
+    traces: list[Trace] = []
     for starts in ((0, 12_000), (12_000, 0)):
         with sapwood.open(path) as file:
             tree = file["t"]
