@@ -78,8 +78,124 @@ QUERIES = {
             FROM muons a JOIN muons b ON a.event = b.event AND a.i < b.i AND a.charge != b.charge
             WHERE sqrt(2.0 * a.pt * b.pt * (cosh(a.eta - b.eta) - cos(a.phi - b.phi))) BETWEEN 60 AND 120
             GROUP BY a.event) GROUP BY bin ORDER BY bin""",
+    "Q6": """WITH jets AS (
+            SELECT event, unnest(range(len(Jet_pt))) AS i, unnest(Jet_pt)::DOUBLE AS pt, unnest(Jet_eta)::DOUBLE AS eta,
+                unnest(Jet_phi)::DOUBLE AS phi, unnest(Jet_mass)::DOUBLE AS mass FROM events WHERE len(Jet_pt) > 2),
+        vectors AS (
+            SELECT event, i, pt * cos(phi) AS x, pt * sin(phi) AS y, pt * sinh(eta) AS z,
+                sqrt((pt * cosh(eta)) ** 2 + mass ** 2) AS e FROM jets),
+        sums AS (
+            SELECT a.event, a.x + b.x + c.x AS x, a.y + b.y + c.y AS y, a.z + b.z + c.z AS z, a.e + b.e + c.e AS e
+            FROM vectors a JOIN vectors b ON a.event = b.event AND a.i < b.i
+                JOIN vectors c ON a.event = c.event AND b.i < c.i)
+        SELECT round(pt / 5) AS bin, count(*) AS n FROM (
+            SELECT arg_min(sqrt(x * x + y * y), abs(sqrt(e * e - x * x - y * y - z * z) - 172.5)) AS pt
+            FROM sums GROUP BY event) GROUP BY bin ORDER BY bin""",
+    "Q7": """WITH leptons AS (
+            SELECT event, unnest(Muon_pt) AS pt, unnest(Muon_eta)::DOUBLE AS eta, unnest(Muon_phi)::DOUBLE AS phi
+            FROM events
+            UNION ALL
+            SELECT event, unnest(Electron_pt), unnest(Electron_eta)::DOUBLE, unnest(Electron_phi)::DOUBLE FROM events),
+        jets AS (
+            SELECT event, unnest(Jet_pt)::DOUBLE AS pt, unnest(Jet_eta)::DOUBLE AS eta, unnest(Jet_phi)::DOUBLE AS phi
+            FROM events)
+        SELECT round(total / 5) AS bin, count(*) AS n FROM (
+            SELECT event, sum(pt) AS total FROM jets j WHERE pt > 30 AND NOT EXISTS (
+                SELECT 1 FROM leptons l WHERE l.event = j.event AND l.pt > 10
+                    AND (l.eta - j.eta) ** 2 + atan2(sin(l.phi - j.phi), cos(l.phi - j.phi)) ** 2 < 0.16)
+            GROUP BY event) GROUP BY bin ORDER BY bin""",
+    "Q8": """WITH leptons AS (
+            SELECT event, MET_pt::DOUBLE AS met, MET_phi::DOUBLE AS met_phi, 0 AS kind,
+                unnest(range(len(Muon_pt))) AS i,
+                unnest(Muon_pt)::DOUBLE AS pt, unnest(Muon_eta)::DOUBLE AS eta, unnest(Muon_phi)::DOUBLE AS phi,
+                unnest(Muon_mass)::DOUBLE AS mass, unnest(Muon_charge) AS charge
+            FROM events WHERE len(Muon_pt) + len(Electron_pt) > 2
+            UNION ALL
+            SELECT event, MET_pt::DOUBLE, MET_phi::DOUBLE, 1, unnest(range(len(Electron_pt))),
+                unnest(Electron_pt)::DOUBLE,
+                unnest(Electron_eta)::DOUBLE, unnest(Electron_phi)::DOUBLE, unnest(Electron_mass)::DOUBLE,
+                unnest(Electron_charge)
+            FROM events WHERE len(Muon_pt) + len(Electron_pt) > 2),
+        vectors AS (
+            SELECT *, pt * cos(phi) AS x, pt * sin(phi) AS y, pt * sinh(eta) AS z,
+                sqrt((pt * cosh(eta)) ** 2 + mass ** 2) AS e FROM leptons),
+        pairs AS (
+            SELECT a.event, a.kind, arg_min([a.i, b.i], abs(sqrt(greatest((a.e + b.e) ** 2 - (a.x + b.x) ** 2
+                - (a.y + b.y) ** 2 - (a.z + b.z) ** 2, 0)) - 91.2)) AS pair,
+                min(abs(sqrt(greatest((a.e + b.e) ** 2 - (a.x + b.x) ** 2 - (a.y + b.y) ** 2 - (a.z + b.z) ** 2, 0))
+                - 91.2)) AS far
+            FROM vectors a JOIN vectors b
+                ON a.event = b.event AND a.kind = b.kind AND a.i < b.i AND a.charge != b.charge
+            GROUP BY a.event, a.kind),
+        best AS (SELECT event, arg_min(kind, far) AS kind, arg_min(pair, far) AS pair FROM pairs GROUP BY event)
+        SELECT round(mt / 5) AS bin, count(*) AS n FROM (
+            SELECT l.event, arg_max(sqrt(2 * l.met * l.pt * (1 - cos(l.met_phi - l.phi))), l.pt) AS mt
+            FROM leptons l JOIN best ON l.event = best.event
+            WHERE NOT (l.kind = best.kind AND list_contains(best.pair, l.i))
+            GROUP BY l.event) GROUP BY bin ORDER BY bin""",
 }
-"""The first five queries of the ADL benchmark, as histograms."""
+"""The queries of the ADL benchmark, as histograms."""
+
+_NEEDS = {
+    "Q6": {"Jet_pt", "Jet_eta", "Jet_phi", "Jet_mass"},
+    "Q7": {f"{kind}_{name}" for kind in ("Jet", "Muon", "Electron") for name in ("pt", "eta", "phi")},
+    "Q8": {"MET_pt", "MET_phi"}
+    | {f"{kind}_{name}" for kind in ("Muon", "Electron") for name in ("pt", "eta", "phi", "mass", "charge")},
+}
+NEEDS = {name: columns | {"event"} for name, columns in _NEEDS.items()}
+"""The columns that the last three of these queries use."""
+
+
+def _vectors(events: Any, kind: str) -> Any:
+    pt, eta, phi, mass = (ak.values_astype(events[f"{kind}_{name}"], "f8") for name in ("pt", "eta", "phi", "mass"))
+    return ak.zip({
+        "pt": pt, "eta": eta, "phi": phi, "x": pt * np.cos(phi), "y": pt * np.sin(phi), "z": pt * np.sinh(eta),
+        "e": np.sqrt((pt * np.cosh(eta)) ** 2 + mass**2),
+    })  # fmt: skip
+
+
+def _mass(*vectors: Any) -> Any:
+    x, y, z, e = (sum(one[name] for one in vectors) for name in "xyze")
+    return np.sqrt(np.maximum(e**2 - x**2 - y**2 - z**2, 0))
+
+
+def _bins(values: Any) -> list[tuple[float, int]]:
+    bins, counts = np.unique(np.floor(np.asarray(values) / 5 + 0.5), return_counts=True)
+    return list(zip(bins.tolist(), counts.tolist(), strict=True))
+
+
+def reference(events: Any) -> dict[str, list[tuple[float, int]]]:
+    """Return what the last three queries give, computed with Awkward Array."""
+    jets = _vectors(events, "Jet")
+    a, b, c = ak.unzip(ak.combinations(jets[ak.num(jets) > 2], 3))
+    best = ak.argmin(abs(_mass(a, b, c) - 172.5), axis=1, keepdims=True)
+    found = {"Q6": _bins(ak.flatten(np.sqrt((a.x + b.x + c.x) ** 2 + (a.y + b.y + c.y) ** 2)[best]))}
+
+    leptons = ak.concatenate([_vectors(events, "Muon"), _vectors(events, "Electron")], axis=1)
+    hard = jets[jets.pt > 30]
+    jet, lepton = ak.unzip(ak.cartesian([hard, leptons[leptons.pt > 10]], nested=True))
+    turn = jet.phi - lepton.phi
+    near = (jet.eta - lepton.eta) ** 2 + np.arctan2(np.sin(turn), np.cos(turn)) ** 2 < 0.16
+    good = hard[~ak.any(near, axis=2)]
+    found["Q7"] = _bins(ak.sum(good.pt, axis=1)[ak.num(good) > 0])
+
+    charges = [events["Muon_charge"], events["Electron_charge"]]
+    leptons["charge"] = ak.concatenate(charges, axis=1)
+    leptons["kind"] = ak.concatenate([ak.zeros_like(charges[0]), ak.ones_like(charges[1])], axis=1)
+    leptons["place"] = ak.local_index(leptons.pt)
+    some = ak.num(leptons) > 2
+    a, b = ak.unzip(ak.combinations(leptons[some], 2))
+    pairs = (a.kind == b.kind) & (a.charge != b.charge)
+    a, b = a[pairs], b[pairs]
+    best = ak.argmin(abs(_mass(a, b) - 91.2), axis=1, keepdims=True)
+    a, b = ak.firsts(a[best]), ak.firsts(b[best])
+    there = ~ak.is_none(a)
+    others = leptons[some][there]
+    others = others[(others.place != a[there].place) & (others.place != b[there].place)]
+    lead = ak.firsts(others[ak.argmax(others.pt, axis=1, keepdims=True)])
+    met, phi = (ak.values_astype(events[name], "f8")[some][there] for name in ("MET_pt", "MET_phi"))
+    found["Q8"] = _bins(np.sqrt(2 * met * lead.pt * (1 - np.cos(phi - lead.phi))))
+    return found
 
 
 def polars_queries(frame: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
