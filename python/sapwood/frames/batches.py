@@ -355,7 +355,7 @@ def _padded(
         return {name: np.zeros(shape, values.dtype), f"{name}_mask": mask}
     # Each row is copied as a whole, with what lies behind its list, which becomes zero then.
     more = np.concatenate([values, np.zeros((pad, *values.shape[1:]), values.dtype)])
-    rows_of = np.ndarray(len(values) + 1, np.dtype((np.void, width)), more, strides=(width // pad,))
+    rows_of: Array = np.ndarray(len(values) + 1, np.dtype((np.void, width)), more, strides=(width // pad,))
     padded = rows_of[starts].view(values.dtype).reshape(shape)
     bits = padded.view(f"u{values.dtype.itemsize}")
     np.multiply(bits, mask.reshape(*mask.shape, *(1 for _ in values.shape[1:])), out=bits)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.table.schema import Table
 
 if TYPE_CHECKING:
     from sapwood.columns import Array
-    from sapwood.table.schema import Table
 
 
 class FriendIndex:
@@ -135,7 +135,7 @@ class FriendElement:
         with self._lock:
             if self._table is None:
                 try:
-                    self._table = self._source() if callable(self._source) else self._source
+                    self._table = self._source if isinstance(self._source, Table) else self._source()
                 except SapwoodError as error:
                     raise type(error)(f"friend {self.name!r} cannot be opened: {error}") from error
             return self._table
@@ -156,7 +156,7 @@ class FriendElement:
 
     def index(self, by: tuple[str, ...]) -> FriendIndex:
         """Return the index of the friend, made at the first call."""
-        table = self.table
+        table: Any = self.table
 
         def read(names: Sequence[str]) -> list[Any]:
             arrays = table.arrays(list(names))
@@ -170,6 +170,6 @@ class FriendElement:
     def close(self) -> None:
         """Close the file of the table, if it was opened for this."""
         with self._lock:
-            if self._table is not None and callable(self._source):
+            if self._table is not None and not isinstance(self._source, Table):
                 self._table.close()
             self._table = self._index = None
