@@ -695,14 +695,9 @@ class Branch(Field):
 class Sum:
     """An object and others of the same shape, added."""
 
-    def __new__(cls, file: File, key: Key) -> Sum:
-        """Read the first object."""
     @staticmethod
-    def add_all(file: File, pairs: Sequence[tuple[Sum, Key]]) -> list[bool]:
-        """Add objects of a file, each to a sum; return which had the same shape and were added.
-
-        If one cannot be read, none is added.
-        """
+    def read(file: File, keys: Sequence[Key]) -> list[Sum]:
+        """Read objects, each the first of a sum."""
     @property
     def is_additive(self) -> bool:
         """Whether the object is a histogram or holds some. Another object takes only objects that are the same."""
@@ -712,6 +707,23 @@ class Sum:
     @property
     def bytes(self) -> int:
         """Bytes in memory."""
+
+@final
+class Sums:
+    """Sums under the paths of their objects, and what was read of a file to be added to them."""
+
+    def __new__(cls) -> Sums: ...
+    def insert(self, path: str, sum: Sum) -> None:
+        """Use a sum for the objects of a path."""
+    def read(self, directory: Directory, prefix: str) -> list[int]:
+        """Read the objects of a directory that are like the sums of their paths, which begin with a prefix.
+
+        Returns the places of the other keys. Older cycles are left out.
+        """
+    def add(self) -> None:
+        """Add what was read."""
+    def forget(self) -> None:
+        """Forget what was read."""
 
 @final
 class Output:
@@ -769,8 +781,8 @@ class Output:
         """Delete with the baskets of trees: those of the keys that go, but for what trees that stay have, too."""
     def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
         """Copy the object of a key of another file as it is, with the streamer info of its classes."""
-    def write_sum(self, directory: int, name: str, total: Sum) -> None:
-        """Write a sum of objects, with the streamer info of its classes."""
+    def write_sums(self, directory: int, sums: Sequence[tuple[str, Sum]]) -> None:
+        """Write sums of objects under their names, with the streamer info of their classes."""
     def join_tree(self, directory: int, name: str, file: File, key: Key, compression: int | None) -> tuple[int, bool]:
         """Begin a tree made of the baskets of others, laid out like that of a key.
 

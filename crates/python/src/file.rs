@@ -210,6 +210,13 @@ pub struct PyDirectory {
     directory: Directory,
 }
 
+impl PyDirectory {
+    /// The file and the directory.
+    pub fn parts(&self) -> (&Arc<RootFile>, &Directory) {
+        (&self.file, &self.directory)
+    }
+}
+
 #[pymethods]
 impl PyDirectory {
     #[getter]

@@ -44,5 +44,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     lab::register(module)?;
     zebra::register(module)?;
     module.add_class::<writing::PySum>()?;
+    module.add_class::<writing::PySums>()?;
     module.add_class::<writing::Output>()
 }

@@ -3,7 +3,7 @@
 use crate::borrow;
 use crate::columns::type_of;
 use crate::errors::raise;
-use crate::file::{PyFile, PyKey};
+use crate::file::{PyDirectory, PyFile, PyKey};
 use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
 use pyo3::exceptions::PyTypeError;
@@ -14,7 +14,9 @@ use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, Sum};
+use sapwood_root::file::writer::{
+    CommitEvery, FileWriter, Options, Record, SharedSum, Sum, Sums, lock,
+};
 use sapwood_root::file::{Key, RootFile};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
@@ -25,7 +27,7 @@ use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The number of a table, and the names and types of its fields.
 type NumberedFields<'py> = (usize, Vec<(String, Bound<'py, PyTuple>)>);
@@ -218,12 +220,16 @@ impl Output {
         self.with(py, |inner| inner.file.copy(directory, name, &record))
     }
 
-    /// Writes a sum of objects.
-    fn write_sum(&self, py: Python<'_>, directory: usize, name: &str, total: &PySum) -> PyResult<()> {
-        let sum = total.sum.clone();
-        self.with(py, move |inner| {
-            inner.file.write_sum(directory, name, &sum.lock().unwrap_or_else(PoisonError::into_inner))
-        })
+    /// Writes sums of objects under their names.
+    fn write_sums(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        sums: Vec<(String, PyRef<'_, PySum>)>,
+    ) -> PyResult<()> {
+        let sums: Vec<(String, SharedSum)> =
+            sums.into_iter().map(|(name, total)| (name, total.sum.clone())).collect();
+        self.with(py, |inner| inner.file.write_sums(directory, &sums))
     }
     /// Begins a tree made of the baskets of others; returns its number and whether an index is left out.
     fn join_tree(
@@ -590,57 +596,85 @@ impl Output {
     }
 }
 
-/// A sum and the key of an object to add to it.
-type Pair = (Arc<Mutex<Sum>>, Key);
-
 /// Objects of one shape, added.
 #[pyclass(frozen, name = "Sum", module = "sapwood._native")]
 pub struct PySum {
-    sum: Arc<Mutex<Sum>>,
+    sum: SharedSum,
 }
 
 #[pymethods]
 impl PySum {
-    #[new]
-    fn new(py: Python<'_>, file: &PyFile, key: &PyKey) -> PyResult<Self> {
-        let (file, key) = (file.file(), key.key());
-        let sum = py.detach(|| Sum::read(&file, key)).map_err(raise)?;
-        Ok(Self { sum: Arc::new(Mutex::new(sum)) })
-    }
-    /// Adds objects of a file, each to a sum; returns which were added.
+    /// Reads objects, each the first of a sum.
     #[staticmethod]
-    fn add_all(
-        py: Python<'_>,
-        file: &PyFile,
-        pairs: Vec<(PyRef<'_, Self>, PyRef<'_, PyKey>)>,
-    ) -> PyResult<Vec<bool>> {
+    fn read(py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<Self>> {
         let file = file.file();
-        let pairs: Vec<Pair> = pairs.iter().map(|(sum, key)| (sum.sum.clone(), key.key().clone())).collect();
+        let keys: Vec<Key> = keys.iter().map(|key| key.key().clone()).collect();
+        let read = |key: &Key| Ok(Self { sum: Arc::new(Mutex::new(Sum::read(&file, key)?)) });
         let pool = pool()?;
-        let like = |(sum, key): &Pair| sum.lock().unwrap_or_else(PoisonError::into_inner).like(&file, key);
-        let add = |((sum, _), other): (&Pair, &Option<Vec<u8>>)| {
-            let Some(other) = other else { return false };
-            sum.lock().unwrap_or_else(PoisonError::into_inner).add(other);
-            true
-        };
-        // All are read before one is added: a damaged file adds nothing.
-        let work = || -> Result<Vec<bool>> {
-            let found = pairs.par_iter().with_min_len(16).map(like).collect::<Result<Vec<_>>>()?;
-            Ok(pairs.par_iter().zip(&found).with_min_len(16).map(add).collect())
-        };
+        let work = || keys.par_iter().with_min_len(16).map(read).collect::<Result<_>>();
         py.detach(|| pool.install(work)).map_err(raise)
     }
     #[getter]
     fn is_additive(&self) -> bool {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner).is_additive()
+        lock(&self.sum).is_additive()
     }
     #[getter]
     fn count(&self) -> usize {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner).count()
+        lock(&self.sum).count()
     }
     #[getter]
     fn bytes(&self) -> usize {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+        lock(&self.sum).bytes()
+    }
+}
+
+/// Sums under the paths of their objects.
+#[pyclass(frozen, name = "Sums", module = "sapwood._native")]
+pub struct PySums {
+    sums: Mutex<Sums>,
+}
+
+impl PySums {
+    fn locked(&self) -> MutexGuard<'_, Sums> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PySums {
+    #[new]
+    fn new() -> Self {
+        Self { sums: Mutex::default() }
+    }
+    /// Takes a sum for the objects of a path.
+    fn insert(&self, path: String, sum: &PySum) {
+        self.locked().insert(path, sum.sum.clone());
+    }
+    /// Reads the objects of a directory that are like the sums of their paths; returns the indexes of other keys.
+    fn read(&self, py: Python<'_>, directory: &PyDirectory, prefix: &str) -> PyResult<Vec<usize>> {
+        let (file, directory) = directory.parts();
+        let pool = pool()?;
+        py.detach(|| {
+            // Locked outside the pool, as in `Output::with`.
+            let mut sums = self.locked();
+            let sums: &mut Sums = &mut sums;
+            pool.install(|| sums.read(file, directory, prefix))
+        })
+        .map_err(raise)
+    }
+    /// Adds what was read.
+    fn add(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = pool()?;
+        py.detach(|| {
+            let mut sums = self.locked();
+            let sums: &mut Sums = &mut sums;
+            pool.install(|| sums.add());
+        });
+        Ok(())
+    }
+    /// Forgets what was read.
+    fn forget(&self) {
+        self.locked().forget();
     }
 }
 

@@ -125,7 +125,7 @@ def copy(
 
 def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
     """List the objects that a path or pattern means, each with its name in the target."""
-    items = list(objects_of(root_native(source)))
+    items = list(objects_of(root_native(source).directory()))
     if pattern is None:
         return [(item, item.path) for item in items]
     plain = pattern.partition(";")[0]
@@ -412,7 +412,7 @@ def split(
     path, inside = split_path(source)
     done: dict[str, int] = {}
     with sapwood.open({path: None}, **(options or {})) as file:
-        trees = [item for item in objects_of(root_native(file)) if item.classname in TREES]
+        trees = [item for item in objects_of(root_native(file).directory()) if item.classname in TREES]
         found = [item for item in trees if inside in (None, item.path)]
         if len(found) != 1:
             raise ArgumentError(f"{path} has the trees {[item.path for item in trees]}: name one of them")

@@ -267,28 +267,28 @@ def input_paths(
     return found
 
 
-def objects_of(file: _native.File, settings: Settings | None = None) -> Iterator[Item]:
-    """Yield all objects of a file, the newest cycle of each name: directories before what they hold."""
+def objects_of(
+    top: _native.Directory, settings: Settings | None = None, sums: _native.Sums | None = None
+) -> Iterator[Item]:
+    """Yield all objects of a file, the newest cycle of each name: directories before what they hold.
+
+    Objects that are like one of the sums are read for it, and left out.
+    """
     settings = settings or Settings()
-    todo: list[tuple[str, _native.Directory]] = [("", file.directory())]
+    sums = sums or _native.Sums()
+    todo = [("", top)]
     while todo:
         prefix, directory = todo.pop(0)
-        names, classes, cycles = directory.listing()
-        newest: dict[str, int] = {}
-        for index, name in enumerate(names):
-            before = newest.get(name)
-            if before is None or cycles[index] > cycles[before]:
-                newest[name] = index
-        for name, index in newest.items():
-            path, classname = prefix + name, classes[index]
+        for index in sums.read(directory, prefix):
+            key = directory.key(index)
+            path, classname = prefix + key.name, key.classname
             if classname in DIRECTORIES:
                 if settings.enters(path):
-                    key = directory.key(index)
                     if settings.takes(path) and not settings.only:
                         yield Item(path, classname, key)
                     todo.append((f"{path}/", directory.subdirectory(key)))
             elif settings.takes(path) and (settings.trees or classname not in TREES | RNTUPLES):
-                yield Item(path, classname, directory.key(index))
+                yield Item(path, classname, key)
 
 
 def _open(path: str, settings: Settings) -> Foreign:
@@ -311,6 +311,7 @@ class _Merger:
         self._trees: dict[str, int] = {}
         self._ntuples: dict[str, Any] = {}
         self._sums: dict[str, list[_native.Sum]] = {}
+        self._first = _native.Sums()
         self._classes: dict[str, str] = {}
         self._summaries: list[Summary] = []
         self._processes = 0
@@ -318,7 +319,8 @@ class _Merger:
 
     def add(self, path: str) -> None:
         """Add all objects of a file; if that fails, nothing of it was added."""
-        self._native.mark_joined(back=False)
+        if self._trees:
+            self._native.mark_joined(back=False)
         entries = dict(self._result.trees)
         try:
             with _open(path, self._settings) as file:
@@ -326,6 +328,7 @@ class _Merger:
                 self._add(path, file)
         except (SapwoodError, OSError):
             self._native.mark_joined(back=True)
+            self._first.forget()
             self._result.trees = entries
             raise
         self._result.bytes_in += size
@@ -333,12 +336,12 @@ class _Merger:
 
     def _add(self, path: str, file: Foreign) -> None:
         native = root_native(file)
-        fresh: dict[str, tuple[str, list[_native.Sum]]] = {}
-        pairs: list[tuple[str, _native.Sum, _native.Key]] = []
+        fresh: list[Item] = []
+        differing: list[Item] = []
         processes: list[Item] = []
         summaries: list[Summary] = []
         ntuples: list[Item] = []
-        for item in objects_of(native, self._settings):
+        for item in objects_of(file.native, self._settings, self._first):
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
                     f"{path}: {item.path} is a {item.classname}, in the files before a {self._classes[item.path]}"
@@ -353,26 +356,23 @@ class _Merger:
                 self._tree(native, item)
             elif item.classname in RNTUPLES:
                 ntuples.append(item)
-            elif item.path in self._sums:
-                pairs.append((item.path, self._sums[item.path][0], item.key))
             else:
-                fresh[item.path] = (item.classname, [_native.Sum(native, item.key)])
-        more: dict[str, _native.Sum] = {}
-        taken = _native.Sum.add_all(native, [(one, key) for _, one, key in pairs])
-        for (where, _, key), done in zip(pairs, taken, strict=True):
-            if not done:
-                more[where] = _native.Sum(native, key)
+                (differing if item.path in self._sums else fresh).append(item)
+        others = _native.Sum.read(native, [item.key for item in differing])
+        firsts = _native.Sum.read(native, [item.key for item in fresh])
         # After this, only an RNTuple can fail for what is in the file.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
             self._processes += 1
         self._summaries += summaries
-        for where, (classname, sums) in fresh.items():
-            self._classes[where] = classname
-            self._sums[where] = sums
-            self._keep(sums[0])
-        for where, one in more.items():
-            variants = self._sums[where]
+        self._first.add()
+        for item, one in zip(fresh, firsts, strict=True):
+            self._classes[item.path] = item.classname
+            self._sums[item.path] = [one]
+            self._first.insert(item.path, one)
+            self._keep(one)
+        for item, one in zip(differing, others, strict=True):
+            where, variants = item.path, self._sums[item.path]
             if not one.is_additive and self._settings.others == "error":
                 raise ArgumentError(f"{path}: {where} differs from that of the files before")
             if one.is_additive or self._settings.others == "all":
@@ -436,17 +436,19 @@ class _Merger:
 
     def finish(self) -> None:
         """Write what was added."""
+        names: dict[str, list[tuple[str, _native.Sum]]] = {}
         for path, sums in self._sums.items():
-            holder, _, name = path.rpartition("/")
-            directory = self._directory(holder)
             if len(sums) > 1 and sums[0].is_additive and self._add_values(path, sums):
                 continue
-            for one in reversed(sums if self._settings.others == "all" else sums[:1]):
-                self._native.write_sum(directory, name, one)
+            holder, _, name = path.rpartition("/")
+            wanted = reversed(sums if self._settings.others == "all" else sums[:1])
+            names.setdefault(holder, []).extend((name, one) for one in wanted)
             if sums[0].is_additive:
                 self._result.added[path] = sums[0].count
             else:
                 self._result.copied.append(path)
+        for holder, found in names.items():
+            self._native.write_sums(self._directory(holder), found)
         if self._summaries:
             type(self._summaries[0]).joined(self._summaries).write(self._new)
             self._result.trees[SUMMARY] = 1
@@ -458,8 +460,7 @@ class _Merger:
         stream = io.BytesIO()
         with sapwood.recreate(stream) as file:
             native: _native.Output = file.file.native
-            for place, one in enumerate(sums):
-                native.write_sum(0, f"v{place}", one)
+            native.write_sums(0, [(f"v{place}", one) for place, one in enumerate(sums)])
         holder, _, name = path.rpartition("/")
         with sapwood.open(io.BytesIO(stream.getvalue())) as file:
             objects = [file[f"v{place}"] for place in range(len(sums))]
@@ -525,7 +526,7 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
         try:
             with _open(path, settings) as file:
                 trees: dict[str, int] = {}
-                for item in objects_of(root_native(file), settings):
+                for item in objects_of(root_native(file).directory(), settings):
                     if item.classname in TREES | RNTUPLES:
                         trees[item.path] = file[item.path].num_entries
                     elif item.classname not in DIRECTORIES:
@@ -661,7 +662,7 @@ def _verify(result: Merged, settings: Settings) -> None:
     with sapwood.open({result.output: None}) as new:
         for path in result.inputs:
             with _open(path, settings) as file:
-                for item in objects_of(root_native(file), settings):
+                for item in objects_of(root_native(file).directory(), settings):
                     if item.classname in TREES | RNTUPLES and item.path != SUMMARY:
                         tree = file[item.path]
                         _compare(new[item.path], tree, starts[item.path], f"{result.output}: {item.path}", path)

@@ -200,7 +200,7 @@ class _Recovery:
         """Save everything."""
         lost: dict[str, str] = {}
         try:
-            for item in objects_of(self._native):
+            for item in objects_of(self._native.directory()):
                 self._save(item, lost)
         except SapwoodError as error:
             lost["/"] = _line(error)
@@ -230,7 +230,7 @@ class _Recovery:
 
     def _by_example(self, file: Foreign, path: str, lost: dict[str, str]) -> None:
         """Save the trees that have lost their description, by that of another file."""
-        for item in objects_of(file.file.native):
+        for item in objects_of(file.file.native.directory()):
             name = item.path.rpartition("/")[2]
             if item.classname in TREES and item.path not in self._result.trees and name in self._orphans():
                 try:

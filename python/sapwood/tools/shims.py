@@ -53,7 +53,7 @@ def named(source: str) -> list[Named]:
     """
     file, inside = split_path(source)
     with sapwood.open({file: None}) as opened:
-        items = list(objects_of(opened.file.native))
+        items = list(objects_of(opened.file.native.directory()))
     plain = (inside or "*").strip("/").partition(";")[0]
     depth = plain.count("/")
     found = [
@@ -212,7 +212,7 @@ def put(
 
 def _classes(file: str) -> dict[str, str]:
     with sapwood.open({file: None}) as opened:
-        return {item.path: item.classname for item in objects_of(opened.file.native)}
+        return {item.path: item.classname for item in objects_of(opened.file.native.directory())}
 
 
 def delete(

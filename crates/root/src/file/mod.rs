@@ -15,7 +15,9 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::{Cursor, grow};
 use sapwood_io::{Cause, Range, Source};
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A ROOT file opened for reading.
 pub struct RootFile {
@@ -171,13 +173,27 @@ impl RootFile {
 
     /// The object of a key, decompressed, without its key; its first byte is byte `key_bytes` in references.
     pub fn object(&self, key: &Key) -> Result<Vec<u8>> {
-        let place = || format!("{};{} ({}) of {}", key.name, key.cycle, key.classname, self.name());
+        let Range { offset, length } = self.stored(key)?;
+        let stored = self.bytes(offset, length, Cause::Object).within(|| self.place_of(key))?;
+        self.unpacked(key, stored.into())
+    }
+
+    /// Where the stored bytes of a key's object lie.
+    pub(crate) fn stored(&self, key: &Key) -> Result<Range> {
         let header = u64::from(key.key_bytes);
-        let length = u64::from(key.total_bytes)
-            .checked_sub(header)
-            .ok_or_else(|| Error::corrupt("a key longer than its record").at(key.seek).within(place()))?;
-        let stored = self.bytes(key.seek.saturating_add(header), length, Cause::Object).within(place)?;
-        unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))
+        let length = u64::from(key.total_bytes).checked_sub(header).ok_or_else(|| {
+            Error::corrupt("a key longer than its record").at(key.seek).within(self.place_of(key))
+        })?;
+        Ok(Range { offset: key.seek.saturating_add(header), length })
+    }
+
+    /// The object of a key from its stored bytes.
+    pub(crate) fn unpacked(&self, key: &Key, stored: Cow<'_, [u8]>) -> Result<Vec<u8>> {
+        unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
+    }
+
+    fn place_of(&self, key: &Key) -> String {
+        format!("{};{} ({}) of {}", key.name, key.cycle, key.classname, self.name())
     }
 
     /// The classes that the file describes, read at first use; those it lacks come from the built-in table.
@@ -185,30 +201,60 @@ impl RootFile {
         if let Some(classes) = self.classes.get() {
             return Ok(classes.clone());
         }
-        let classes = Arc::new(self.read_classes()?);
+        let classes = self.read_classes()?;
         Ok(self.classes.get_or_init(|| classes).clone())
     }
 
-    fn read_classes(&self) -> Result<Classes> {
+    fn read_classes(&self) -> Result<Arc<Classes>> {
         let h = &self.header;
         if h.seek_info == 0 || h.seek_info.saturating_add(u64::from(h.nbytes_info)) > self.source.size() {
-            return Ok(Classes::default());
+            return Ok(Arc::default());
         }
         let place = || format!("the streamer info of {}", self.name());
         let record = self.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();
-        let stored = grow::copied(stored).within(place)?;
-        let object = unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))?;
-        Classes::parse(&object, u64::from(key.key_bytes)).within(place)
+        let like = |known: &Description| known.key_bytes == key.key_bytes && known.stored == stored;
+        // Only tried: a process that forks may leave it locked in its child.
+        if let Ok(recent) = RECENT.try_lock()
+            && let Some(known) = recent.iter().find(|known| like(known))
+        {
+            return Ok(known.classes.clone());
+        }
+        let object = unpack(stored.into(), key.object_bytes as usize).within(place)?;
+        let classes = Arc::new(Classes::parse(&object, u64::from(key.key_bytes)).within(place)?);
+        if stored.len() <= LARGEST_KEPT
+            && let Ok(mut recent) = RECENT.try_lock()
+        {
+            recent.truncate(MOST_KEPT - 1);
+            let kept = Description { key_bytes: key.key_bytes, stored: stored.to_vec(), classes: classes.clone() };
+            recent.push_front(kept);
+        }
+        Ok(classes)
     }
 }
 
+/// The streamer info of a file that was read recently. Many files of one kind describe the same classes.
+struct Description {
+    key_bytes: u16,
+    stored: Vec<u8>,
+    classes: Arc<Classes>,
+}
+
+static RECENT: Mutex<VecDeque<Description>> = Mutex::new(VecDeque::new());
+/// How many of them are kept.
+const MOST_KEPT: usize = 4;
+/// Stored bytes of the largest that is kept.
+const LARGEST_KEPT: usize = 256 << 10;
+
 /// The bytes of an object from those stored: equal length means not compressed.
-fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
+fn unpack(stored: Cow<'_, [u8]>, size: usize) -> Result<Vec<u8>> {
     if stored.len() == size {
-        return Ok(stored);
+        return match stored {
+            Cow::Owned(stored) => Ok(stored),
+            Cow::Borrowed(stored) => grow::copied(stored),
+        };
     }
     decode::verify_size(&stored, size)?;
     let mut object = grow::filled(size, 0)?;

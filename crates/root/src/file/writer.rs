@@ -10,6 +10,7 @@ use crate::streamer::encode::{append_infos, classes_of, encode_infos, encode_obj
 use crate::streamer::{Classes, Object, StreamerInfo};
 use crate::wire::writer::Writer;
 use sapwood_io::sink::Sink;
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -320,18 +321,23 @@ impl FileWriter {
     }
 
     /// Has a class written with the file that is not one of ROOT's.
-    pub fn describe(&mut self, info: StreamerInfo) -> Result<()> {
+    pub fn describe(&mut self, info: impl Into<Arc<StreamerInfo>>) -> Result<()> {
+        let info = info.into();
+        if self.described.iter().any(|known| Arc::ptr_eq(known, &info)) {
+            return Ok(());
+        }
         self.check_infos(std::slice::from_ref(&info))?;
-        if !self.described.iter().any(|known| **known == info) {
-            self.described.push(Arc::new(info));
+        if !self.described.contains(&info) {
+            self.described.push(info);
             self.infos_changed = true;
         }
         Ok(())
     }
     /// Refuses a class that the file has in the same version with other members.
-    pub fn check_infos(&self, infos: &[StreamerInfo]) -> Result<()> {
+    pub fn check_infos(&self, infos: &[impl Borrow<StreamerInfo>]) -> Result<()> {
         let same = |a: &StreamerInfo, b: &StreamerInfo| (&a.name, a.version) == (&b.name, b.version);
         for info in infos {
+            let info = info.borrow();
             if let Some(known) = self.described.iter().find(|known| same(known, info))
                 && known.checksum != info.checksum
             {
@@ -1046,7 +1052,7 @@ mod update;
 
 pub use copy::Record;
 pub use key::{KeyNumbers, KeyText, encode_key};
-pub use sum::Sum;
+pub use sum::{SharedSum, Sum, Sums, lock};
 pub use update::Holdings;
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use super::{DirectoryId, FileWriter, KeyText};
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
+use crate::streamer::name::Name;
 use crate::streamer::{Object, ObjectReader, StreamerInfo, Value};
-use std::collections::HashSet;
+use crate::wire::Cursor;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object as its file has it, with what another file needs to hold it.
@@ -25,20 +27,33 @@ pub struct Record {
 impl Record {
     /// Reads the object of a key.
     pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
+        Ok(Self::read_noting(file, key, &mut |_, _, _, _| false)?.0)
+    }
+
+    /// Reads the object of a key, and its value where all of it can be read; `note` is told of each member before it is
+    /// read, as [`ObjectReader::instead`] is.
+    pub(super) fn read_noting(
+        file: &RootFile,
+        key: &Key,
+        note: &mut dyn FnMut(&str, &str, &mut Cursor<'_>, &mut HashMap<u64, Name>) -> bool,
+    ) -> Result<(Self, Option<Value>)> {
         let payload = file.object(key)?;
         let classes = file.classes()?;
         let mut reader = ObjectReader::new(&classes, &payload, key.key_bytes.into());
-        let value = reader.payload(&key.classname);
-        let readable = value.is_ok() && reader.problems == 0;
-        let references = readable.then(|| std::mem::take(&mut reader.references));
-        let mut names = HashSet::from([key.classname.clone()]);
-        match (&value, &references) {
-            (Ok(value), Some(_)) => collect(value, &mut names),
+        let mut instead =
+            |class: &str, member: &str, cursor: &mut Cursor<'_>, named: &mut _| note(class, member, cursor, named);
+        reader.instead = Some(&mut instead);
+        let value = reader.payload(&key.classname).ok().filter(|_| reader.problems == 0);
+        let references = value.is_some().then(|| std::mem::take(&mut reader.references));
+        drop(reader);
+        let mut names = HashSet::from([&*key.classname]);
+        match &value {
+            Some(value) => collect(value, &mut names),
             // What is in it is not known: any class of the file may be.
-            _ => names.extend(classes.iter().map(|info| info.name.to_string())),
+            None => names.extend(classes.iter().map(|info| &*info.name)),
         }
         let infos = classes.iter().filter(|info| names.contains(&*info.name)).cloned().collect();
-        Ok(Self {
+        let record = Self {
             class: key.classname.clone(),
             name: key.name.clone(),
             title: key.title.clone(),
@@ -46,7 +61,8 @@ impl Record {
             key_bytes: key.key_bytes.into(),
             references,
             infos,
-        })
+        };
+        Ok((record, value))
     }
 
     /// Name of its key.
@@ -88,9 +104,9 @@ impl Record {
 }
 
 /// The classes of a value and of all that it holds.
-fn collect(value: &Value, names: &mut HashSet<String>) {
-    fn object(of: &Object, names: &mut HashSet<String>) {
-        names.insert(of.class.to_string());
+fn collect<'a>(value: &'a Value, names: &mut HashSet<&'a str>) {
+    fn object<'a>(of: &'a Object, names: &mut HashSet<&'a str>) {
+        names.insert(&of.class);
         of.bases.iter().for_each(|base| object(base, names));
         of.members.iter().for_each(|(_, value)| collect(value, names));
     }
@@ -138,14 +154,13 @@ impl FileWriter {
                 record.name, record.class
             )));
         }
-        let infos: Vec<StreamerInfo> = record.infos.iter().map(|info| StreamerInfo::clone(info)).collect();
-        self.check_infos(&infos)?;
+        self.check_infos(&record.infos)?;
         let text = KeyText::new(&record.class, name, &record.title);
         // Found out before the name is taken.
         record.moved(text.size(self.big(1 << 30))).within(|| record.name.clone())?;
         let key = self.reserve(directory, &record.class, name, &record.title)?;
-        for info in infos {
-            self.describe(info)?;
+        for info in &record.infos {
+            self.describe(info.clone())?;
         }
         self.write(key, |key_bytes| record.moved(key_bytes))
     }

@@ -6,10 +6,13 @@
 use super::{DirectoryId, FileWriter, Record};
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
-use crate::file::{Key, RootFile};
-use crate::streamer::{Object, ObjectReader, Value};
+use crate::file::{Directory, Key, RootFile};
+use crate::streamer::{Object, Value};
 use crate::wire::Cursor;
-use std::collections::HashSet;
+use rayon::prelude::*;
+use sapwood_io::{Cause, Range};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `TH1::kIsAverage`: adding such a histogram means averaging it.
 const IS_AVERAGE: u32 = 1 << 18;
@@ -41,8 +44,13 @@ pub struct Sum {
 impl Sum {
     /// Reads the object of a key. What cannot be added in part or in whole has no spans.
     pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
-        let record = Record::read(file, key)?;
-        let spans = spans(file, key, &record.payload).unwrap_or_default();
+        let mut noted = Noted::default();
+        let mut note = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
+            noted.note(class, member, cursor.pos());
+            false
+        };
+        let (record, value) = Record::read_noting(file, key, &mut note)?;
+        let spans = value.and_then(|value| noted.spans(&record, &value).ok()).unwrap_or_default();
         Ok(Self { record, spans, count: 1 })
     }
 
@@ -63,22 +71,20 @@ impl Sum {
         self.record.payload.len() + 8 * self.spans.iter().map(values).sum::<usize>()
     }
 
-    /// Reads the object of a key, if it differs in nothing but the numbers that are added.
-    pub fn like(&self, file: &RootFile, key: &Key) -> Result<Option<Vec<u8>>> {
-        if key.classname != self.record.class || u64::from(key.key_bytes) != self.record.key_bytes {
-            return Ok(None);
-        }
-        let other = file.object(key)?;
-        let alike = other.len() == self.record.payload.len() && self.is_alike(&other);
-        Ok(alike.then_some(other))
+    /// Whether the object of a key may differ in nothing but the numbers that are added, as far as its key says.
+    fn may_be_like(&self, key: &Key) -> bool {
+        key.classname == self.record.class
+            && u64::from(key.key_bytes) == self.record.key_bytes
+            && key.object_bytes as usize == self.record.payload.len()
     }
 
-    /// Adds what [`Self::like`] read.
-    pub fn add(&mut self, other: &[u8]) {
+    /// Adds an object for which [`Self::is_alike`] holds.
+    fn add(&mut self, other: &[u8]) {
         self.spans.iter_mut().for_each(|span| span.add(other));
         self.count += 1;
     }
 
+    /// Whether an object differs in nothing but the numbers that are added.
     fn is_alike(&self, other: &[u8]) -> bool {
         let mut at = 0;
         let ours = &self.record.payload;
@@ -89,7 +95,7 @@ impl Sum {
             }
             at = span.end();
         }
-        same(at, ours.len())
+        other.len() == ours.len() && same(at, ours.len())
     }
 
     /// The sum as a record. Fails if it does not fit into the integers of the class.
@@ -191,58 +197,152 @@ fn is_histogram(class: &str) -> bool {
     matches!(class, "TH1" | "TH2" | "TH3" | "TProfile" | "TProfile2D" | "TProfile3D")
 }
 
-/// Where the numbers of histograms stand in an object; none if it cannot be read in full or is added in another way.
-fn spans(file: &RootFile, key: &Key, payload: &[u8]) -> Result<Vec<Span>> {
-    let origin = u64::from(key.key_bytes);
-    let classes = file.classes()?;
-    let mut statistics = Vec::new();
-    let mut arrays = Vec::new();
-    let mut averaged = false;
-    let mut note = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
-        let at = cursor.pos();
+/// Where members of histograms stand in an object, found while it is read.
+#[derive(Default)]
+struct Noted {
+    /// Names of objects: the bits of each object (`fBits`) stand before its name.
+    names: Vec<usize>,
+    statistics: Vec<usize>,
+    arrays: Vec<(usize, Number)>,
+}
+
+impl Noted {
+    fn note(&mut self, class: &str, member: &str, at: usize) {
         if class == "TNamed" && member == "fName" {
-            let bits = at.checked_sub(4).and_then(|bits| payload.get(bits..at)?.first_chunk::<4>());
-            averaged |= bits.is_some_and(|bits| u32::from_be_bytes(*bits) & IS_AVERAGE != 0);
+            self.names.push(at);
         } else if is_histogram(class) {
             match member {
-                "fEntries" => statistics.push(at),
-                "fSumw2" | "fBinEntries" | "fBinSumw2" => arrays.push((at, Number::F64)),
-                other if other.starts_with("fTsumw") => statistics.push(at),
+                "fEntries" => self.statistics.push(at),
+                "fSumw2" | "fBinEntries" | "fBinSumw2" => self.arrays.push((at, Number::F64)),
+                other if other.starts_with("fTsumw") => self.statistics.push(at),
                 _ => {}
             }
         }
-        false
-    };
-    let mut reader = ObjectReader::new(&classes, payload, origin);
-    reader.instead = Some(&mut note);
-    let value = reader.payload(&key.classname)?;
-    if reader.problems > 0 {
-        return Ok(Vec::new());
     }
-    drop(reader);
-    let mut walk = Walk { origin, arrays: Vec::new(), seen: HashSet::new(), old: false };
-    walk.value(&value);
-    if averaged || walk.old || statistics.is_empty() {
-        return Ok(Vec::new());
+
+    /// Where the numbers of histograms stand in an object; none if it is added in another way.
+    fn spans(self, record: &Record, value: &Value) -> Result<Vec<Span>> {
+        let (payload, origin) = (record.payload.as_slice(), record.key_bytes);
+        let mut walk = Walk { origin, arrays: self.arrays, seen: HashSet::new(), old: false };
+        walk.value(value);
+        let averaged = self.names.iter().any(|at| {
+            let bits = at.checked_sub(4).and_then(|bits| payload.get(bits..*at)?.first_chunk::<4>());
+            bits.is_some_and(|bits| u32::from_be_bytes(*bits) & IS_AVERAGE != 0)
+        });
+        if averaged || walk.old || self.statistics.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut spans = Vec::new();
+        for at in self.statistics {
+            let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
+            spans.push(Span::new(at, Number::F64, bytes));
+        }
+        for (at, number) in walk.arrays {
+            let mut cursor = Cursor::new(payload, origin);
+            cursor.seek(at)?;
+            let count = cursor.count(number.size())?;
+            let bytes = cursor.take(count * number.size())?;
+            spans.push(Span::new(at + 4, number, bytes));
+        }
+        spans.sort_by_key(|span| span.at);
+        if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
+            return Ok(Vec::new());
+        }
+        Ok(spans)
     }
-    arrays.append(&mut walk.arrays);
-    let mut spans = Vec::new();
-    for at in statistics {
-        let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
-        spans.push(Span::new(at, Number::F64, bytes));
+}
+
+/// Stored bytes that are read and decompressed together.
+const BATCH: u64 = 8 << 20;
+
+/// A sum that several own.
+pub type SharedSum = Arc<Mutex<Sum>>;
+
+/// Locks a sum.
+pub fn lock(sum: &SharedSum) -> MutexGuard<'_, Sum> {
+    sum.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sums under the paths of their objects, and what was read of a file to be added to them.
+#[derive(Default)]
+pub struct Sums {
+    known: HashMap<String, SharedSum>,
+    pending: Vec<(SharedSum, Vec<u8>)>,
+}
+
+impl Sums {
+    /// Takes a sum for the objects of a path.
+    pub fn insert(&mut self, path: String, sum: SharedSum) {
+        self.known.insert(path, sum);
     }
-    for (at, number) in arrays {
-        let mut cursor = Cursor::new(payload, origin);
-        cursor.seek(at)?;
-        let count = cursor.count(number.size())?;
-        let bytes = cursor.take(count * number.size())?;
-        spans.push(Span::new(at + 4, number, bytes));
+
+    /// Reads the objects of a directory that are like the sums of their paths, which begin with `prefix`; returns the
+    /// indexes of all other keys. Older cycles are left out.
+    pub fn read(&mut self, file: &RootFile, directory: &Directory, prefix: &str) -> Result<Vec<usize>> {
+        let keys = &directory.keys;
+        let mut newest: HashMap<&str, usize> = HashMap::with_capacity(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            let cycle = |index: &usize| keys.get(*index).map(|key| key.cycle);
+            let known = newest.entry(&key.name).or_insert(index);
+            if cycle(known) < Some(key.cycle) {
+                *known = index;
+            }
+        }
+        let (mut left, mut wanted) = (Vec::new(), Vec::new());
+        let (mut path, size) = (prefix.to_owned(), file.source().size());
+        for (index, key) in keys.iter().enumerate().filter(|(index, key)| newest.get(&*key.name) == Some(index)) {
+            path.truncate(prefix.len());
+            path.push_str(&key.name);
+            let sum = self.known.get(&path).filter(|sum| lock(sum).may_be_like(key));
+            match (sum, file.stored(key)) {
+                (Some(sum), Ok(range)) if range.end() <= size => wanted.push((index, key, sum, range)),
+                _ => left.push(index),
+            }
+        }
+        wanted.sort_by_key(|(.., range)| *range);
+        let mut rest = wanted.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(.., range): &&(usize, &Key, &SharedSum, Range)| {
+                bytes += range.length;
+                bytes <= BATCH
+            };
+            let (batch, more) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = more;
+            let ranges: Vec<Range> = batch.iter().map(|(.., range)| *range).collect();
+            for request in file.source().plan(&ranges) {
+                let Range { offset, length } = request.range;
+                let stored = file.bytes(offset, length, Cause::Object)?;
+                let like = |place: &usize| {
+                    let Some((index, key, sum, range)) = batch.get(*place) else { return Ok(Err(0)) };
+                    let at = (range.offset - offset) as usize;
+                    let object = stored.get(at..at + range.length as usize).unwrap_or_default();
+                    let object = file.unpacked(key, object.into())?;
+                    Ok(if lock(sum).is_alike(&object) { Ok(((*sum).clone(), object)) } else { Err(*index) })
+                };
+                let found = request.wanted.par_iter().with_min_len(16).map(like).collect::<Result<Vec<_>>>()?;
+                for one in found {
+                    match one {
+                        Ok(pair) => self.pending.push(pair),
+                        Err(index) => left.push(index),
+                    }
+                }
+            }
+        }
+        left.sort_unstable();
+        Ok(left)
     }
-    spans.sort_by_key(|span| span.at);
-    if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
-        return Ok(Vec::new());
+
+    /// Adds what was read.
+    pub fn add(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        pending.par_iter().with_min_len(64).for_each(|(sum, object)| lock(sum).add(object));
     }
-    Ok(spans)
+
+    /// Forgets what was read.
+    pub fn forget(&mut self) {
+        self.pending.clear();
+    }
 }
 
 /// Finds the contents of histograms: the arrays that are their bases.
@@ -290,8 +390,12 @@ impl Walk {
 }
 
 impl FileWriter {
-    /// Writes a sum under a name, with the streamer info of its classes.
-    pub fn write_sum(&mut self, directory: DirectoryId, name: &str, sum: &Sum) -> Result<()> {
-        self.copy(directory, name, &sum.summed()?)
+    /// Writes sums under their names, with the streamer info of their classes.
+    pub fn write_sums(&mut self, directory: DirectoryId, sums: &[(String, SharedSum)]) -> Result<()> {
+        for (name, sum) in sums {
+            let record = lock(sum).summed()?;
+            self.copy(directory, name, &record)?;
+        }
+        Ok(())
     }
 }

@@ -12,12 +12,13 @@ use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId};
 use crate::file::{Key, RootFile};
+use crate::streamer::Classes;
 use crate::tree::basket::BasketHeader;
 use crate::tree::{self, Place, Tree};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Compressed bytes that are read at once, unless one basket has more.
@@ -42,7 +43,8 @@ pub struct JoinedTree {
     entries: u64,
     clusters: Vec<u64>,
     branches: Vec<Totals>,
-    described: HashSet<(String, i32, u32)>,
+    /// Those of the file before, which the output describes.
+    described: Option<Arc<Classes>>,
     mark: Mark,
     changed: bool,
 }
@@ -107,7 +109,7 @@ impl JoinedTree {
             entries: 0,
             clusters: Vec::new(),
             branches,
-            described: HashSet::new(),
+            described: None,
             mark: Mark::default(),
             changed: true,
         })
@@ -152,10 +154,12 @@ impl JoinedTree {
         let place = || format!("tree {} of {}", key.name, source.name());
         let tree = Tree::read(source, key)?;
         let places = match_branches(&self.tree, &tree).within(place)?;
-        for info in source.classes()?.iter() {
-            if self.described.insert((info.name.to_string(), info.version, info.checksum)) {
-                file.describe(crate::streamer::StreamerInfo::clone(info)).within(place)?;
+        let classes = source.classes()?;
+        if !self.described.as_ref().is_some_and(|known| Arc::ptr_eq(known, &classes)) {
+            for info in classes.iter() {
+                file.describe(info.clone()).within(place)?;
             }
+            self.described = Some(classes);
         }
         let (mut pieces, mut nowhere) = (Vec::new(), Vec::new());
         for (branch, to) in tree.branches.iter().zip(&places) {
