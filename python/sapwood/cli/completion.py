@@ -100,17 +100,25 @@ _sapwood "$@"
 
 def fish(top: argparse.ArgumentParser) -> str:
     """Return a completion script for fish."""
-    lines = ["# Completion of sapwood for fish. Put it into ~/.config/fish/completions/sapwood.fish"]
+    lines = [
+        "# Completion of sapwood for fish. Put it into ~/.config/fish/completions/sapwood.fish",
+        "function __sapwood_behind -d 'Whether the words before the cursor begin with a command'",
+        "    string match -q -- \"sapwood $argv *\" \"$(commandline -opc | string join ' ') \"",
+        "end",
+        "function __sapwood_at -d 'Whether the words before the cursor are a command'",
+        "    test \"$(commandline -opc | string join ' ')\" = \"$(string join ' ' sapwood $argv)\"",
+        "end",
+    ]
+    deep = {name.rpartition(" ")[0] for name, _ in commands(top)}
+    lines += [f"complete -c sapwood -n '{f'__sapwood_at {one}'.strip()}' -f" for one in sorted(deep)]
     for name, parser in commands(top):
-        *above, last = name.split()
-        seen = f"__fish_seen_subcommand_from {above[0]}" if above else "__fish_use_subcommand"
+        above, _, last = name.rpartition(" ")
         text = _quoted(parser.description or "")
-        lines.append(f"complete -c sapwood -n '{seen}' -f -a {last} -d {text}")
-        own = " and ".join(f"__fish_seen_subcommand_from {part}" for part in name.split()).replace(" and ", "; and ")
+        lines.append(f"complete -c sapwood -n '{f'__sapwood_at {above}'.strip()}' -f -a {last} -d {text}")
         for action in options(parser):
             flags = " ".join(_fish_flag(flag) for flag in action.option_strings)
             value = "" if action.nargs == 0 else " -r"
-            lines.append(f"complete -c sapwood -n '{own}' {flags}{value} -d {_quoted(_help(action))}")
+            lines.append(f"complete -c sapwood -n '__sapwood_behind {name}' {flags}{value} -d {_quoted(_help(action))}")
     return "\n".join(lines) + "\n"
 
 
