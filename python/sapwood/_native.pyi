@@ -98,6 +98,11 @@ class File:
 
         With `deep` they are decompressed, and the offsets of their entries looked at.
         """
+    def salvage(self, records: Sequence[tuple[int, int]], known: Sequence[int]) -> list[NTuple]:
+        """Make RNTuples of the envelopes among records (first byte behind the key, number of bytes).
+
+        Those whose header lies at a known offset are left out.
+        """
     def directory(self) -> Directory:
         """Read the directory at the top."""
     def streamers(self) -> list[tuple[str, int, int]]:
@@ -608,6 +613,11 @@ class NTuple(Table):
     @property
     def version(self) -> list[int]:
         """The version of the format: epoch, major, minor, patch."""
+    def cluster_entries(self) -> list[tuple[int, int]]:
+        """List the first entry and the number of entries of each cluster."""
+    @property
+    def header_offset(self) -> int:
+        """The offset of the header in the file."""
     @property
     def header_checksum(self) -> int:
         """The checksum of the header."""
@@ -713,7 +723,7 @@ class Sums:
     """Sums under the paths of their objects, and what was read of a file to be added to them."""
 
     def __new__(cls) -> Sums: ...
-    def insert(self, path: str, sum: Sum) -> None:
+    def insert(self, path: str, total: Sum) -> None:
         """Use a sum for the objects of a path."""
     def read(self, directory: Directory, prefix: str) -> list[int]:
         """Read the objects of a directory that are like the sums of their paths, which begin with a prefix.

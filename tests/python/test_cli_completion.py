@@ -58,7 +58,8 @@ def test_zsh_completes_commands_options_and_files(capsys: pytest.CaptureFixture[
     program = f"""zmodload zsh/zpty
 zpty shell zsh -f -i
 until [[ "$seen" == *ready* ]]; do
-    zpty -w shell 'PROMPT= RPS1= PS2=; fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -D; bindkey ^X^P show'
+    zpty -w shell 'PROMPT= RPS1= PS2=; fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -D'
+    zpty -w shell 'bindkey ^X^P show'
     zpty -w shell 'show() {{ print -r -- "<$BUFFER>"; BUFFER= }}; zle -N show; print rea""dy'
     zpty -r shell seen '*ready*'
 done

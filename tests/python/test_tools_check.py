@@ -241,3 +241,63 @@ def test_clusters_of_rntuples_with_damaged_pages_are_left_out_and_counted(tmp_pa
     kept = ak.concatenate([before[:100], before[150:]])
     assert ak.array_equal(sapwood.open(saved)["folder/N"].arrays(), kept)
     assert list(check(str(saved), deep=True)) == []
+
+
+def snapshots(path: Path) -> list[tuple[int, bytes]]:
+    """Write an RNTuple cluster by cluster; return the entries and the bytes of the file after each commit."""
+    found: list[tuple[int, bytes]] = []
+    lists = ak.unflatten(np.arange(2 * N, dtype=np.float32), np.full(N, 2))
+    with sapwood.recreate(path, commit_every="cluster") as file:
+        table = file.mkrntuple("N", {"n": "int64", "list": "var * float32"}, cluster_entries=50)
+        for start in range(0, N, 50):
+            table.extend({"n": np.arange(start, start + 50), "list": lists[start : start + 50]})
+            found.append((start + 50, path.read_bytes()))
+    return [*found, (N, path.read_bytes())]
+
+
+def test_rntuples_without_anchor_give_every_committed_cluster(tmp_path: Path) -> None:
+    written = snapshots(tmp_path / "a.root")
+    damaged, saved = tmp_path / "damaged.root", tmp_path / "saved.root"
+    for entries, raw in written:
+        damaged.write_bytes(raw)
+        with sapwood.open(damaged) as file:
+            before, key = file["N"].arrays(), file.key("N").native
+        start = key.seek + key.key_bytes
+        damaged.write_bytes(raw[:start] + bytes(20) + raw[start + 20 :])
+        done = recover(damaged, saved)
+        assert (done.trees["N"].entries, done.lost) == (entries, {})
+        assert ak.array_equal(sapwood.open(saved)["N"].arrays(), before)
+        assert list(check(str(saved), deep=True)) == []
+
+
+def test_cut_rntuples_give_the_clusters_that_a_page_list_names(tmp_path: Path) -> None:
+    whole = tmp_path / "a.root"
+    raw = snapshots(whole)[-1][1]
+    before = sapwood.open(whole)["N"].arrays()
+    chosen, found = random.Random(3), []
+    cut, saved = tmp_path / "cut.root", tmp_path / "saved.root"
+    for size in sorted(chosen.randrange(1200, len(raw)) for _ in range(60)):
+        cut.write_bytes(raw[:size])
+        done = recover(cut, saved)
+        entries = done.trees["N"].entries if done.trees else 0
+        found.append(entries)
+        if entries:
+            assert ak.array_equal(sapwood.open(saved)["N"].arrays(), before[:entries]), size
+        else:
+            assert not done.is_complete, size
+    assert found[-1] == N
+    assert len(set(found)) > 3
+
+
+def test_rntuples_of_root_without_anchor_are_whole(tmp_path: Path) -> None:
+    golden = Path(__file__).parent.parent / "golden" / "ntuple" / "plain.root"
+    with sapwood.open(golden) as file:
+        key = file.key("types").native
+        before = file["types"].arrays()
+    raw = bytearray(golden.read_bytes())
+    start = key.seek + key.key_bytes
+    raw[start : start + 20] = bytes(20)
+    (tmp_path / "damaged.root").write_bytes(raw)
+    done = recover(tmp_path / "damaged.root", tmp_path / "saved.root")
+    assert "types" not in done.lost
+    assert ak.array_equal(sapwood.open(tmp_path / "saved.root")["types"].arrays(), before)

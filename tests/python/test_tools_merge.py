@@ -271,3 +271,40 @@ def test_rntuples_are_joined(tmp_path: Path) -> None:
     assert ak.array_equal(sapwood.open(out)["d/N"].arrays(), ak.concatenate(parts))
     with pytest.raises(SapwoodError, match=r"d/N is an RNTuple; compression changes trees alone"):
         merge(out, paths, compression=LZ4(4))
+
+
+def test_branches_that_differ_are_united_where_asked(tmp_path: Path) -> None:
+    more = {"extra": np.arange(400, dtype=np.int16), "jets": ak.unflatten(np.arange(400.0), np.full(400, 1))}
+    paths = [write(tmp_path / "a.root", 1), write(tmp_path / "b.root", 2, **more), write(tmp_path / "c.root", 3)]
+    output = tmp_path / "all.root"
+    assert main(["merge", str(output), *paths, "--union", "--no-progress"]) == 0
+    common = ["run", "x", "pt", "name"]
+    with sapwood.open(output) as new:
+        events = new["Events"]
+        parts = [sapwood.open(one)["Events"].arrays(common) for one in paths]
+        assert ak.array_equal(events.arrays(common), ak.concatenate(parts))
+        assert events["extra"].array().to_list() == [0] * 400 + list(range(400)) + [0] * 400
+        assert events["jets"].array().to_list() == [[]] * 400 + [[float(n)] for n in range(400)] + [[]] * 400
+        # Trees that are alike are copied as they are.
+        assert new["folder/Runs"].num_entries == 6
+    with pytest.raises(ArgumentError, match="the first tree has no branch"):
+        merge(output, paths)
+
+
+def test_types_that_differ_cannot_be_united(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "a.root", 1, y=np.arange(400)), write(tmp_path / "b.root", 2, y=np.arange(400.0))]
+    with pytest.raises(ArgumentError, match=r"b\.root: branch 'y' of '/Events;1' is of another type"):
+        merge(tmp_path / "all.root", paths, union=True)
+    assert not (tmp_path / "all.root").exists()
+
+
+def test_fields_of_rntuples_are_united_where_asked(tmp_path: Path) -> None:
+    for name, data in (("a", {"x": np.arange(3)}), ("b", {"x": np.arange(3), "y": np.arange(3.0) + 1})):
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            file.mkrntuple("N", data)
+    paths = [tmp_path / "a.root", tmp_path / "b.root"]
+    merge(tmp_path / "all.root", paths, union=True)
+    with sapwood.open(tmp_path / "all.root") as file:
+        assert file["N"]["y"].array().to_list() == [0, 0, 0, 1, 2, 3]
+    with pytest.raises(ArgumentError, match="'y' is new"):
+        merge(tmp_path / "all.root", paths)

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use sapwood_io::{Cause, Source};
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
-use sapwood_root::ntuple::NTuple;
+use sapwood_root::ntuple::{NTuple, salvage};
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::basket::verify_basket;
 use std::sync::Arc;
@@ -117,6 +117,17 @@ impl PyFile {
             Some((fault.0.to_owned(), fault.1.to_string()))
         };
         Ok(py.detach(|| pool.install(|| baskets.par_iter().map(check).collect())))
+    }
+    /// Puts RNTuples together from records (first byte behind the key, number of bytes), but for those whose header lies
+    /// at a known offset.
+    fn salvage(
+        &self,
+        py: Python<'_>,
+        records: Vec<(u64, u64)>,
+        known: Vec<u64>,
+    ) -> PyResult<Vec<Py<PyNTuple>>> {
+        let found = py.detach(|| salvage(&self.file, &records, &known));
+        found.into_iter().map(|ntuple| PyNTuple::new(py, ntuple)).collect()
     }
     fn directory(&self, py: Python<'_>) -> PyResult<PyDirectory> {
         let directory = with_file(py, &self.file, || self.file.directory())?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use sapwood_root::ntuple::schema::{Field, Role};
 use sapwood_root::ntuple::verify::verify;
-use sapwood_root::ntuple::{NTuple, encoding};
+use sapwood_root::ntuple::{ClusterPages, NTuple, encoding};
 use std::sync::Arc;
 
 /// What only RNTuples have.
@@ -41,6 +41,17 @@ impl PyNTuple {
     #[getter]
     fn version(&self) -> [u16; 4] {
         self.ntuple.anchor.version
+    }
+    /// First entry and number of entries of each cluster.
+    fn cluster_entries(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
+        let clusters = with_file(py, &self.ntuple.file, || self.ntuple.clusters(0, self.ntuple.entries))?;
+        let each = clusters.iter().filter_map(ClusterPages::cluster);
+        Ok(each.map(|cluster| (cluster.first_entry, cluster.entries)).collect())
+    }
+    /// Where its header lies.
+    #[getter]
+    fn header_offset(&self) -> u64 {
+        self.ntuple.anchor.header.offset
     }
     #[getter]
     fn header_checksum(&self) -> u64 {

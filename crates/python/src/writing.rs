@@ -14,9 +14,7 @@ use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::writer::{
-    CommitEvery, FileWriter, Options, Record, SharedSum, Sum, Sums, lock,
-};
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum, Sum, Sums, lock};
 use sapwood_root::file::{Key, RootFile};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
@@ -647,8 +645,8 @@ impl PySums {
         Self { sums: Mutex::default() }
     }
     /// Takes a sum for the objects of a path.
-    fn insert(&self, path: String, sum: &PySum) {
-        self.locked().insert(path, sum.sum.clone());
+    fn insert(&self, path: String, total: &PySum) {
+        self.locked().insert(path, total.sum.clone());
     }
     /// Reads the objects of a directory that are like the sums of their paths; returns the indexes of other keys.
     fn read(&self, py: Python<'_>, directory: &PyDirectory, prefix: &str) -> PyResult<Vec<usize>> {

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from sapwood.cli import (
     advise,
+    browse,
     cache,
     check,
     completion,
@@ -62,6 +63,7 @@ _COMMANDS = {
     "split": copying.split,
     "merge": merge,
     "serve": serve,
+    "browse": browse,
     "check": check,
     "recover": recover,
     "run": run,

@@ -103,7 +103,7 @@ def fish(top: argparse.ArgumentParser) -> str:
     lines = [
         "# Completion of sapwood for fish. Put it into ~/.config/fish/completions/sapwood.fish",
         "function __sapwood_behind -d 'Whether the words before the cursor begin with a command'",
-        "    string match -q -- \"sapwood $argv *\" \"$(commandline -opc | string join ' ') \"",
+        '    string match -q -- "sapwood $argv *" "$(commandline -opc | string join \' \') "',
         "end",
         "function __sapwood_at -d 'Whether the words before the cursor are a command'",
         "    test \"$(commandline -opc | string join ' ')\" = \"$(string join ' ' sapwood $argv)\"",

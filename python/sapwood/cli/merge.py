@@ -30,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="first",
         help="objects that differ and cannot be added: take the first, write all as cycles, or fail (first)",
     )
+    parser.add_argument(
+        "--union", action="store_true",
+        help="take the branches of all files where they differ: zero or empty in entries of files that lack them",
+    )  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="merge only these objects")
     parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects")
     parser.add_argument("--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (512 MB)")
@@ -66,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             compression=codec,
             recluster=arguments.recluster,
             others=arguments.others,
+            union=arguments.union,
             only=arguments.only,
             drop=arguments.drop,
             max_memory=arguments.max_memory,

@@ -32,7 +32,7 @@ from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Foreign, Type
     from sapwood.train.task.outputs import Summary
 
 # Heavy modules are imported where they are needed: most merges need none of them.
@@ -106,6 +106,7 @@ class Settings:
     max_memory: int = 512_000_000
     skip_bad: bool = False
     trees: bool = True
+    union: bool = False
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def takes(self, path: str) -> bool:
@@ -149,6 +150,7 @@ def merge(
     verify: bool = False,
     resume: bool = False,
     trees: bool = True,
+    union: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Merged:
@@ -188,6 +190,9 @@ def merge(
         parts that are there.
     trees
         Merge trees and RNTuples; otherwise they are left out.
+    union
+        Take the branches or fields of all files where they differ. Entries of a file that lacks one get zeros, empty
+        strings and empty lists; nullable fields of RNTuples are missing. Such trees are decoded and written again.
     progress
         Called with the number of files done, the number of files, and a path.
     options
@@ -217,6 +222,7 @@ def merge(
         limit,
         skip_bad,
         trees,
+        union,
         dict(options or {}),
     )
     paths = input_paths(inputs, settings.options)
@@ -228,6 +234,8 @@ def merge(
         return _planned(str(target), paths, settings)
     if recluster:
         return _reclustered(target, paths, settings)
+    if union and (jobs > 1 or resume or verify):
+        raise ArgumentError("a union is written by one process: it takes no jobs, resume or verify")
     if (jobs > 1 or resume) and len(paths) > 1:
         result = _in_parts(target, paths, settings, jobs, resume, tell)
     else:
@@ -299,6 +307,76 @@ class _HalfAddedError(StorageError):
     """A file failed, and what was written of it cannot be taken back."""
 
 
+class _Union:
+    """A tree with the branches of several trees, whose entries are decoded and written again."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, Type] = {}
+        self._counters: dict[str, str] = {}
+        self._sets: list[set[str]] = []
+        self._table: Foreign = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the trees have different branches."""
+        return any(names != self._sets[0] for names in self._sets)
+
+    def look(self, tree: Foreign) -> None:
+        """Take the branches of a tree.
+
+        Raises
+        ------
+        ArgumentError
+            A branch has another type than in the trees before.
+        """
+        from sapwood.columns import type_of
+        from sapwood.writing.columns import to_columns
+
+        counters = {one.name: one.count_branch.name for one in tree.branches if one.count_branch is not None}
+        names = [one.name for one in tree.branches if one.name not in counters.values()]
+        for name in names:
+            kind = type_of(next(iter(to_columns(tree.arrays([name], entry_stop=0)).values())))
+            if self._types.setdefault(name, kind) != kind:
+                raise ArgumentError(
+                    f"{tree.file.file_path}: branch {name!r} of {tree.object_path!r} is of another type in the "
+                    "files before"
+                )
+        self._counters |= counters
+        self._sets.append(set(names))
+
+    def add(self, new: Foreign, path: str, tree: Foreign) -> None:
+        """Add the entries of a tree."""
+        from sapwood.writing.columns import Ready, to_columns
+        from sapwood.writing.shapes import blank, shape_of
+
+        shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in self._types.items()}
+        if self._table is None:
+            none = {name: Ready(blank(shape, 0)) for name, shape in shapes.items()}
+            # Lists that are empty where a file lacks them cannot share the counter of others.
+            shared = {name: count for name, count in self._counters.items() if all(name in own for own in self._sets)}
+            name_of = lambda name: shared.get(name, f"n{name}")  # noqa: E731
+            self._table = new.mktree(path, none, tree.title, counter_name=name_of)
+        names = [name for name in shapes if name in tree]
+        for chunk in tree.iterate(names, step_size=_STEP):
+            missing = {name: Ready(blank(shapes[name], len(chunk))) for name in shapes if name not in names}
+            self._table.extend({name: Ready(column) for name, column in to_columns(chunk).items()} | missing)
+
+
+def _unions(paths: Iterable[str], settings: Settings) -> dict[str, _Union]:
+    """Return the trees whose branches differ between files."""
+    found: dict[str, _Union] = {}
+    for path in paths:
+        try:
+            with _open(path, settings) as file:
+                for item in objects_of(root_native(file).directory(), settings):
+                    if item.classname in TREES and item.path != SUMMARY:
+                        found.setdefault(item.path, _Union()).look(file[item.path])
+        except (SapwoodError, OSError) as error:
+            if not settings.skip_bad or isinstance(error, ArgumentError):
+                raise
+    return {path: union for path, union in found.items() if union.differs}
+
+
 class _Merger:
     """A merge that is under way."""
 
@@ -310,6 +388,8 @@ class _Merger:
         self._directories: dict[str, int] = {"": 0}
         self._trees: dict[str, int] = {}
         self._ntuples: dict[str, Any] = {}
+        self.unions: dict[str, _Union] = {}
+        """Trees whose branches differ between the files."""
         self._sums: dict[str, list[_native.Sum]] = {}
         self._first = _native.Sums()
         self._classes: dict[str, str] = {}
@@ -340,7 +420,7 @@ class _Merger:
         differing: list[Item] = []
         processes: list[Item] = []
         summaries: list[Summary] = []
-        ntuples: list[Item] = []
+        tables: list[Item] = []
         for item in objects_of(file.native, self._settings, self._first):
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
@@ -352,15 +432,15 @@ class _Merger:
                 processes.append(item)
             elif (summary := self._summary(file, item)) is not None:
                 summaries.append(summary)
-            elif item.classname in TREES:
+            elif item.classname in TREES and item.path not in self.unions:
                 self._tree(native, item)
-            elif item.classname in RNTUPLES:
-                ntuples.append(item)
+            elif item.classname in TREES | RNTUPLES:
+                tables.append(item)
             else:
                 (differing if item.path in self._sums else fresh).append(item)
         others = _native.Sum.read(native, [item.key for item in differing])
         firsts = _native.Sum.read(native, [item.key for item in fresh])
-        # After this, only an RNTuple can fail for what is in the file.
+        # After this, only a table that is decoded, or an RNTuple, can fail for what is in the file.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
             self._processes += 1
@@ -380,8 +460,8 @@ class _Merger:
                 self._keep(one)
             elif where not in self._result.kept:
                 self._result.kept.append(where)
-        for item in ntuples:
-            self._ntuple(path, file, item)
+        for item in tables:
+            self._table(path, file, item)
 
     def _summary(self, file: Foreign, item: Item) -> Summary | None:
         if item.path != SUMMARY or item.classname not in TREES:
@@ -390,21 +470,24 @@ class _Merger:
 
         return Summary.read(file) if Summary.is_in(file) else None
 
-    def _ntuple(self, path: str, file: Foreign, item: Item) -> None:
-        if not isinstance(self._settings.compression, EllipsisType):
+    def _table(self, path: str, file: Foreign, item: Item) -> None:
+        """Add an RNTuple, or a tree whose entries are decoded."""
+        if item.classname in RNTUPLES and not isinstance(self._settings.compression, EllipsisType):
             raise UnsupportedError(f"{path}: {item.path} is an RNTuple; compression changes trees alone")
         source = file[item.path]
         try:
-            if item.path in self._ntuples:
-                self._ntuples[item.path].add(source)
+            if item.classname in TREES:
+                self.unions[item.path].add(self._new, item.path, source)
+            elif item.path in self._ntuples:
+                self._ntuples[item.path].add(source, unite=self._settings.union)
             else:
                 self._ntuples[item.path] = self._new.mkrntuple(item.path, source)
-                self._classes[item.path] = item.classname
+            self._classes[item.path] = item.classname
         except SapwoodError as error:
             if not self._settings.skip_bad:
                 raise
             # Part of it is written already, and cannot be taken back.
-            raise _HalfAddedError(f"{path}: {item.path}: {error}; an RNTuple that fails cannot be skipped") from error
+            raise _HalfAddedError(f"{path}: {item.path}: {error}; a table that is decoded cannot be skipped") from error
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + source.num_entries
 
     def _keep(self, one: _native.Sum) -> None:
@@ -487,6 +570,8 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
         codec = _first_codec(paths, settings)
     with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
         merger = _Merger(new, settings, result)
+        if settings.union:
+            merger.unions = _unions(paths, settings)
         for place, path in enumerate(paths):
             tell(place, len(paths), path)
             try:
@@ -551,8 +636,9 @@ def _reclustered(target: Path, paths: Sequence[str], settings: Settings) -> Merg
     """Decode all trees and write them again."""
     from sapwood.lab.advice.rewriting import Layout, rewrite
 
-    if settings.only or settings.drop or settings.skip_bad or settings.others != "first" or not settings.trees:
-        raise ArgumentError("recluster takes whole files, and no only, drop, skip_bad or others")
+    parts = settings.only or settings.drop or settings.skip_bad or not settings.trees
+    if parts or settings.others != "first" or settings.union:
+        raise ArgumentError("recluster takes whole files, and no only, drop, skip_bad, others or union")
     done = rewrite(list(paths), target, Layout(compression=settings.compression))
     with sapwood.open({str(target): None}) as file:
         trees = {path: int(file[path].num_entries) for path in done["trees"]}

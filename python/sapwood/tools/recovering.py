@@ -22,7 +22,7 @@ from sapwood.writing.file import CLUSTER_BYTES, PAGE_BYTES
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
-_BASKET = b"\x07TBasket"
+_BASKET, _BLOB = b"\x07TBasket", b"\x05RBlob\x00\x00"
 _CHUNK = 8 << 20
 _HEAD = 4096
 _DEEP = 512
@@ -92,7 +92,8 @@ def recover(
 
     Of a tree, all clusters are saved of which each branch has all baskets. Baskets are copied as they are. A tree whose
     description was lost, as in a file that was cut, is saved if `like` has a tree of that name with the same branches.
-    Of an RNTuple, all clusters are saved of which all pages are whole, if its header, footer and page lists are there.
+    Of an RNTuple, all clusters are saved of which all pages are whole. If its anchor or footer is lost, it is made
+    of its header and of the page lists that are found, at the top of the new file.
 
     Parameters
     ----------
@@ -149,6 +150,27 @@ def baskets_of(native: _native.File) -> dict[tuple[str, str], list[_Basket]]:
     return found
 
 
+def blobs_of(native: _native.File) -> list[tuple[int, int]]:
+    """Find the records of RNTuples, also in free segments: the first byte behind each key, and the number of bytes."""
+    found: list[tuple[int, int]] = []
+    for at in range(native.begin, native.size, _CHUNK):
+        chunk = native.bytes(at, min(_CHUNK + _HEAD, native.size - at))
+        place = chunk.find(_BLOB)
+        while 0 <= place < _CHUNK:
+            for back in (34, 26):
+                start, behind = at + place - back, at + place + len(_BLOB)
+                if start < native.begin:
+                    continue
+                length, version, size, _, key_bytes = struct.unpack(">iHiIH", native.bytes(start, 16))
+                if (version > 1000) == (back == 34) and start + key_bytes == behind:
+                    # A free segment begins with its negative length in place of that of the record.
+                    stored = length - key_bytes if length > 0 else size
+                    if 0 < stored <= native.size - behind:
+                        found.append((behind, stored))
+            place = chunk.find(_BLOB, place + 1)
+    return found
+
+
 def _basket(data: bytes, seek: int, size: int, follows: bool) -> _Basket | None:
     """Read the entries and the number of a basket from the start of its record."""
     try:
@@ -195,15 +217,22 @@ class _Recovery:
         self._scan = baskets_of(native)
         self._directories = {"": 0}
         self._used: set[int] = set()
+        self._headers: list[int] = []
+        """Offsets of the headers of the RNTuples that were saved."""
 
     def run(self, like: str | None, options: Mapping[str, Any] | None) -> None:
         """Save everything."""
         lost: dict[str, str] = {}
+        damaged = True
         try:
-            for item in objects_of(self._native.directory()):
+            top = self._native.directory()
+            damaged = top.recovered or self._native.end > self._native.size
+            for item in objects_of(top):
                 self._save(item, lost)
         except SapwoodError as error:
             lost["/"] = _line(error)
+        if damaged or lost:
+            self._anchorless(lost)
         if like is not None:
             with sapwood.open({like: None}, **(options or {})) as file:
                 self._by_example(file, like, lost)
@@ -285,22 +314,47 @@ class _Recovery:
 
     def _ntuple(self, item: Item) -> None:
         """Copy the clusters of an RNTuple of which all pages are whole."""
-        holder, _, name = item.path.rpartition("/")
         source = self._holder(self._native, item).ntuple(item.key)
+        self._copy_ntuple(item.path, source)
+        self._headers.append(source.header_offset)
+
+    def _anchorless(self, lost: dict[str, str]) -> None:
+        """Save the RNTuples of which only header and page lists are there."""
+        for source in self._native.salvage(blobs_of(self._native), self._headers):
+            path = next((path for path in lost if path.rpartition("/")[2] == source.name), source.name)
+            if path in self._result.trees or path in self._result.objects:
+                lost[f"{path} (byte {source.header_offset})"] = "the new file has another object of that name"
+                continue
+            try:
+                if not source.num_entries:
+                    raise CorruptError("its header is there, but no page list: where its pages lie is not known")
+                self._copy_ntuple(path, source)
+                lost.pop(path, None)
+            except (SapwoodError, OSError) as error:
+                lost[path] = _line(error)
+
+    def _copy_ntuple(self, path: str, source: _native.NTuple) -> None:
+        holder, _, name = path.rpartition("/")
         faults, _ = source.verify(deep=True)
         bad = {cluster for _, _, _, cluster in faults}
         if None in bad:
             # Without its page list the clusters of a group are not known.
             raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
         number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, CLUSTER_BYTES, None, PAGE_BYTES)
-        saved = self._result.trees[item.path] = RecoveredTree()
-        for first, last in itertools.pairwise(source.clusters()):
+        saved = self._result.trees[path] = RecoveredTree()
+        before = 0
+        for first, entries in source.cluster_entries():
+            if first > before:
+                # Clusters whose page list is lost: at least one.
+                saved.lost_clusters += 1
+                saved.lost_entries += first - before
+            before = first + entries
             if first in bad or not self._new.copy_cluster(number, source, first, None):
                 saved.lost_clusters += 1
-                saved.lost_entries += last - first
+                saved.lost_entries += entries
             else:
                 saved.clusters += 1
-                saved.entries += last - first
+                saved.entries += entries
 
     def _baskets(self, branch: _native.Branch, tree: str, extend: bool, own: bool) -> list[_Basket]:
         """List the baskets of a branch: those that its own description has, and those that were found behind them."""

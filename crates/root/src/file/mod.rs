@@ -15,7 +15,6 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::{Cursor, grow};
 use sapwood_io::{Cause, Range, Source};
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -175,7 +174,7 @@ impl RootFile {
     pub fn object(&self, key: &Key) -> Result<Vec<u8>> {
         let Range { offset, length } = self.stored(key)?;
         let stored = self.bytes(offset, length, Cause::Object).within(|| self.place_of(key))?;
-        self.unpacked(key, stored.into())
+        unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
     }
 
     /// Where the stored bytes of a key's object lie.
@@ -187,9 +186,13 @@ impl RootFile {
         Ok(Range { offset: key.seek.saturating_add(header), length })
     }
 
-    /// The object of a key from its stored bytes.
-    pub(crate) fn unpacked(&self, key: &Key, stored: Cow<'_, [u8]>) -> Result<Vec<u8>> {
-        unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
+    /// Puts the object of a key, of the size that its key says, into `object`.
+    pub(crate) fn unpack_into(&self, key: &Key, stored: &[u8], object: &mut [u8]) -> Result<()> {
+        if stored.len() == object.len() {
+            object.copy_from_slice(stored);
+            return Ok(());
+        }
+        decode::decompress(stored, object).within(|| self.place_of(key))
     }
 
     fn place_of(&self, key: &Key) -> String {
@@ -215,20 +218,25 @@ impl RootFile {
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();
-        let like = |known: &Description| known.key_bytes == key.key_bytes && known.stored == stored;
+        let like =
+            |known: &Description| known.sizes == (key.key_bytes, key.object_bytes) && known.stored == stored;
         // Only tried: a process that forks may leave it locked in its child.
         if let Ok(recent) = RECENT.try_lock()
             && let Some(known) = recent.iter().find(|known| like(known))
         {
             return Ok(known.classes.clone());
         }
-        let object = unpack(stored.into(), key.object_bytes as usize).within(place)?;
+        let object = unpack(grow::copied(stored).within(place)?, key.object_bytes as usize).within(place)?;
         let classes = Arc::new(Classes::parse(&object, u64::from(key.key_bytes)).within(place)?);
         if stored.len() <= LARGEST_KEPT
             && let Ok(mut recent) = RECENT.try_lock()
         {
             recent.truncate(MOST_KEPT - 1);
-            let kept = Description { key_bytes: key.key_bytes, stored: stored.to_vec(), classes: classes.clone() };
+            let kept = Description {
+                sizes: (key.key_bytes, key.object_bytes),
+                stored: stored.to_vec(),
+                classes: classes.clone(),
+            };
             recent.push_front(kept);
         }
         Ok(classes)
@@ -237,7 +245,8 @@ impl RootFile {
 
 /// The streamer info of a file that was read recently. Many files of one kind describe the same classes.
 struct Description {
-    key_bytes: u16,
+    /// Bytes of the key, and of the object when decompressed.
+    sizes: (u16, u32),
     stored: Vec<u8>,
     classes: Arc<Classes>,
 }
@@ -249,12 +258,9 @@ const MOST_KEPT: usize = 4;
 const LARGEST_KEPT: usize = 256 << 10;
 
 /// The bytes of an object from those stored: equal length means not compressed.
-fn unpack(stored: Cow<'_, [u8]>, size: usize) -> Result<Vec<u8>> {
+fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
     if stored.len() == size {
-        return match stored {
-            Cow::Owned(stored) => Ok(stored),
-            Cow::Borrowed(stored) => grow::copied(stored),
-        };
+        return Ok(stored);
     }
     decode::verify_size(&stored, size)?;
     let mut object = grow::filled(size, 0)?;

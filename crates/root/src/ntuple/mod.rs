@@ -20,10 +20,12 @@ pub mod envelope;
 pub mod listing;
 pub mod pages;
 pub mod plan;
+mod salvage;
 pub mod schema;
 pub mod structure;
 mod table;
 pub mod verify;
 pub mod writer;
 
-pub use table::{AttributeSet, CLASS, EXPERIMENTAL, NTuple};
+pub use salvage::salvage;
+pub use table::{AttributeSet, CLASS, ClusterPages, EXPERIMENTAL, NTuple};

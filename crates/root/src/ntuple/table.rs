@@ -71,6 +71,10 @@ pub struct AttributeSet {
     pub locator: envelope::Locator,
 }
 
+fn fetch(file: &RootFile, anchor: &Anchor, blob: Blob, what: &str) -> Result<Vec<u8>> {
+    envelope::fetch(file, blob, anchor.max_key_size, Cause::Object).within(|| format!("the {what}"))
+}
+
 impl NTuple {
     /// Opens the RNTuple of a key.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
@@ -92,10 +96,41 @@ impl NTuple {
         if stored <= anchor.max_key_size && offset.saturating_add(stored) <= file.source().size() {
             file.source().foresee(Range { offset, length: stored });
         }
-        let fetch = |blob, what: &str| {
-            envelope::fetch(file, blob, anchor.max_key_size, Cause::Object).within(|| format!("the {what}"))
+        let mut ntuple = Self::begin(file, anchor)?;
+        let footer = fetch(file, anchor, anchor.footer, "footer")?;
+        let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
+        ntuple.parse_footer(&mut reader).within(|| "the footer")?;
+        ntuple.finish()
+    }
+
+    /// One whose anchor is lost, of the envelopes that were found: the schema of a header and, if there is one, of a
+    /// footer, and the clusters of page lists.
+    pub(super) fn of_parts(
+        file: &Arc<RootFile>,
+        header: Blob,
+        footer: Option<Blob>,
+        groups: Vec<ClusterGroup>,
+    ) -> Result<Self> {
+        let anchor = Anchor {
+            version: [1, 0, 0, 0],
+            header,
+            footer: footer.unwrap_or(Blob { offset: 0, stored: 0, length: 0 }),
+            max_key_size: 0,
         };
-        let header = fetch(anchor.header, "header")?;
+        let mut ntuple = Self::begin(file, &anchor)?;
+        if let Some(blob) = footer {
+            let footer = fetch(file, &anchor, blob, "footer")?;
+            let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
+            ntuple.parse_extension(&mut reader).within(|| "the footer")?;
+        }
+        ntuple.entries = groups.last().map_or(0, |group| group.first_entry + group.entries);
+        ntuple.groups = groups;
+        ntuple.finish()
+    }
+
+    /// Reads the header.
+    fn begin(file: &Arc<RootFile>, anchor: &Anchor) -> Result<Self> {
+        let header = fetch(file, anchor, anchor.header, "header")?;
         let (mut reader, header_checksum) =
             Reader::envelope(&header, Kind::Header).within(|| "the header")?;
         let mut ntuple = Self {
@@ -118,15 +153,17 @@ impl NTuple {
             page_cache: PageCache::default(),
         };
         ntuple.parse_header(&mut reader).within(|| "the header")?;
-        let footer = fetch(anchor.footer, "footer")?;
-        let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
-        ntuple.parse_footer(&mut reader).within(|| "the footer")?;
-        ntuple.schema.link()?;
-        ntuple.page_lists = ntuple.groups.iter().map(|_| OnceLock::new()).collect();
-        ntuple.aliased = ntuple.schema.aliases.iter().map(|&(column, _)| column).collect();
-        ntuple.listed = listing::list(&ntuple.schema);
-        ntuple.readers = ntuple.listed.iter().map(|_| Mutex::default()).collect();
         Ok(ntuple)
+    }
+
+    /// Prepares reading, when the schema and the groups are known.
+    fn finish(mut self) -> Result<Self> {
+        self.schema.link()?;
+        self.page_lists = self.groups.iter().map(|_| OnceLock::new()).collect();
+        self.aliased = self.schema.aliases.iter().map(|&(column, _)| column).collect();
+        self.listed = listing::list(&self.schema);
+        self.readers = self.listed.iter().map(|_| Mutex::default()).collect();
+        Ok(self)
     }
 
     fn parse_header(&mut self, reader: &mut Reader<'_>) -> Result<()> {
@@ -139,7 +176,8 @@ impl NTuple {
         Ok(())
     }
 
-    fn parse_footer(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    /// Parses the first part of a footer: the fields and columns that the header does not have.
+    fn parse_extension(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         reader.feature_flags()?;
         let sum = reader.u64()?;
         if sum != self.header_checksum {
@@ -152,6 +190,11 @@ impl NTuple {
         if extension.remaining() > 0 {
             self.schema.extend(&mut extension).within(|| "the schema extension")?;
         }
+        Ok(())
+    }
+
+    fn parse_footer(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.parse_extension(reader)?;
         let (mut items, count) = reader.list(48).within(|| "the list of cluster groups")?;
         for number in 0..count {
             let group = items.record().and_then(|mut record| ClusterGroup::parse(&mut record));

@@ -3,10 +3,9 @@
 use super::{DirectoryId, FileWriter, KeyText};
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
-use crate::streamer::name::Name;
 use crate::streamer::{Object, ObjectReader, StreamerInfo, Value};
 use crate::wire::Cursor;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// An object as its file has it, with what another file needs to hold it.
@@ -27,21 +26,23 @@ pub struct Record {
 impl Record {
     /// Reads the object of a key.
     pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
-        Ok(Self::read_noting(file, key, &mut |_, _, _, _| false)?.0)
+        Ok(Self::read_noting(file, key, &mut |_, _, _| ())?.0)
     }
 
-    /// Reads the object of a key, and its value where all of it can be read; `note` is told of each member before it is
-    /// read, as [`ObjectReader::instead`] is.
+    /// Reads the object of a key, and its value where all of it can be read; `note` gets the class, name and
+    /// place of each member before it is read.
     pub(super) fn read_noting(
         file: &RootFile,
         key: &Key,
-        note: &mut dyn FnMut(&str, &str, &mut Cursor<'_>, &mut HashMap<u64, Name>) -> bool,
+        note: &mut dyn FnMut(&str, &str, usize),
     ) -> Result<(Self, Option<Value>)> {
         let payload = file.object(key)?;
         let classes = file.classes()?;
         let mut reader = ObjectReader::new(&classes, &payload, key.key_bytes.into());
-        let mut instead =
-            |class: &str, member: &str, cursor: &mut Cursor<'_>, named: &mut _| note(class, member, cursor, named);
+        let mut instead = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
+            note(class, member, cursor.pos());
+            false
+        };
         reader.instead = Some(&mut instead);
         let value = reader.payload(&key.classname).ok().filter(|_| reader.problems == 0);
         let references = value.is_some().then(|| std::mem::take(&mut reader.references));

@@ -9,6 +9,7 @@ use crate::error::{Error, Result, Within};
 use crate::file::{Directory, Key, RootFile};
 use crate::streamer::{Object, Value};
 use crate::wire::Cursor;
+use crate::wire::grow::Grow;
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range};
 use std::collections::{HashMap, HashSet};
@@ -45,11 +46,8 @@ impl Sum {
     /// Reads the object of a key. What cannot be added in part or in whole has no spans.
     pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
         let mut noted = Noted::default();
-        let mut note = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
-            noted.note(class, member, cursor.pos());
-            false
-        };
-        let (record, value) = Record::read_noting(file, key, &mut note)?;
+        let (record, value) =
+            Record::read_noting(file, key, &mut |class, member, at| noted.note(class, member, at))?;
         let spans = value.and_then(|value| noted.spans(&record, &value).ok()).unwrap_or_default();
         Ok(Self { record, spans, count: 1 })
     }
@@ -255,6 +253,9 @@ impl Noted {
 /// Stored bytes that are read and decompressed together.
 const BATCH: u64 = 8 << 20;
 
+/// The place of a key in its directory, the key, the sum of its path, and the stored bytes of its object.
+type Candidate<'a> = (usize, &'a Key, &'a SharedSum, Range);
+
 /// A sum that several own.
 pub type SharedSum = Arc<Mutex<Sum>>;
 
@@ -267,7 +268,10 @@ pub fn lock(sum: &SharedSum) -> MutexGuard<'_, Sum> {
 #[derive(Default)]
 pub struct Sums {
     known: HashMap<String, SharedSum>,
-    pending: Vec<(SharedSum, Vec<u8>)>,
+    /// Each sum, and where the object for it lies in `room`.
+    pending: Vec<(SharedSum, std::ops::Range<usize>)>,
+    /// The objects that were read, kept from file to file.
+    room: Vec<u8>,
 }
 
 impl Sums {
@@ -288,9 +292,11 @@ impl Sums {
                 *known = index;
             }
         }
-        let (mut left, mut wanted) = (Vec::new(), Vec::new());
+        let (mut left, mut wanted): (Vec<usize>, Vec<Candidate<'_>>) = Default::default();
         let (mut path, size) = (prefix.to_owned(), file.source().size());
-        for (index, key) in keys.iter().enumerate().filter(|(index, key)| newest.get(&*key.name) == Some(index)) {
+        for (index, key) in
+            keys.iter().enumerate().filter(|(index, key)| newest.get(&*key.name) == Some(index))
+        {
             path.truncate(prefix.len());
             path.push_str(&key.name);
             let sum = self.known.get(&path).filter(|sum| lock(sum).may_be_like(key));
@@ -300,33 +306,60 @@ impl Sums {
             }
         }
         wanted.sort_by_key(|(.., range)| *range);
+        let mut stored = Vec::new();
         let mut rest = wanted.as_slice();
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = |(.., range): &&(usize, &Key, &SharedSum, Range)| {
+            let fits = |(.., range): &&Candidate<'_>| {
                 bytes += range.length;
                 bytes <= BATCH
             };
             let (batch, more) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = more;
             let ranges: Vec<Range> = batch.iter().map(|(.., range)| *range).collect();
-            for request in file.source().plan(&ranges) {
-                let Range { offset, length } = request.range;
-                let stored = file.bytes(offset, length, Cause::Object)?;
-                let like = |place: &usize| {
-                    let Some((index, key, sum, range)) = batch.get(*place) else { return Ok(Err(0)) };
-                    let at = (range.offset - offset) as usize;
-                    let object = stored.get(at..at + range.length as usize).unwrap_or_default();
-                    let object = file.unpacked(key, object.into())?;
-                    Ok(if lock(sum).is_alike(&object) { Ok(((*sum).clone(), object)) } else { Err(*index) })
-                };
-                let found = request.wanted.par_iter().with_min_len(16).map(like).collect::<Result<Vec<_>>>()?;
-                for one in found {
-                    match one {
-                        Ok(pair) => self.pending.push(pair),
-                        Err(index) => left.push(index),
+            let requests = file.source().plan(&ranges);
+            // Where each object begins in what is read.
+            let mut places = vec![0; batch.len()];
+            let mut length = 0_usize;
+            for request in &requests {
+                for index in &request.wanted {
+                    if let Some((place, range)) = places.get_mut(*index).zip(ranges.get(*index)) {
+                        *place = length + (range.offset - request.range.offset) as usize;
                     }
                 }
+                length += request.range.length as usize;
+            }
+            stored.clear();
+            stored.try_fill(length, 0)?;
+            let fetched: Vec<Range> = requests.iter().map(|request| request.range).collect();
+            file.source().fetch(&fetched, &mut stored, Cause::Object)?;
+            let start = self.room.len();
+            let sizes = batch.iter().map(|(_, key, ..)| key.object_bytes as usize);
+            self.room.try_fill(sizes.clone().sum(), 0)?;
+            let mut room = self.room.get_mut(start..).unwrap_or_default();
+            let mut slots = Vec::with_capacity(batch.len());
+            for size in sizes {
+                let (slot, behind) = room.split_at_mut_checked(size).unwrap_or_default();
+                slots.push(slot);
+                room = behind;
+            }
+            let like = |((one, place), slot): ((&Candidate<'_>, &usize), &mut [u8])| {
+                let (_, key, sum, range) = one;
+                let object = stored.get(*place..*place + range.length as usize).unwrap_or_default();
+                file.unpack_into(key, object, slot)?;
+                Ok(lock(sum).is_alike(slot))
+            };
+            let work = batch.par_iter().zip(&places).zip(slots).with_min_len(16);
+            let alike = work.map(like).collect::<Result<Vec<bool>>>()?;
+            let mut at = start;
+            for ((index, key, sum, _), alike) in batch.iter().zip(alike) {
+                let end = at + key.object_bytes as usize;
+                if alike {
+                    self.pending.push(((*sum).clone(), at..end));
+                } else {
+                    left.push(*index);
+                }
+                at = end;
             }
         }
         left.sort_unstable();
@@ -335,13 +368,17 @@ impl Sums {
 
     /// Adds what was read.
     pub fn add(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        pending.par_iter().with_min_len(64).for_each(|(sum, object)| lock(sum).add(object));
+        let add = |(sum, at): &(SharedSum, std::ops::Range<usize>)| {
+            lock(sum).add(self.room.get(at.clone()).unwrap_or_default());
+        };
+        self.pending.par_iter().with_min_len(64).for_each(add);
+        self.forget();
     }
 
     /// Forgets what was read.
     pub fn forget(&mut self) {
         self.pending.clear();
+        self.room.clear();
     }
 }
 
