@@ -81,8 +81,8 @@ VARIABLES = {
 }
 
 
-def make(path: Path, entries: int) -> None:
-    """Write NanoAOD-like events in ten clusters, unless they are there."""
+def make(path: Path, entries: int, form: str = "tree") -> None:
+    """Write NanoAOD-like events in ten clusters, unless they are there: a tree, or an RNTuple."""
     if path.exists():
         return
     import awkward as ak
@@ -118,7 +118,8 @@ def make(path: Path, entries: int) -> None:
                 charges = random.choice(np.array([-1, 1], np.int32), int(counts.sum()))
                 chunk[f"{name}_charge"] = ak.unflatten(charges, counts)
             if tree is None:
-                tree = file.mktree(TREE, {name: array[:0] for name, array in chunk.items()}, auto_flush=size)
+                empty = {name: array[:0] for name, array in chunk.items()}
+                tree = file.mkrntuple(TREE, empty) if form == "rntuple" else file.mktree(TREE, empty, auto_flush=size)
             tree.extend(chunk)
     unfinished.rename(path)
 
@@ -429,7 +430,7 @@ def root_queries(path: Path, threads: int, folder: Path) -> dict[str, Callable[[
     return {name: query(name) for name in [*SAPWOOD, CUT_FLOW]}
 
 
-def child(engine: str, path: Path, threads: int) -> None:
+def child(engine: str, path: Path, threads: int, *, queries_only: bool) -> None:
     """Run the queries of one engine, and print times and bins as JSON."""
     if engine == "sapwood":
         queries = sapwood_queries(path, threads)
@@ -438,6 +439,8 @@ def child(engine: str, path: Path, threads: int) -> None:
     else:
         queries = root_queries(path, threads, path.parent)
     found: dict[str, Any] = {}
+    if queries_only:
+        queries = {name: queries[name] for name in SAPWOOD}
     for name, query in queries.items():
         times: list[float] = []
         processor: list[float] = []
@@ -487,10 +490,11 @@ def page(found: dict[str, Any], kept: str) -> str:
         return "" if a is None or b is None else f"{a / b:.2f}"
 
     heads = ["", "sapwood, 1 / 2 threads, ms", "RDataFrame, 1 / 2, ms", "uproot + Awkward, ms",
-             "RDataFrame ÷ ours, 1 / 2", "uproot ÷ ours", "1 ÷ 2 threads", "÷ decoding"]  # fmt: skip
+             "RDataFrame ÷ ours, 1 / 2", "uproot ÷ ours", "1 ÷ 2 threads", "÷ decoding",
+             "RNTuple: RDataFrame ÷ ours"]  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name in [*SAPWOOD, CUT_FLOW]:
-        engines = ["sapwood 1", "sapwood 2", "root 1", "root 2", "uproot 1"]
+        engines = ["sapwood 1", "sapwood 2", "root 1", "root 2", "uproot 1", "sapwood 1 rntuple", "root 1 rntuple"]
         wall = {engine: least("seconds", engine, name) for engine in engines}
         shown = {engine: "" if value is None else f"{value:.0f}" for engine, value in wall.items()}
         decoded = least("seconds", "sapwood 1", f"{name} decoded")
@@ -498,7 +502,8 @@ def page(found: dict[str, Any], kept: str) -> str:
             f"| {name} | {shown['sapwood 1']} / {shown['sapwood 2']} | {shown['root 1']} / {shown['root 2']} "
             f"| {shown['uproot 1']} | {ratio(wall['root 1'], wall['sapwood 1'])} / "
             f"{ratio(wall['root 2'], wall['sapwood 2'])} | {ratio(wall['uproot 1'], wall['sapwood 1'])} "
-            f"| {ratio(wall['sapwood 1'], wall['sapwood 2'])} | {ratio(wall['sapwood 1'], decoded)} |"
+            f"| {ratio(wall['sapwood 1'], wall['sapwood 2'])} | {ratio(wall['sapwood 1'], decoded)} "
+            f"| {ratio(wall['root 1 rntuple'], wall['sapwood 1 rntuple'])} |"
         )
     table = "\n".join(lines)
     host, software = found["host"], found["software"]
@@ -512,6 +517,7 @@ NumPy. The histograms are compared before the times; {found["differ"] or "none"}
 
 The cut flow fills 30 histograms in the nominal case and 20 variations of the jets' momenta: a `Declared` task in a
 train, against `Vary` and `VariationsFor`. `÷ decoding` is the time against that of `arrays` for the same columns.
+The last column is of the same events as an RNTuple, with one thread.
 Each engine runs in a process of its own; the best run but the first counts, in milliseconds by the clock. The queries
 are in `benches/analysis.py`.
 
@@ -530,21 +536,29 @@ def main() -> int:
     parser.add_argument("--oracle", type=Path, default=Path(".venv-oracle/bin/python"))
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--child", nargs=3, metavar=("ENGINE", "FILE", "THREADS"))
+    parser.add_argument("--queries-only", action="store_true", help="leave out the cut flow, and decoding alone")
     given = parser.parse_args()
     if given.child:
-        child(given.child[0], Path(given.child[1]), int(given.child[2]))
+        child(given.child[0], Path(given.child[1]), int(given.child[2]), queries_only=given.queries_only)
         return 0
     record = host.host()
     given.folder.mkdir(parents=True, exist_ok=True)
     path = (given.folder / f"nano-{given.events}.root").resolve()
     make(path, given.events)
-    engines = [("sapwood", sys.executable, 1), ("sapwood", sys.executable, 2), ("uproot", str(given.oracle), 1),
-               ("root", str(given.oracle), 1), ("root", str(given.oracle), 2)]  # fmt: skip
+    other = (given.folder / f"nano-{given.events}-rntuple.root").resolve()
+    make(other, given.events, "rntuple")
+    engines = [("sapwood", sys.executable, 1, path), ("sapwood", sys.executable, 2, path),
+               ("uproot", str(given.oracle), 1, path), ("root", str(given.oracle), 1, path),
+               ("root", str(given.oracle), 2, path), ("sapwood", sys.executable, 1, other),
+               ("root", str(given.oracle), 1, other)]  # fmt: skip
     results: dict[str, dict[str, Any]] = {}
-    for engine, python, threads in engines:
-        command = [python, str(HERE / "analysis.py"), "--child", engine, str(path), str(threads)]
+    for engine, python, threads, file in engines:
+        command = [python, str(HERE / "analysis.py"), "--child", engine, str(file), str(threads)]
+        if file == other:
+            command.append("--queries-only")
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        results[f"{engine} {threads}"] = json.loads(output.splitlines()[-1])
+        form = " rntuple" if file == other else ""
+        results[f"{engine} {threads}{form}"] = json.loads(output.splitlines()[-1])
     wrong = compare(results)
     times = {key: _times(one) for key, one in results.items()}
     result = {"host": record, "software": host.software(), "events": given.events, "differ": wrong, "results": times}

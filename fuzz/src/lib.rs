@@ -5,6 +5,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::decode;
+use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
 use sapwood_root::file::{Directory, Key, RootFile};
@@ -329,6 +330,50 @@ fn column(choices: &mut Choices<'_>, length: usize, depth: usize) -> Column {
     }
 }
 
+/// A correction of any contents that fit each other, and how many inputs it has.
+fn correction(choices: &mut Choices<'_>) -> (Op, usize) {
+    let inputs = 1 + choices.below(3);
+    let mut contents = vec![Content::Value(1.0)];
+    for _ in 0..choices.below(12) {
+        let made = contents.len();
+        let flow = match choices.below(4) {
+            0 => Flow::Error,
+            1 => Flow::Clamp,
+            2 => Flow::Wrap,
+            _ => Flow::Content(choices.below(made)),
+        };
+        let edge = f64::from(choices.byte() as i8);
+        contents.push(match choices.below(5) {
+            0 => Content::Bins(vec![(choices.below(4), Edges::Variable(vec![edge, edge + 2.0]))], vec![choices.below(made)], flow),
+            1 => {
+                let edges = Edges::Regular { bins: choices.below(3), low: edge, high: f64::from(choices.byte() as i8) };
+                Content::Bins(vec![(0, edges)], vec![choices.below(made); choices.below(3)], flow)
+            }
+            2 => Content::Category(choices.below(4), vec![(edge as i64, choices.below(made))], Some(choices.below(made))),
+            3 => {
+                let step = |choices: &mut Choices<'_>| match choices.below(3) {
+                    0 => Step::Number(edge),
+                    1 => Step::Input(choices.below(3)),
+                    _ => Step::Call(choices.of(Function::NAMES)),
+                };
+                Content::Formula((0..choices.below(5)).map(|_| step(choices)).collect())
+            }
+            _ => Content::Transform {
+                input: choices.below(3),
+                whole: choices.byte() & 1 == 0,
+                rule: choices.below(made),
+                content: choices.below(made),
+            },
+        });
+    }
+    let names = (0..inputs).map(|input| input.to_string()).collect();
+    let plain = || Correction::new("c".into(), Vec::new(), vec![Content::Value(1.0)]).unwrap();
+    match Correction::new("c".into(), names, contents) {
+        Ok(made) => (Op::Correct(Arc::new(made)), inputs),
+        Err(_) => (Op::Correct(Arc::new(plain())), 0),
+    }
+}
+
 /// A program of any operations over a few small columns, and a histogram of its last value.
 pub fn expression(data: &[u8]) {
     let mut choices = Choices(data);
@@ -358,11 +403,16 @@ pub fn expression(data: &[u8]) {
             15 => (Op::Index(i64::from(choices.byte() as i8)), 1),
             16 => (Op::Combinations(choices.below(18), choices.below(18)), 1),
             17 => (Op::Cartesian(choices.below(3)), 1 + choices.below(3)),
-            18 => match choices.below(5) {
+            18 => match choices.below(10) {
                 0 => (Op::Nested(choices.below(3)), 2),
                 1 => (Op::LocalIndex, 1),
                 2 => (Op::Concatenate, 1 + choices.below(3)),
                 3 => (Op::CombinationSums(choices.below(5)), 1),
+                4 => (Op::CombinationItems(choices.below(18), choices.below(18)), 2),
+                5 => (Op::CombinationVectorAt(choices.below(5), choices.of(Quantity::NAMES)), 3 + 2 * choices.below(2)),
+                6 => (Op::NestedItems(choices.below(3)), 3),
+                7 => (Op::NestedDistances, 4),
+                8 => correction(&mut choices),
                 _ => (Op::CombinationVectors(choices.below(5), choices.of(Quantity::NAMES)), 2 + 2 * choices.below(2)),
             },
             _ => (Op::FillNone(constant), 1),

@@ -561,6 +561,15 @@ def open_file(
     """Open a file of any known format: what it begins with says which."""
 
 @final
+class Correction:
+    """A function of numbers that tables, categories and formulas define.
+
+    A content is (kind, value); children come before their parents.
+    """
+
+    def __new__(cls, name: str, inputs: Sequence[str], contents: Sequence[tuple[str, Any]]) -> Correction: ...
+
+@final
 class Program:
     """Expressions, ready to be computed natively.
 

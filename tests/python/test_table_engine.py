@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,7 @@ def table(events: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> A
         yield found
 
 
+PAIRS = "nested(vector(pt, eta, phi, m), vector(m, phi, eta, pt))"
 FUNCTIONS = [
     "sqrt(MET_pt**2 + 4)", "sin(pt) * exp(-abs(eta))", "hypot(pt, m) + arctan2(eta, phi)", "maximum(pt, MET_pt)",
     "where(pt > 30, eta, 0.0)", "pt[argsort(eta)]", "fill_none(at(pt, argmax(eta)), -1.0)",
@@ -196,7 +198,11 @@ FUNCTIONS = [
     "pt[all(abs(nested(eta, phi)['0'] - nested(eta, phi)['1']) > 0.1)]", "concatenate(pt, q, eta[q > 0])",
     "concatenate(vector(pt, eta, phi, m), vector(m, phi, eta, pt)).mass",
     "pt[local_index(pt) != fill_none(argmax(pt), -1)]",
-    "sinh(eta) + cos(1e7 * phi)", "(10 * phi) % 2.5",
+    "sinh(eta) + cos(1e7 * phi)", "(10 * phi) % 2.5", "phi % -4", "(phi - m) % 100.0",
+    f"deltaR({PAIRS}['0'], {PAIRS}['1'])",
+    "nested(pt, eta > 0)['1']", "combinations(eta > 0, 2)['0']", "combinations(nested(pt, eta)['1'], 2)['0']",
+    "fill_none(at(pt(combinations(vector(pt, eta, phi, m), 3)), argmin(combinations(pt, 3)['1'])), -1)",
+    "fill_none(at(mass(combinations(vector(pt, eta, phi, m), 2)), argmax(combinations(eta, 2)['1'])), -1)",
 ]  # fmt: skip
 
 
@@ -251,6 +257,57 @@ def test_histograms_that_share_axes_and_cuts_are_filled_as_if_alone(
         assert found[f"items {name}"] == hist.Hist(SHARED).fill(ak.flatten(items))
         weighted = hist.Hist(SHARED, storage=hist.storage.Weight())
         assert found[f"weighted {name}"] == weighted.fill(events["MET_pt"][mask], weight=events["run"][mask])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("where", [
+    "(count(pt) >= 4) & any(abs(eta) < 1) & (MET_pt > 20)", "(MET_pt > 60) & (eta > 0)", "(run & 1) & (count(pt) > 3)",
+    "(fill_none(max(pt), 0) > 80) & (MET_pt > 1e9)", "max(pt) > 80",
+])  # fmt: skip
+def test_conditions_that_come_first_change_nothing(
+    table: Any, events: dict[str, Any], where: str, threads: int
+) -> None:
+    text = "mass(combinations(vector(pt, eta, phi, m), 2))" if "(eta >" not in where else "pt * sin(phi)"
+    before = sapwood.num_threads()
+    sapwood.set_num_threads(threads)
+    try:
+        ours = table.hist(text, hist.axis.Regular(40, -100, 200), where=where, weight="MET_pt * 2")
+    finally:
+        sapwood.set_num_threads(before)
+    theirs = hist.Hist(hist.axis.Regular(40, -100, 200), storage=hist.storage.Weight())
+    wanted = Wants([text], (where,), ("MET_pt * 2",))
+    fill_arrays(theirs, wanted, {name: expected(name, events) for name in wanted.texts})
+    np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-6)
+
+
+def test_combinations_at_places_beyond_them_are_errors(table: Any) -> None:
+    for place in ("count(pt)", "-count(pt) - 9"):
+        with pytest.raises(ArgumentError, match=r"(?s)cannot compute.*\^"):
+            table.hist(f"at(pt(combinations(vector(pt, eta, phi, m), 2)), {place})", SHARED)
+
+
+PARTS = st.sampled_from([
+    *"xynm()[]{}&|^~+-*/%<>=!.,:'\"#\\ \n\0é", "**", "//", "<<", ">>", "&&", "||", "1e999", "9" * 30, "0x1f", "1j",
+    "None", "combinations(", "cartesian(", "nested(", "concatenate(", "vector(", "sum(", "mass(", "at(", "get(",
+    "correction(", "random(", "where(", "ak.num(", "ak.sum(", "np.sqrt(", "axis=", "[:, 0]", "['0']", ".pt",
+    "__class__", "lambda", "if ",
+])  # fmt: skip
+
+
+@settings(max_examples=CASES // 6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tables(), st.one_of(st.text(max_size=40), st.lists(PARTS, max_size=16).map("".join)))
+@pytest.mark.filterwarnings("ignore")
+def test_no_text_does_more_than_fail(arrays: dict[str, Any], text: str) -> None:
+    """Whatever an expression or the alias of a file says is a value or one of the package's errors."""
+    names = list(arrays)
+    try:
+        parsed = Language().parse(text, names, "")
+    except sapwood.SapwoodError:
+        return
+    with contextlib.suppress(sapwood.SapwoodError), np.errstate(all="ignore"):
+        parsed.evaluate(lambda name: ak.Array(arrays[name]))
+    with contextlib.suppress(sapwood.SapwoodError):
+        computed(text, arrays)
 
 
 def test_four_vectors_are_those_of_vector(events: dict[str, Any]) -> None:

@@ -11,9 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
+use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
 use sapwood_root::read::Part;
+use std::sync::Arc;
 
 #[pyclass(frozen, name = "Program", module = "sapwood._native")]
 pub struct PyProgram {
@@ -58,13 +60,25 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
             Op::Combinations(n, k)
         }
         "combination_sums" => Op::CombinationSums(value.extract()?),
-        "combination_vectors" => {
+        "combination_items" => {
+            let (n, k) = value.extract()?;
+            Op::CombinationItems(n, k)
+        }
+        "combination_vectors" | "combination_vector_at" => {
             let (n, what): (usize, String) = value.extract()?;
             let what = named(Quantity::NAMES, &what);
-            Op::CombinationVectors(n, what.ok_or_else(|| PyValueError::new_err("no such quantity"))?)
+            let what = what.ok_or_else(|| PyValueError::new_err("no such quantity"))?;
+            if name == "combination_vectors" {
+                Op::CombinationVectors(n, what)
+            } else {
+                Op::CombinationVectorAt(n, what)
+            }
         }
         "cartesian" => Op::Cartesian(value.extract()?),
         "nested" => Op::Nested(value.extract()?),
+        "nested_items" => Op::NestedItems(value.extract()?),
+        "nested_distances" => Op::NestedDistances,
+        "correct" => Op::Correct(value.cast::<PyCorrection>()?.get().correction.clone()),
         "local_index" => Op::LocalIndex,
         "concatenate" => Op::Concatenate,
         "fill_none" => Op::FillNone(constant(value)?),
@@ -77,19 +91,77 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
     })
 }
 
+#[pyclass(frozen, name = "Correction", module = "sapwood._native")]
+pub struct PyCorrection {
+    correction: Arc<Correction>,
+}
+
+#[pymethods]
+impl PyCorrection {
+    #[new]
+    fn new(name: String, inputs: Vec<String>, contents: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+        let contents = contents.iter().map(|(kind, given)| content(kind, given)).collect::<PyResult<_>>()?;
+        Ok(Self { correction: Arc::new(Correction::new(name, inputs, contents).map_err(raise)?) })
+    }
+}
+
+/// Inputs with the kinds and numbers of their bins, the contents of these, and what holds outside of them.
+type BinsGiven = (Vec<(usize, String, Vec<f64>)>, Vec<usize>, (String, usize));
+
+fn content(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<Content> {
+    Ok(match kind {
+        "value" => Content::Value(given.extract()?),
+        "bins" => {
+            let (axes, contents, (flow, beyond)): BinsGiven = given.extract()?;
+            let flow = match flow.as_str() {
+                "error" => Flow::Error,
+                "clamp" => Flow::Clamp,
+                "wrap" => Flow::Wrap,
+                _ => Flow::Content(beyond),
+            };
+            let axis =
+                |(input, kind, numbers): (usize, String, Vec<f64>)| Ok((input, edges(&kind, &numbers)?));
+            Content::Bins(axes.into_iter().map(axis).collect::<PyResult<_>>()?, contents, flow)
+        }
+        "category" => {
+            let (input, keys, other) = given.extract()?;
+            Content::Category(input, keys, other)
+        }
+        "formula" => {
+            let steps: Vec<(String, f64)> = given.extract()?;
+            let step = |(what, number): (String, f64)| match what.as_str() {
+                "number" => Ok(Step::Number(number)),
+                "input" => Ok(Step::Input(number as usize)),
+                name => named(Function::NAMES, name)
+                    .map(Step::Call)
+                    .ok_or_else(|| PyValueError::new_err(format!("formulas have no {name:?}"))),
+            };
+            Content::Formula(steps.into_iter().map(step).collect::<PyResult<_>>()?)
+        }
+        "transform" => {
+            let (input, whole, rule, content) = given.extract()?;
+            Content::Transform { input, whole, rule, content }
+        }
+        _ => return Err(PyValueError::new_err(format!("corrections have no {kind:?}"))),
+    })
+}
+
 /// Kind of bins, its numbers, whether there is an underflow and an overflow bin, and the node of the values.
 type AxisGiven = (String, Vec<f64>, bool, bool, usize);
 /// Axes, the nodes of selection, weight and sample, and what is kept of each bin.
 type FillGiven = (Vec<AxisGiven>, Option<usize>, Option<usize>, Option<usize>, String);
 
-fn axis((kind, numbers, under, over, node): AxisGiven) -> PyResult<(Axis, usize)> {
-    let edges = match (kind.as_str(), numbers.as_slice()) {
+fn edges(kind: &str, numbers: &[f64]) -> PyResult<Edges> {
+    Ok(match (kind, numbers) {
         ("regular", &[bins, low, high]) => Edges::Regular { bins: bins as usize, low, high },
         ("integer", &[first, bins]) => Edges::Integer { bins: bins as usize, first: first as i64 },
         ("variable", edges) if edges.len() > 1 => Edges::Variable(edges.to_vec()),
         _ => return Err(PyValueError::new_err(format!("no axis {kind:?} of {} numbers", numbers.len()))),
-    };
-    Ok((Axis { edges, under, over }, node))
+    })
+}
+
+fn axis((kind, numbers, under, over, node): AxisGiven) -> PyResult<(Axis, usize)> {
+    Ok((Axis { edges: edges(&kind, &numbers)?, under, over }, node))
 }
 
 fn fills(given: Vec<FillGiven>) -> PyResult<Vec<Fill>> {
@@ -208,5 +280,6 @@ impl PyProgram {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyCorrection>()?;
     module.add_class::<PyProgram>()
 }

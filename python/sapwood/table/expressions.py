@@ -20,7 +20,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, similar
 from sapwood.table.functions import LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
+
+if TYPE_CHECKING:
+    from sapwood.table.corrections import Given
 
 _MAX_BITS = 4096
 """The largest whole number that an expression may make out of its own numbers, in bits."""
@@ -201,13 +204,30 @@ class Language:
         Names and functions; `FUNCTIONS` unless given.
     getter
         The name of the function that takes a field's name as a string.
+    corrections
+        Files of corrections for the function ``correction``: see `sapwood.table.corrections`.
     """
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]] | None = None, getter: str = "get") -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        getter: str = "get",
+        corrections: Given | None = None,
+    ) -> None:
         self.functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS if functions is None else functions)
         if functions is None:
             self.functions |= {f"ak.{name}": _awkward(name) for name in _AWKWARD}
         self.getter: str = getter
+        self._takes_text: set[str] = set()
+        if corrections is not None:
+            from sapwood.table.corrections import FUNCTION, Corrections
+
+            self.functions[FUNCTION] = Corrections(corrections)
+            self._takes_text.add(FUNCTION)
+
+    def takes_text(self, name: str) -> bool:
+        """Return whether a function takes strings."""
+        return name in self._takes_text
 
     def function_name(self, node: ast.expr) -> str:
         """Return the name of the function that a call calls, as `functions` has it."""
@@ -330,7 +350,8 @@ class Expression:
                         case _:
                             self._fail(f"{keyword.arg} is a number, True or False", keyword, ArgumentError)
                 for argument in arguments:
-                    self._check(argument)
+                    if not (self._language.takes_text(name) and _is_text(argument)):
+                        self._check(argument)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 self._check(left)
                 self._check(right)
@@ -471,6 +492,10 @@ class Expression:
             TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, AssertionError
         ) as error:  # fmt: skip
             return self._fail(f"cannot compute this: {error}", node, ArgumentError)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _joins(node: ast.AST) -> bool:

@@ -332,7 +332,22 @@ def _delta_phi(a: Foreign, b: Foreign) -> Foreign:
     return (_double(a["phi"]) - _double(b["phi"]) + math.pi) % (2 * math.pi) - math.pi
 
 
+def _nested_pair(a: Foreign, b: Foreign) -> tuple[Record, Record] | None:
+    """Return the records of which these are the two members of nested pairs, if they are."""
+    if not (isinstance(a, Record) and isinstance(b, Record) and a.taken and b.taken):
+        return None
+    (first, one), (second, other) = a.taken, b.taken
+    made = [symbol.recorder.nodes[symbol.number] for symbol in (one, other)]
+    if [(name, value) for name, _, value in made] != [("nested", 0), ("nested", 1)] or made[0][1] != made[1][1]:
+        return None
+    return first, second
+
+
 def _delta_r(a: Foreign, b: Foreign) -> Foreign:
+    pair = _nested_pair(a, b)
+    if pair is not None:
+        eta, *others = (_double(record[name]) for record in pair for name in ("eta", "phi"))
+        return eta.apply("nested_distances", *others)
     eta, phi = _double(a["eta"]) - _double(b["eta"]), _delta_phi(a, b)
     return np.sqrt(eta * eta + phi * phi)
 

@@ -17,6 +17,7 @@ from sapwood.errors import (
     UnsupportedError,
     stacklevel,
 )
+from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
@@ -39,6 +40,7 @@ class Wanted(TypedDict, total=False):
     filter_field: FieldFilter
     aliases: Mapping[str, str] | None
     language: Language | None
+    corrections: Given | None
 
 
 class Leaf:
@@ -106,9 +108,12 @@ class Query:
         filter_field: FieldFilter = no_filter,
         aliases: Mapping[str, str] | None = None,
         language: Language | None = None,
+        corrections: Given | None = None,
     ) -> None:
         self.source = source
-        self._language = language or Language()
+        if language is not None and corrections is not None:
+            raise ArgumentError("give corrections to the language: Language(corrections=...)")
+        self._language = language or Language(corrections=corrections)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter
         self._unreadable: dict[Field, None] = {}

@@ -81,6 +81,8 @@ class Readable(HasFields):
             Names for expressions, in addition to those of the table.
         language
             Which functions expressions may call.
+        corrections
+            Files of corrections for the function ``correction``: see `sapwood.table.corrections`.
         entry_start, entry_stop
             The range of entries, as in a slice.
         library
@@ -157,7 +159,8 @@ class Readable(HasFields):
             of them for that is no more than 512 MiB.
         report
             Return pairs of arrays and a `Report`, which says which entries of which file they are.
-        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, entry_start, entry_stop
+        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, corrections,
+        entry_start, entry_stop
             As in `arrays`, as are the others and the errors.
         """
         del decompression_executor, interpretation_executor
@@ -213,7 +216,7 @@ class Readable(HasFields):
             An expression for a profile: the histogram has its mean in each bin.
         storage
             A storage of `hist`; default: ``Double()``, with weights ``Weight()``, with a sample ``Mean()``.
-        aliases, language, entry_start, entry_stop
+        aliases, language, corrections, entry_start, entry_stop
             As in `arrays`, as are the errors.
 
         Returns
@@ -248,7 +251,8 @@ class Readable(HasFields):
         analyze
             Read it, too, and return what that did: bytes asked, served, decompressed and used, and the times of
             storage, waiting, decompression and decoding.
-        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, entry_start, entry_stop
+        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, corrections,
+        entry_start, entry_stop
             As in `arrays`, as are the errors.
         """
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)

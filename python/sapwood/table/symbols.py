@@ -21,7 +21,7 @@ _EXACT = frozenset({
     "positive", "invert", "absolute", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "isfinite",
     "sum", "any", "all", "count", "filter", "slice", "index", "combinations", "cartesian", "input", "constant",
     "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at", "nested", "local_index", "concatenate",
-    "scramble", "uniform",
+    "scramble", "uniform", "combination_items", "nested_items", "correct",
 })  # fmt: skip
 """Operations whose results are those of NumPy and Awkward to the last bit."""
 
@@ -33,7 +33,7 @@ _PLAIN = frozenset({
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
     "hypot", "copysign", "sign", "double", "where", "fill_none",
-    "combination_sums", "combination_vectors",
+    "combination_sums", "combination_vectors", "combination_vector_at", "nested_distances",
 }) | _EXACT  # fmt: skip
 
 
@@ -62,7 +62,20 @@ class Recorder:
         """Return the symbol of an operation of symbols and numbers."""
         if name not in (_EXACT if self.exact else _PLAIN):
             raise NotNativeError(f"the engine has no {name!r} of the same result to the last bit")
-        return Symbol(self, self._number(name, [self._operand(arg) for arg in args], value))
+        return Symbol(self, self._number(*self._joined(name, [self._operand(arg) for arg in args], value)))
+
+    def _joined(self, name: str, args: list[int], value: Any) -> tuple[str, list[int], Any]:
+        """Return an operation that takes what another one made as one operation, where the engine has it."""
+        if name not in ("take", "at") or len(args) != 2:
+            return name, args, value
+        of, places = (self.nodes[arg] for arg in args)
+        if name == "at" and of[0] == "combination_vectors":
+            return "combination_vector_at", [*of[1], args[1]], of[2]
+        if name == "take" and places[0] == "combinations":
+            return "combination_items", [args[0], *places[1]], places[2]
+        if name == "take" and places[0] == "nested":
+            return "nested_items", [args[0], *places[1]], places[2]
+        return name, args, value
 
     def of_numbers(self, name: str, *args: int) -> int:
         """Return the number of an operation of nodes."""

@@ -28,6 +28,16 @@ pub enum Edges {
     },
 }
 
+impl Edges {
+    /// How many bins there are.
+    pub fn bins(&self) -> usize {
+        match self {
+            Self::Regular { bins, .. } | Self::Integer { bins, .. } => *bins,
+            Self::Variable(edges) => edges.len().saturating_sub(1),
+        }
+    }
+}
+
 /// One axis of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
@@ -40,15 +50,9 @@ pub struct Axis {
 }
 
 impl Axis {
-    fn bins(&self) -> usize {
-        match &self.edges {
-            Edges::Regular { bins, .. } | Edges::Integer { bins, .. } => *bins,
-            Edges::Variable(edges) => edges.len().saturating_sub(1),
-        }
-    }
     /// Bins with those of under- and overflow.
     pub fn extent(&self) -> usize {
-        self.bins().saturating_add(usize::from(self.under)).saturating_add(usize::from(self.over))
+        self.edges.bins().saturating_add(usize::from(self.under)).saturating_add(usize::from(self.over))
     }
     /// Adds the bin of each value, times a stride, to its place.
     #[allow(
@@ -57,7 +61,7 @@ impl Axis {
         reason = "NaN goes where Boost.Histogram puts it"
     )]
     fn add(&self, numbers: &Numbers<'_>, stride: u32, places: &mut [u32]) -> Result<()> {
-        let (bins, under, over) = (self.bins() as i64, i64::from(self.under), self.over);
+        let (bins, under, over) = (self.edges.bins() as i64, i64::from(self.under), self.over);
         let put = |bin: i64, place: &mut u32| {
             if (bin < 0 && under == 0) || (bin >= bins && !over) {
                 *place |= NOWHERE;

@@ -103,6 +103,15 @@ fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
         .collect()
 }
 
+/// The place of the first item to which none is better.
+fn best_place<T: Element>(list: &[T], better: impl Fn(T, T) -> bool) -> i64 {
+    let Some(&first) = list.first() else { return 0 };
+    let found = (0i64..).zip(list).skip(1).fold((0, first), |(place, best), (at, &item)| {
+        if better(item, best) { (at, item) } else { (place, best) }
+    });
+    found.0
+}
+
 fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Result<Value<'a>> {
     let number = numbers.number();
     Ok(match what {
@@ -140,16 +149,6 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             let found = typed!(number, T => {
                 let cells = T::of(numbers);
                 let lists = each_list(offsets, &cells);
-                let best = |list: &[T], less: fn(&T, &T) -> bool| {
-                    let mut best = 0usize;
-                    let mut of = list.first();
-                    for (place, item) in list.iter().enumerate() {
-                        if of.is_some_and(|of| less(item, of)) {
-                            (best, of) = (place, Some(item));
-                        }
-                    }
-                    best as i64
-                };
                 match what {
                     Reduction::Min => T::wrap(lists.map(|list| {
                         list.iter().fold(T::MOST, |least, &item| if item < least { item } else { least })
@@ -157,8 +156,8 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
                     Reduction::Max => T::wrap(lists.map(|list| {
                         list.iter().fold(T::LEAST, |most, &item| if item > most { item } else { most })
                     }).collect::<Vec<T>>().into()),
-                    Reduction::Argmin => i64::wrap(lists.map(|list| best(list, |a, b| a < b)).collect::<Vec<_>>().into()),
-                    _ => i64::wrap(lists.map(|list| best(list, |a, b| a > b)).collect::<Vec<_>>().into()),
+                    Reduction::Argmin => i64::wrap(lists.map(|list| best_place(list, |a, b| a < b)).collect::<Vec<_>>().into()),
+                    _ => i64::wrap(lists.map(|list| best_place(list, |a, b| a > b)).collect::<Vec<_>>().into()),
                 }
             }, else return Err(no_such("smallest or largest")));
             Value::Numbers(found, Some(there.into()))
@@ -335,47 +334,166 @@ fn too_many() -> Error {
     Error::limit(format!("more than {MOST} combinations in a few entries"))
 }
 
+/// How many combinations of `n` items there are.
+fn choices(items: usize, n: usize) -> usize {
+    // More items than that have too many combinations.
+    let items = items.min(1 << 16) as u64;
+    let less = |i: u64| items.saturating_sub(i);
+    match n {
+        1 => items as usize,
+        2 => (items * less(1) / 2) as usize,
+        3 => (items * less(1) * less(2) / 6) as usize,
+        _ if (items as usize) < n => 0,
+        _ => (0..n as u128)
+            .fold(1u128, |all, i| all.saturating_mul(u128::from(items) - i) / (i + 1))
+            .min(MOST as u128 + 1) as usize,
+    }
+}
+
+/// Lists of which there are combinations.
+struct Combined {
+    /// Where they begin in their items, and how many they have.
+    lists: Vec<(usize, usize)>,
+    /// The offsets of the combinations of all lists.
+    ends: Vec<i64>,
+    /// How many these are.
+    total: usize,
+}
+
+impl Combined {
+    fn of(offsets: &[i64], n: usize) -> Result<Self> {
+        let (mut ends, mut total) = (Vec::with_capacity(offsets.len().max(1)), 0usize);
+        let mut lists = vec![(0, 0); offsets.len()];
+        let mut found = 0;
+        ends.push(0i64);
+        for (start, items) in places(offsets) {
+            if let Some(slot) = lists.get_mut(found) {
+                *slot = (start, items);
+            }
+            found += usize::from(items >= n);
+            total += choices(items, n);
+            if total > MOST {
+                return Err(too_many());
+            }
+            ends.push(total as i64);
+        }
+        lists.truncate(found);
+        Ok(Self { lists, ends, total })
+    }
+}
+
+/// Calls `work` with the places of all combinations of `n` of some items, in order.
+fn each_choice(items: usize, n: usize, mut work: impl FnMut(&[usize])) {
+    if items < n || n == 0 {
+        return;
+    }
+    let mut chosen: Vec<usize> = (0..n).collect();
+    loop {
+        work(&chosen);
+        let least = items - n;
+        let movable =
+            chosen.iter().enumerate().rev().find(|(turn, at)| **at < least + turn).map(|(turn, _)| turn);
+        let Some(turn) = movable else { break };
+        let next = chosen.get(turn).map_or(0, |at| at + 1);
+        chosen.iter_mut().skip(turn).zip(next..).for_each(|(slot, at)| *slot = at);
+    }
+}
+
+/// How many items are copied at once.
+const BLOCK: usize = 4;
+
+/// Writes `n` items, and perhaps more, which what is written next replaces. Short lists are then copied without a loop.
+#[inline]
+fn put<T: Copy>(found: &mut [T], at: usize, cells: &[T], start: usize, n: usize) {
+    let mut done = 0;
+    while done < n {
+        let (from, to) = (start + done, at + done);
+        if let (Some(cells), Some(found)) = (cells.get(from..from + BLOCK), found.get_mut(to..to + BLOCK)) {
+            found.copy_from_slice(cells);
+        } else {
+            let cells = cells.get(from..start + n).unwrap_or_default();
+            let found = found.get_mut(to..at + n).unwrap_or_default();
+            found.iter_mut().zip(cells).for_each(|(slot, cell)| *slot = *cell);
+            return;
+        }
+        done += BLOCK;
+    }
+}
+
+/// Writes an item `n` times, and perhaps more often, as [`put`].
+#[inline]
+fn put_same<T: Copy>(found: &mut [T], at: usize, cell: T, n: usize) {
+    let mut done = 0;
+    while done < n {
+        match found.get_mut(at + done..at + done + BLOCK) {
+            Some(found) => found.fill(cell),
+            None => found.get_mut(at + done..at + n).unwrap_or_default().fill(cell),
+        }
+        done += BLOCK;
+    }
+}
+
+/// Member `k` of all combinations of `n` items of lists.
+fn members<T: Element>(cells: &[T], combined: &Combined, n: usize, k: usize) -> Vec<T> {
+    let mut found = vec![T::default(); combined.total];
+    let mut at = 0;
+    for &(start, items) in &combined.lists {
+        match (n, k) {
+            (2, 0) => {
+                for (place, &cell) in cells.get(start..start + items).unwrap_or_default().iter().enumerate() {
+                    let n = items - 1 - place;
+                    put_same(&mut found, at, cell, n);
+                    at += n;
+                }
+            }
+            (2, _) => {
+                for place in 1..items {
+                    put(&mut found, at, cells, start + place, items - place);
+                    at += items - place;
+                }
+            }
+            _ => each_choice(items, n, |chosen| {
+                let place = start + chosen.get(k).copied().unwrap_or_default();
+                if let Some((slot, &cell)) = found.get_mut(at).zip(cells.get(place)) {
+                    *slot = cell;
+                }
+                at += 1;
+            }),
+        }
+    }
+    found
+}
+
 /// Places, in the outermost lists, of member `k` of all combinations of `n` of their items.
 pub fn combinations<'a>(value: &Value<'a>, n: usize, k: usize) -> Result<Value<'a>> {
-    let Value::Lists(offsets, _) = value else { return Err(not_lists()) };
+    combination_items(&local_index(value)?, value, n, k)
+}
+
+/// Member `k` of all combinations of `n` items of lists, which are as long as others.
+pub fn combination_items<'a>(value: &Value<'a>, of: &Value<'a>, n: usize, k: usize) -> Result<Value<'a>> {
+    let (Value::Lists(offsets, items), Value::Lists(others, _)) = (value, of) else {
+        return Err(not_lists());
+    };
     if n == 0 || k >= n || n > 16 {
         return Err(no_such("combinations"));
     }
-    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::<i64>::new());
-    ends.push(0i64);
-    for items in counts(offsets) {
-        let mut total = 1u128;
-        for i in 0..n as u128 {
-            total = total.saturating_mul((items as u128).saturating_sub(i)) / (i + 1);
-        }
-        if total.saturating_add(found.len() as u128) > MOST as u128 {
-            return Err(too_many());
-        }
-        let items = items as i64;
-        match (n, k) {
-            (2, 0) => (0..items).for_each(|a| found.extend(std::iter::repeat_n(a, (items - 1 - a) as usize))),
-            (2, _) => (0..items).for_each(|a| found.extend(a + 1..items)),
-            _ if items >= n as i64 => {
-                let mut chosen: Vec<i64> = (0..n as i64).collect();
-                loop {
-                    found.extend(chosen.get(k));
-                    let least = items - n as i64;
-                    let movable = chosen
-                        .iter()
-                        .enumerate()
-                        .rev()
-                        .find(|(turn, at)| **at < least + *turn as i64)
-                        .map(|(turn, _)| turn);
-                    let Some(turn) = movable else { break };
-                    let next = chosen.get(turn).map_or(0, |at| at + 1);
-                    chosen.iter_mut().skip(turn).zip(next..).for_each(|(slot, at)| *slot = at);
-                }
-            }
-            _ => {}
-        }
-        ends.push(found.len() as i64);
+    if !same_lists(offsets, others) {
+        return Err(Error::argument("the lists differ in length"));
     }
-    Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+    let combined = Combined::of(offsets, n)?;
+    let found = match &**items {
+        Value::Numbers(Numbers::Bool(cells), None) => Value::bools(members(cells, &combined, n, k)),
+        Value::Numbers(numbers, None) => {
+            typed!(numbers.number(), T => Value::all(members(&T::of(numbers), &combined, n, k)),
+                else return Err(no_such("combinations")))
+        }
+        other => {
+            let all: Vec<i64> = (0..span(offsets) as i64).collect();
+            let places = members(&all, &combined, n, k);
+            other.gather(&places.into_iter().map(|place| place as usize).collect::<Vec<_>>())
+        }
+    };
+    Ok(Value::Lists(combined.ends.into(), Box::new(found)))
 }
 
 /// Sums of the members of all combinations of `n` items of the lists, in the order of [`combinations`].
@@ -384,39 +502,17 @@ pub fn combination_sums<'a>(value: &Value<'a>, n: usize) -> Result<Value<'a>> {
     let Value::Numbers(Numbers::F64(cells), None) = &**items else {
         return Err(no_such("sum of combinations"));
     };
-    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::<f64>::new());
-    ends.push(0i64);
-    for list in each_list(offsets, cells) {
-        if !match n {
-            2 => add_pairs(0.0, true, list, &mut found),
-            3 => list.iter().enumerate().all(|(a, &first)| {
-                add_pairs(first, false, list.get(a + 1..).unwrap_or_default(), &mut found)
-            }),
-            _ => return Err(no_such("sum of combinations")),
-        } {
-            return Err(too_many());
-        }
-        ends.push(found.len() as i64);
+    if n != 2 && n != 3 {
+        return Err(no_such("sum of combinations"));
     }
-    Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+    let combined = Combined::of(offsets, n)?;
+    let mut found = Vec::with_capacity(combined.total);
+    squares(&combined, [cells], n, |[sum]| sum, &mut found);
+    Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
 }
 
-/// Adds sums of a number and each pair of items; `alone`: of each pair only. Returns whether there are not too many.
-fn add_pairs(first: f64, alone: bool, list: &[f64], found: &mut Vec<f64>) -> bool {
-    for (b, &second) in list.iter().enumerate() {
-        let begun = if alone { second } else { first + second };
-        found.extend(list.get(b + 1..).unwrap_or_default().iter().map(|third| begun + third));
-        if found.len() > MOST {
-            return false;
-        }
-    }
-    true
-}
-
-/// Sums of the components of the members of combinations, for each a number that they give.
-///
-/// `parts` are the components of the items, of which [`Quantity`] says what is computed.
-pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
+/// The doubles in lists of the same lengths, and their offsets.
+fn doubles<'v, 'a>(parts: &[&'v Value<'a>]) -> Result<(&'v Cells<'a, i64>, Vec<&'v [f64]>)> {
     let mut offsets: Option<&Cells<'a, i64>> = None;
     let mut cells: Vec<&[f64]> = Vec::with_capacity(parts.len());
     for part in parts {
@@ -430,22 +526,97 @@ pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -
         offsets = offsets.or(Some(own));
         cells.push(items);
     }
-    let Some(offsets) = offsets else { return Err(not_lists()) };
-    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::<f64>::new());
-    ends.push(0i64);
+    Ok((offsets.ok_or_else(not_lists)?, cells))
+}
+
+/// Sums of the components of the members of combinations, for each a number that they give.
+///
+/// `parts` are the components of the items, of which [`Quantity`] says what is computed.
+pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
+    let (offsets, cells) = doubles(parts)?;
+    if n != 2 && n != 3 {
+        return Err(no_such("sum of combinations"));
+    }
+    let combined = Combined::of(offsets, n)?;
+    let mut found = Vec::with_capacity(combined.total);
     match (what, cells.as_slice()) {
         (Quantity::Mass, &[x, y, z, energy]) => {
-            let square = |[x, y, z, energy]: [f64; 4]| energy * energy - (x * x + y * y + z * z);
-            squares(offsets, [x, y, z, energy], n, square, &mut ends, &mut found)?;
-            found.iter_mut().for_each(|square| *square = square.abs().sqrt().copysign(*square));
+            squares(&combined, [x, y, z, energy], n, mass_square, &mut found);
+            found.iter_mut().for_each(|square| *square = mass(*square));
         }
         (Quantity::Pt, &[x, y]) => {
-            squares(offsets, [x, y], n, |[x, y]| x * x + y * y, &mut ends, &mut found)?;
+            squares(&combined, [x, y], n, pt_square, &mut found);
             found.iter_mut().for_each(|square| *square = square.sqrt());
         }
         _ => return Err(no_such("quantity of combinations")),
     }
-    Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+    Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
+}
+
+/// What [`combination_vectors`] computes, of one combination of each list: that at the place that is given last.
+pub fn combination_vector_at<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
+    let Some((Value::Numbers(Numbers::I64(wanted), there), parts)) = parts.split_last() else {
+        return Err(no_such("places"));
+    };
+    let (offsets, cells) = doubles(parts)?;
+    if (n != 2 && n != 3) || wanted.len() + 1 != offsets.len() {
+        return Err(no_such("sum of combinations"));
+    }
+    Combined::of(offsets, n)?;
+    let found: Vec<f64> = match (what, cells.as_slice()) {
+        (Quantity::Mass, &[x, y, z, energy]) => {
+            let sums = sums_at(offsets, [x, y, z, energy], n, wanted, there.as_deref())?;
+            sums.into_iter().map(|sum| mass(mass_square(sum))).collect()
+        }
+        (Quantity::Pt, &[x, y]) => {
+            let sums = sums_at(offsets, [x, y], n, wanted, there.as_deref())?;
+            sums.into_iter().map(|sum| pt_square(sum).sqrt()).collect()
+        }
+        _ => return Err(no_such("quantity of combinations")),
+    };
+    Ok(Value::Numbers(f64::wrap(found.into()), there.clone()))
+}
+
+/// For each list the sum of the members of one combination; zeros where there is none.
+fn sums_at<const D: usize>(
+    offsets: &[i64],
+    cells: [&[f64]; D],
+    n: usize,
+    wanted: &[i64],
+    there: Option<&[u8]>,
+) -> Result<Vec<[f64; D]>> {
+    let mut found = Vec::with_capacity(wanted.len());
+    for (row, ((start, items), &place)) in places(offsets).zip(wanted).enumerate() {
+        let all = choices(items, n);
+        let place = if place < 0 { place + all as i64 } else { place };
+        let mut rest = match usize::try_from(place) {
+            Ok(place) if place < all => place,
+            _ if there.is_none_or(|there| there.get(row).is_some_and(|&cell| cell != 0)) => {
+                return Err(Error::argument("a place beyond the end of its list"));
+            }
+            _ => {
+                found.push([0.0; D]);
+                continue;
+            }
+        };
+        let mut sum: Option<[f64; D]> = None;
+        let mut item = 0;
+        for left in (0..n).rev() {
+            // Combinations of the items that follow begin with this one.
+            while left > 0 && item < items && rest >= choices(items - item - 1, left) {
+                rest -= choices(items - item - 1, left);
+                item += 1;
+            }
+            if left == 0 {
+                item += rest;
+            }
+            let own = cells.map(|cells| cells.get(start + item).copied().unwrap_or(0.0));
+            sum = Some(sum.map_or(own, |sum| plus(sum, &own)));
+            item += 1;
+        }
+        found.push(sum.unwrap_or([0.0; D]));
+    }
+    Ok(found)
 }
 
 /// What `combination_vectors` computes.
@@ -462,74 +633,171 @@ impl Quantity {
     pub const NAMES: &[(&str, Self)] = &[("mass", Self::Mass), ("pt", Self::Pt)];
 }
 
+fn mass_square([x, y, z, energy]: [f64; 4]) -> f64 {
+    energy * energy - (x * x + y * y + z * z)
+}
+
+fn mass(square: f64) -> f64 {
+    square.abs().sqrt().copysign(square)
+}
+
+fn pt_square([x, y]: [f64; 2]) -> f64 {
+    x * x + y * y
+}
+
+fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
+    one.iter_mut().zip(other).for_each(|(sum, more)| *sum += more);
+    one
+}
+
 fn squares<const D: usize>(
-    offsets: &[i64],
+    combined: &Combined,
     cells: [&[f64]; D],
     n: usize,
     square: impl Fn([f64; D]) -> f64,
-    ends: &mut Vec<i64>,
     found: &mut Vec<f64>,
-) -> Result<()> {
-    fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
-        one.iter_mut().zip(other).for_each(|(sum, more)| *sum += more);
-        one
-    }
+) {
     let mut list: Vec<[f64; D]> = Vec::new();
-    for (start, length) in places(offsets) {
+    for &(start, length) in &combined.lists {
         list.clear();
         list.extend(
             (start..start + length).map(|at| cells.map(|cells| cells.get(at).copied().unwrap_or(0.0))),
         );
         for (a, first) in list.iter().enumerate() {
             let rest = list.get(a + 1..).unwrap_or_default();
-            match n {
-                2 => found.extend(rest.iter().map(|second| square(plus(*first, second)))),
-                3 => {
-                    for (b, second) in rest.iter().enumerate() {
-                        let two = plus(*first, second);
-                        let others = rest.get(b + 1..).unwrap_or_default();
-                        found.extend(others.iter().map(|third| square(plus(two, third))));
-                        if found.len() > MOST {
-                            return Err(too_many());
-                        }
-                    }
-                }
-                _ => return Err(no_such("sum of combinations")),
+            if n == 2 {
+                found.extend(rest.iter().map(|second| square(plus(*first, second))));
+                continue;
             }
-            if found.len() > MOST {
-                return Err(too_many());
+            for (b, second) in rest.iter().enumerate() {
+                let two = plus(*first, second);
+                let others = rest.get(b + 1..).unwrap_or_default();
+                found.extend(others.iter().map(|third| square(plus(two, third))));
             }
         }
-        ends.push(found.len() as i64);
     }
-    Ok(())
+}
+
+/// For each item of the first of two lists a list of as many as the second has.
+struct Nested {
+    /// For each entry: where the items of both begin, and how many these are.
+    rows: Vec<[(usize, usize); 2]>,
+    /// The offsets of the inner lists.
+    ends: Vec<i64>,
+    total: usize,
+}
+
+impl Nested {
+    fn of(offsets: &[i64], others: &[i64]) -> Result<Self> {
+        if offsets.len() != others.len() {
+            return Err(Error::argument("the lists differ in number"));
+        }
+        let (mut ends, mut total) = (vec![0i64; span(offsets) + 1], 0usize);
+        let mut rows = Vec::with_capacity(offsets.len());
+        let mut at = 1;
+        for (mine, theirs) in places(offsets).zip(places(others)) {
+            if mine.1.saturating_mul(theirs.1).saturating_add(total) > MOST {
+                return Err(too_many());
+            }
+            let slots = ends.get_mut(at..at + mine.1).unwrap_or_default();
+            for slot in slots {
+                total += theirs.1;
+                *slot = total as i64;
+            }
+            at += mine.1;
+            rows.push([mine, theirs]);
+        }
+        ends.truncate(at);
+        Ok(Self { rows, ends, total })
+    }
+    /// The items of one of the two lists (`k`), for each pair.
+    fn items<T: Element>(&self, cells: &[T], k: usize) -> Vec<T> {
+        let (mut found, mut at) = (vec![T::default(); self.total], 0);
+        for &[(start, mine), (other, theirs)] in &self.rows {
+            if theirs == 0 {
+                continue;
+            }
+            for place in 0..mine {
+                if k == 0 {
+                    put_same(&mut found, at, cells.get(start + place).copied().unwrap_or_default(), theirs);
+                } else {
+                    put(&mut found, at, cells, other, theirs);
+                }
+                at += theirs;
+            }
+        }
+        found
+    }
+    /// The differences of the items of both lists, for each pair.
+    fn differences(&self, mine: &[f64], theirs: &[f64]) -> Vec<f64> {
+        let (mut found, mut at) = (vec![0.0; self.total], 0);
+        for &[(start, many), (other, more)] in &self.rows {
+            let others = theirs.get(other..other + more).unwrap_or_default();
+            for one in mine.get(start..start + many).unwrap_or_default() {
+                let slots = found.get_mut(at..at + more).unwrap_or_default();
+                slots.iter_mut().zip(others).for_each(|(slot, other)| *slot = one - other);
+                at += more;
+            }
+        }
+        found
+    }
 }
 
 /// Places, for each item of the first of two lists, of itself (`k` 0) or of all items of the second: a list each.
 pub fn nested<'a>(first: &Value<'a>, second: &Value<'a>, k: usize) -> Result<Value<'a>> {
-    let (Value::Lists(offsets, _), Value::Lists(others, _)) = (first, second) else {
+    let of = local_index(if k == 0 { first } else { second })?;
+    nested_items(&of, first, second, k)
+}
+
+/// For each item of the first of two lists itself (`k` 0) or all items of the second, of lists as long as these.
+pub fn nested_items<'a>(
+    value: &Value<'a>,
+    first: &Value<'a>,
+    second: &Value<'a>,
+    k: usize,
+) -> Result<Value<'a>> {
+    let (Value::Lists(own, items), Value::Lists(offsets, _), Value::Lists(others, _)) =
+        (value, first, second)
+    else {
         return Err(not_lists());
     };
-    if offsets.len() != others.len() || k > 1 {
-        return Err(Error::argument("the lists differ in number"));
+    let nested = Nested::of(offsets, others)?;
+    if k > 1 || !same_lists(own, if k == 0 { offsets } else { others }) {
+        return Err(Error::argument("the lists differ in length"));
     }
-    let mut found = Vec::<i64>::new();
-    let mut ends = Vec::with_capacity(span(offsets) + 1);
-    ends.push(0i64);
-    for (mine, theirs) in counts(offsets).zip(counts(others)) {
-        if mine.saturating_mul(theirs).saturating_add(found.len()) > MOST {
-            return Err(too_many());
+    let found = match &**items {
+        Value::Numbers(Numbers::Bool(cells), None) => Value::bools(nested.items(cells, k)),
+        Value::Numbers(numbers, None) => {
+            typed!(numbers.number(), T => Value::all(nested.items(&T::of(numbers), k)),
+                else return Err(no_such("pairs")))
         }
-        for place in 0..mine as i64 {
-            if k == 0 {
-                found.extend(std::iter::repeat_n(place, theirs));
-            } else {
-                found.extend(0..theirs as i64);
-            }
-            ends.push(found.len() as i64);
+        other => {
+            let all: Vec<u64> = (0..span(own) as u64).collect();
+            let places = nested.items(&all, k);
+            other.gather(&places.into_iter().map(|place| place as usize).collect::<Vec<_>>())
         }
+    };
+    Ok(Value::Lists(offsets.clone(), Box::new(Value::Lists(nested.ends.into(), Box::new(found)))))
+}
+
+/// Distances in eta and phi of each item of one list to all of another.
+pub fn nested_distances<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
+    use std::f64::consts::{PI, TAU};
+    let Some((mine, theirs)) = parts.split_at_checked(2) else { return Err(not_lists()) };
+    let ((offsets, mine), (others, theirs)) = (doubles(mine)?, doubles(theirs)?);
+    let (&[eta, phi], &[other_eta, other_phi]) = (mine.as_slice(), theirs.as_slice()) else {
+        return Err(not_lists());
+    };
+    let nested = Nested::of(offsets, others)?;
+    let etas = nested.differences(eta, other_eta);
+    let mut found = nested.differences(phi, other_phi);
+    let far = !found.iter().all(|phi| phi.plus(PI).is_within(TAU));
+    for (phi, eta) in found.iter_mut().zip(etas) {
+        let turned = phi.plus(PI);
+        let angle = if far { turned.modulo(TAU) } else { turned.near_modulo(TAU) } - PI;
+        *phi = (eta * eta + angle * angle).sqrt();
     }
-    let inner = Value::Lists(ends.into(), Box::new(Value::all(found)));
+    let inner = Value::Lists(nested.ends.into(), Box::new(Value::all(found)));
     Ok(Value::Lists(offsets.clone(), Box::new(inner)))
 }
 
@@ -542,12 +810,14 @@ pub fn local_index<'a>(value: &Value<'a>) -> Result<Value<'a>> {
 }
 
 /// The items of lists that begin and end at places, of one kind of list after the other in each row.
-fn join<T: Copy>(cells: &[Cells<'_, T>], starts: &[Vec<i64>], rows: usize) -> Vec<T> {
-    let mut found = Vec::with_capacity(cells.iter().map(|cells| cells.len()).sum());
+fn join<T: Element>(cells: &[Cells<'_, T>], starts: &[Vec<i64>], rows: usize) -> Vec<T> {
+    let mut found = vec![T::default(); cells.iter().map(|cells| cells.len()).sum()];
+    let mut at = 0;
     for row in 0..rows {
         for (cells, starts) in cells.iter().zip(starts) {
             if let Some(&[start, stop]) = starts.get(row..row + 2) {
-                found.extend_from_slice(cells.get(start as usize..stop as usize).unwrap_or_default());
+                put(&mut found, at, cells, start as usize, (stop - start) as usize);
+                at += (stop - start) as usize;
             }
         }
     }

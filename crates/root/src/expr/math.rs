@@ -1,5 +1,6 @@
 //! Arithmetic, comparisons and functions of numbers, with `NumPy`'s types of results.
 
+use super::trigonometry::{self, Function};
 use super::value::{Cells, Constant, Element, Numbers, Value, broadcast, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -231,7 +232,7 @@ fn zip<T: Copy, R>(left: &Side<'_, T>, right: &Side<'_, T>, work: impl Fn(T, T) 
     }
 }
 
-fn both<'a>(one: Option<&Cells<'a, u8>>, other: Option<&Cells<'a, u8>>) -> Option<Cells<'a, u8>> {
+pub fn both<'a>(one: Option<&Cells<'a, u8>>, other: Option<&Cells<'a, u8>>) -> Option<Cells<'a, u8>> {
     match (one, other) {
         (Some(one), Some(other)) => {
             Some(one.iter().zip(&**other).map(|(a, b)| a & b).collect::<Vec<_>>().into())
@@ -299,6 +300,20 @@ fn arithmetic<'a, T: Element>(
     T::wrap(left.with(|left| right.with(|right| zip(&left, &right, work))).into())
 }
 
+fn remainders<'a, T: Element>(left: Operand<'_, 'a>, right: Operand<'_, 'a>) -> Numbers<'a> {
+    let within = left.with(|left: Side<'_, T>| {
+        right.with(|right| match (&left, &right) {
+            (Side::Cells(left), &Side::One(right)) => left.iter().all(|cell| cell.is_within(right)),
+            _ => false,
+        })
+    });
+    if within {
+        arithmetic::<T>(left, right, T::near_modulo)
+    } else {
+        arithmetic::<T>(left, right, T::modulo)
+    }
+}
+
 fn comparison<'a, T: Element>(
     left: Operand<'_, 'a>,
     right: Operand<'_, 'a>,
@@ -342,7 +357,7 @@ fn pair<'a>(
                 B::Subtract => arithmetic::<T>(left, right, T::minus),
                 B::Multiply => arithmetic::<T>(left, right, T::times),
                 B::FloorDivide => arithmetic::<T>(left, right, T::floor_divided),
-                B::Modulo => arithmetic::<T>(left, right, T::modulo),
+                B::Modulo => remainders::<T>(left, right),
                 B::Minimum => arithmetic::<T>(left, right, |a, b| if a < b || a.is_nan() { a } else { b }),
                 B::Maximum => arithmetic::<T>(left, right, |a, b| if a > b || a.is_nan() { a } else { b }),
                 B::Fmin => arithmetic::<T>(left, right, |a, b| if a < b || b.is_nan() { a } else { b }),
@@ -506,6 +521,16 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
 
 fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     use Unary as U;
+    if number == Number::F64
+        && let Some(function) = match what {
+            U::Sin => Some(Function::Sine),
+            U::Cos => Some(Function::Cosine),
+            U::Sinh => Some(Function::Hyperbolic),
+            _ => None,
+        }
+    {
+        return Ok(f64::wrap(trigonometry::each(function, &f64::of(numbers)).into()));
+    }
     macro_rules! of {
         ($T:ident) => {{
             let work: fn($T) -> $T = match what {

@@ -8,10 +8,12 @@
 //! (`math`, `lists`). Common parts of expressions are one node. Types of results follow `NumPy`; what is
 //! not computed here is an error of the kind *unsupported*, and the caller computes it elsewhere.
 
+pub mod corrections;
 pub mod fill;
 mod lists;
 mod math;
 mod run;
+mod trigonometry;
 mod value;
 
 pub use lists::{Quantity, Reduction};
@@ -20,6 +22,8 @@ pub use run::{columns, fill_columns, fill_tables, types};
 pub use value::Constant;
 
 use crate::error::{Error, Result};
+use corrections::Correction;
+use std::sync::Arc;
 use value::{Value, View};
 
 /// What a node computes of its arguments.
@@ -59,10 +63,20 @@ pub enum Op {
     CombinationSums(usize),
     /// A quantity of the sums of four-vectors in all combinations of two or three items of each list.
     CombinationVectors(usize, Quantity),
+    /// A member of all combinations of some items of lists that are as long as others: how many, which.
+    CombinationItems(usize, usize),
+    /// The same as [`Op::CombinationVectors`] of one combination of each list, at a place.
+    CombinationVectorAt(usize, Quantity),
     /// Places of a member in the Cartesian product of lists: which.
     Cartesian(usize),
     /// The same of two lists, with a list for each item of the first.
     Nested(usize),
+    /// Items in these lists: which.
+    NestedItems(usize),
+    /// Distances of each item of a list to those of another.
+    NestedDistances,
+    /// A correction of several inputs.
+    Correct(Arc<Correction>),
     /// The place of each item in its list.
     LocalIndex,
     /// Items of several lists in one.
@@ -128,26 +142,38 @@ impl Program {
     /// How many times as large as the columns values are, about: combinations are more than the items of lists.
     fn growth(&self) -> usize {
         let of = |node: &Node| match node.op {
-            Op::Combinations(..=2, _) | Op::CombinationSums(..=2) | Op::CombinationVectors(..=2, _) => 2,
+            Op::Combinations(..=2, _)
+            | Op::CombinationItems(..=2, _)
+            | Op::CombinationSums(..=2)
+            | Op::CombinationVectors(..=2, _) => 2,
             Op::Combinations(..)
+            | Op::CombinationItems(..)
             | Op::CombinationSums(_)
             | Op::CombinationVectors(..)
             | Op::Cartesian(_)
-            | Op::Nested(_) => 4,
+            | Op::Nested(_)
+            | Op::NestedItems(_)
+            | Op::NestedDistances => 4,
             _ => 1,
         };
         self.nodes.iter().map(of).max().unwrap_or(1)
     }
 
-    /// Computes all nodes for entries `start` to `stop`. Values that are not asked for are dropped on the way.
+    /// Computes nodes for some entries: those that are `needed` and not known yet, or else all. Of all nodes, values
+    /// that are not asked for are dropped on the way.
     fn evaluate<'a>(
         &self,
         views: &'a [View<'a>],
-        start: usize,
-        stop: usize,
-    ) -> Result<Vec<Option<Value<'a>>>> {
-        let mut values: Vec<Option<Value<'a>>> = Vec::with_capacity(self.nodes.len());
+        rows: &Rows,
+        needed: Option<&[bool]>,
+        values: &mut Vec<Option<Value<'a>>>,
+    ) -> Result<()> {
+        values.resize_with(self.nodes.len(), || None);
         for (number, node) in self.nodes.iter().enumerate() {
+            let known = values.get(number).is_some_and(Option::is_some);
+            if known || needed.is_some_and(|needed| needed.get(number) != Some(&true)) {
+                continue;
+            }
             let value = {
                 let mut args: Vec<&Value<'a>> = Vec::with_capacity(node.args.len());
                 for &arg in &node.args {
@@ -158,33 +184,105 @@ impl Program {
                             .ok_or_else(|| Error::argument("no such value"))?,
                     );
                 }
-                node.compute(views, &args, start, stop)?
+                node.compute(views, &args, rows)?
             };
-            values.push(Some(value));
+            if let Some(slot) = values.get_mut(number) {
+                *slot = Some(value);
+            }
             for &arg in &node.args {
-                if self.last_use.get(arg) == Some(&number)
+                if needed.is_none()
+                    && self.last_use.get(arg) == Some(&number)
                     && let Some(slot) = values.get_mut(arg)
                 {
                     *slot = None;
                 }
             }
         }
-        Ok(values)
+        Ok(())
+    }
+
+    /// What must be computed for some nodes, and about how much work that is.
+    fn needed(&self, nodes: &[usize]) -> (Vec<bool>, u32) {
+        let mut needed = vec![false; self.nodes.len()];
+        for &node in nodes {
+            if let Some(slot) = needed.get_mut(node) {
+                *slot = true;
+            }
+        }
+        let mut work = 0;
+        for (number, node) in self.nodes.iter().enumerate().rev() {
+            if needed.get(number) == Some(&true) {
+                work += node.work();
+                for &arg in &node.args {
+                    if let Some(slot) = needed.get_mut(arg) {
+                        *slot = true;
+                    }
+                }
+            }
+        }
+        (needed, work)
+    }
+
+    /// The conditions that must all hold where a node is true.
+    fn conditions_of(&self, node: usize, found: &mut Vec<usize>) {
+        let mut open = vec![node];
+        while let Some(number) = open.pop() {
+            match self.nodes.get(number) {
+                Some(Node { op: Op::Binary(Binary::And | Binary::LogicalAnd), args }) => open.extend(args),
+                _ => found.push(number),
+            }
+        }
+    }
+}
+
+/// Entries for which a program is computed: all of a range, or some of them.
+struct Rows {
+    start: usize,
+    stop: usize,
+    /// Counted from the start.
+    chosen: Option<Vec<usize>>,
+}
+
+impl Rows {
+    fn of(start: usize, stop: usize) -> Self {
+        Self { start, stop, chosen: None }
+    }
+    fn len(&self) -> usize {
+        self.chosen.as_ref().map_or(self.stop - self.start, Vec::len)
+    }
+    /// Those of them for which something is true.
+    fn where_true(&self, truths: &[u8]) -> Self {
+        let mut chosen = vec![0; self.len()];
+        let mut found = 0;
+        for (place, &truth) in truths.iter().enumerate() {
+            if let Some(slot) = chosen.get_mut(found) {
+                *slot = self.chosen.as_ref().map_or(place, |old| old.get(place).copied().unwrap_or_default());
+            }
+            found += usize::from(truth != 0);
+        }
+        chosen.truncate(found);
+        Self { chosen: Some(chosen), ..*self }
     }
 }
 
 impl Node {
-    fn compute<'a>(
-        &self,
-        views: &'a [View<'a>],
-        args: &[&Value<'a>],
-        start: usize,
-        stop: usize,
-    ) -> Result<Value<'a>> {
+    /// About how much work it is, beside others.
+    const fn work(&self) -> u32 {
+        match self.op {
+            Op::Input(..) | Op::Constant(_) => 0,
+            Op::CombinationVectors(..) | Op::CombinationSums(_) | Op::NestedDistances | Op::Correct(_) => 8,
+            Op::Combinations(..) | Op::Cartesian(_) | Op::CombinationItems(..) | Op::Argsort => 4,
+            Op::Nested(_) | Op::NestedItems(_) | Op::Unary(_) | Op::Take | Op::Filter | Op::Concatenate => 2,
+            _ => 1,
+        }
+    }
+
+    fn compute<'a>(&self, views: &'a [View<'a>], args: &[&Value<'a>], rows: &Rows) -> Result<Value<'a>> {
         match (&self.op, args) {
             (Op::Input(column, path), []) => {
                 let view = views.get(*column).ok_or_else(|| Error::argument("there is no such column"))?;
-                view.slice(path, start, stop)
+                let value = view.slice(path, rows.start, rows.stop)?;
+                Ok(rows.chosen.as_ref().map_or_else(|| value.clone(), |chosen| value.gather(chosen)))
             }
             (Op::Constant(value), []) => Ok(Value::Constant(*value)),
             (Op::Unary(what), [of]) => math::unary(*what, of),
@@ -202,8 +300,13 @@ impl Node {
             (Op::Combinations(n, k), [of]) => lists::combinations(of, *n, *k),
             (Op::CombinationSums(n), [of]) => lists::combination_sums(of, *n),
             (Op::CombinationVectors(n, what), parts) => lists::combination_vectors(parts, *n, *what),
+            (Op::CombinationItems(n, k), [items, of]) => lists::combination_items(items, of, *n, *k),
+            (Op::CombinationVectorAt(n, what), parts) => lists::combination_vector_at(parts, *n, *what),
+            (Op::NestedItems(k), [items, first, second]) => lists::nested_items(items, first, second, *k),
+            (Op::NestedDistances, parts) => lists::nested_distances(parts),
             (Op::Cartesian(k), values) => lists::cartesian(values, *k),
             (Op::Nested(k), [first, second]) => lists::nested(first, second, *k),
+            (Op::Correct(correction), inputs) => correction.evaluate(inputs),
             (Op::LocalIndex, [of]) => lists::local_index(of),
             (Op::Concatenate, values) => lists::concatenate(values),
             (Op::FillNone(with), [of]) => lists::fill_none(of, *with),

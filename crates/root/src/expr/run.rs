@@ -1,8 +1,8 @@
 //! Programs over columns and tables, in parallel.
 
-use super::Program;
 use super::fill::{Bins, Fill, Fills};
 use super::value::{Value, View};
+use super::{Program, Rows};
 use crate::array::{Column, Number};
 use crate::error::{Error, Result};
 use crate::read::{Carry, Part, read_with};
@@ -142,7 +142,8 @@ pub fn columns(
         let mut found: Vec<Growing> = Vec::new();
         // The first, even of no entries, tells the types.
         for (from, to) in std::iter::once((start, start)).chain(inputs.chunks(start, stop)) {
-            let values = program.evaluate(&inputs.views, from, to)?;
+            let mut values = Vec::new();
+            program.evaluate(&inputs.views, &Rows::of(from, to), None, &mut values)?;
             for (place, &node) in kept.iter().enumerate() {
                 let value = value_of(&values, node)?;
                 match found.get_mut(place) {
@@ -183,11 +184,55 @@ pub fn fill_columns(
     bins: &mut [Bins],
 ) -> Result<()> {
     let inputs = Inputs::of(program, columns, length)?;
-    fill_inputs(program, &Fills::of(fills), &inputs, 0, length, bins)
+    fill_inputs(program, &Conditions::of(program, fills), &Fills::of(fills), &inputs, 0, length, bins)
+}
+
+/// A condition that all histograms share.
+struct Condition {
+    node: usize,
+    /// What must be computed for it.
+    needed: Vec<bool>,
+    /// The share of entries that may pass if the others are to be left out of what follows.
+    most: f64,
+}
+
+/// Conditions that all histograms share, those with the least work first.
+struct Conditions(Vec<Condition>);
+
+/// The work of leaving entries out, as a share of all work.
+const LEAVING_OUT: f64 = 0.15;
+
+impl Conditions {
+    fn of(program: &Program, fills: &[Fill]) -> Self {
+        let mut shared: Option<Vec<usize>> = None;
+        for fill in fills {
+            let mut own = Vec::new();
+            fill.select.into_iter().for_each(|select| program.conditions_of(select, &mut own));
+            shared = Some(shared.map_or(own.clone(), |mut shared| {
+                shared.retain(|node| own.contains(node));
+                shared
+            }));
+        }
+        let nodes = |fill: &Fill| -> Vec<usize> {
+            let axes = fill.axes.iter().map(|(_, node)| *node);
+            axes.chain(fill.select).chain(fill.weight).chain(fill.sample).collect()
+        };
+        let (_, all) = program.needed(&fills.iter().flat_map(nodes).collect::<Vec<_>>());
+        let condition = |node: usize| {
+            let (needed, work) = program.needed(&[node]);
+            let most = 1.0 - f64::from(work) / f64::from(all.max(1)) - LEAVING_OUT;
+            (most > 0.0).then_some(Condition { node, needed, most })
+        };
+        let mut found: Vec<Condition> =
+            shared.unwrap_or_default().into_iter().filter_map(condition).collect();
+        found.sort_by(|one, other| other.most.total_cmp(&one.most));
+        Self(found)
+    }
 }
 
 fn fill_inputs(
     program: &Program,
+    conditions: &Conditions,
     fills: &Fills<'_>,
     inputs: &Inputs<'_>,
     start: usize,
@@ -195,8 +240,24 @@ fn fill_inputs(
     bins: &mut [Bins],
 ) -> Result<()> {
     for (from, to) in inputs.chunks(start, stop) {
-        let values = program.evaluate(&inputs.views, from, to)?;
-        fills.fill(bins, to - from, |node| value_of(&values, node))?;
+        let mut rows = Rows::of(from, to);
+        let mut values = Vec::new();
+        for Condition { node, needed, most } in &conditions.0 {
+            program.evaluate(&inputs.views, &rows, Some(needed), &mut values)?;
+            let Value::Numbers(numbers, there) = value_of(&values, *node)? else { continue };
+            if numbers.len() != rows.len() || there.is_some() {
+                continue;
+            }
+            let passing = rows.where_true(&numbers.truths());
+            if passing.len() as f64 <= most * rows.len() as f64 {
+                rows = passing;
+                values.clear();
+            }
+        }
+        if rows.len() > 0 {
+            program.evaluate(&inputs.views, &rows, None, &mut values)?;
+            fills.fill(bins, rows.len(), |node| value_of(&values, node))?;
+        }
     }
     Ok(())
 }
@@ -243,6 +304,7 @@ pub fn fill_tables(
     program: &Program,
     fills: &[Fill],
 ) -> Result<Vec<Bins>> {
+    let conditions = &Conditions::of(program, fills);
     let fills = &Fills::of(fills);
     let mut whole = fills.empty()?;
     let near = parts.iter().all(|part| part.table.source().is_near());
@@ -258,12 +320,20 @@ pub fn fill_tables(
                 let inputs = Inputs::of(program, columns, length)?;
                 let shares = threads.min(length / (2 * inputs.chunk)).max(1);
                 if shares == 1 {
-                    return fill_inputs(program, fills, &inputs, 0, length, &mut whole);
+                    return fill_inputs(program, conditions, fills, &inputs, 0, length, &mut whole);
                 }
                 let each = length.div_ceil(shares);
                 let share = |share: usize| {
                     let mut bins = fills.empty()?;
-                    fill_inputs(program, fills, &inputs, share * each, (share + 1) * each, &mut bins)?;
+                    fill_inputs(
+                        program,
+                        conditions,
+                        fills,
+                        &inputs,
+                        share * each,
+                        (share + 1) * each,
+                        &mut bins,
+                    )?;
                     Ok(bins)
                 };
                 let found: Vec<Vec<Bins>> =
@@ -281,7 +351,7 @@ pub fn fill_tables(
             let Some(stretch) = stretches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             let done = steps(parts, *stretch, own, |columns, length| {
                 let inputs = Inputs::of(program, columns, length)?;
-                fill_inputs(program, fills, &inputs, 0, length, &mut bins)
+                fill_inputs(program, conditions, fills, &inputs, 0, length, &mut bins)
             });
             if let Err(error) = done {
                 failed.store(true, Ordering::Relaxed);
@@ -346,7 +416,8 @@ pub fn types(
     length: usize,
 ) -> Result<Vec<(Number, usize, bool)>> {
     let inputs = Inputs::of(program, columns, length)?;
-    let values = program.evaluate(&inputs.views, 0, 0)?;
+    let mut values = Vec::new();
+    program.evaluate(&inputs.views, &Rows::of(0, 0), None, &mut values)?;
     kept.iter().map(|&node| value_of(&values, node)?.type_of()).collect()
 }
 

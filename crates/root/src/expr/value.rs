@@ -58,6 +58,10 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn floor_divided(self, other: Self) -> Self;
     /// With the sign of the divisor, as in `NumPy`.
     fn modulo(self, other: Self) -> Self;
+    /// Whether it is smaller in size than a float, of which it then is its own remainder.
+    fn is_within(self, other: Self) -> bool;
+    /// [`Self::modulo`] where [`Self::is_within`] holds, without a branch.
+    fn near_modulo(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
     fn double(self) -> f64;
 }
@@ -202,6 +206,8 @@ macro_rules! integers {
                 let Some(rest) = self.checked_rem(other) else { return 0 };
                 if rest != 0 && ((rest < 0) != (other < 0)) { rest.wrapping_add(other) } else { rest }
             }
+            fn is_within(self, _: Self) -> bool { false }
+            fn near_modulo(self, other: Self) -> Self { self.modulo(other) }
             fn is_nan(self) -> bool { false }
         );
     )*};
@@ -241,6 +247,12 @@ macro_rules! floats {
                 } else {
                     rest
                 }
+            }
+            fn is_within(self, other: Self) -> bool { self.abs() < other.abs() }
+            fn near_modulo(self, other: Self) -> Self {
+                let turned = self + other;
+                let inside = if (other < 0.0) == (self < 0.0) { self } else { turned };
+                if self == 0.0 { (0.0 as $type).copysign(other) } else { inside }
             }
             fn is_nan(self) -> bool { <$type>::is_nan(self) }
         );

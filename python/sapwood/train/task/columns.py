@@ -15,6 +15,7 @@ from sapwood.table.expressions import FUNCTIONS, Expression, Language
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.table.corrections import Given
 
 # One alternative is a branch, a formula of several, a number to fill in, or None: the column may be missing.
 Alternative = str | float | None
@@ -39,7 +40,12 @@ def pack(*columns: Foreign) -> ak.Array:
     return ak.from_regular(ak.concatenate([ak.Array(column)[:, np.newaxis] for column in columns], axis=1))
 
 
-LANGUAGE = Language({**FUNCTIONS, "pack": pack})
+def language_with(corrections: Given | None = None) -> Language:
+    """Return the language of expressions in tasks."""
+    return Language({**FUNCTIONS, "pack": pack}, corrections=corrections)
+
+
+LANGUAGE = language_with()
 
 
 class Block:

@@ -18,12 +18,13 @@ from sapwood.table.histograms import Wants, fill_arrays, histogram_of
 from sapwood.table.native import add_bins, axis_of, storage_of
 from sapwood.table.query import Leaf
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
-from sapwood.train.task.columns import LANGUAGE, Declaration
+from sapwood.train.task.columns import Declaration, language_with
 from sapwood.train.task.merging import Added
 from sapwood.train.task.tasks import Task
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.table.corrections import Given
     from sapwood.table.query import Query
 
 NOMINAL = "nominal"
@@ -187,6 +188,8 @@ class Declared(Task):
         Systematic variations: by name, expressions that take the place of columns or aliases. ``{"jes_up": {"Jet_pt":
         "Jet_pt * 1.02"}}`` fills every result that depends on ``Jet_pt`` a second time; such a result is a dictionary
         with ``nominal`` and the variations that change it. What they have in common is computed once.
+    corrections
+        Files of corrections for the function ``correction`` in expressions: see `sapwood.table.corrections`.
 
     Without `branches`, the names in the expressions are read. Expressions are those of `sapwood.table.expressions`.
     """
@@ -195,6 +198,7 @@ class Declared(Task):
     aliases: ClassVar[Mapping[str, str]] = {}
     where: str | Sequence[str] | None = None
     vary: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    corrections: Given | None = None
 
     def __init__(
         self,
@@ -205,11 +209,16 @@ class Declared(Task):
         aliases: Mapping[str, str] | None = None,
         where: str | Sequence[str] | None = None,
         vary: Mapping[str, Mapping[str, str]] | None = None,
+        corrections: Given | None = None,
     ) -> None:
-        given = {"results": results, "name": name, "aliases": aliases, "where": where, "vary": vary}
+        given = {
+            "results": results, "name": name, "aliases": aliases, "where": where, "vary": vary,
+            "corrections": corrections,
+        }  # fmt: skip
         for attribute, value in given.items():
             if value:
                 setattr(self, attribute, value)
+        self._language = language_with(self.corrections)
         self._fills = list(self._all())
         self.branches = branches or type(self).branches or self._names()  # pyright: ignore[reportAttributeAccessIssue]
         self._lock = threading.Lock()
@@ -218,11 +227,13 @@ class Declared(Task):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to this process."""
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_programs", "_parsed")}
+        own = ("_lock", "_programs", "_parsed", "_language")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was sent."""
         vars(self).update(state)
+        self._language = language_with(self.corrections)
         self._lock = threading.Lock()
         self._programs = {}
         self._parsed = {}
@@ -337,7 +348,7 @@ class Declared(Task):
         known = self._parsed.get((text, len(names)))
         if known is None:
             where = f"in the results of task {self.name or type(self).__name__}"
-            known = self._parsed[text, len(names)] = LANGUAGE.parse(text, [*names, *self.aliases], where)
+            known = self._parsed[text, len(names)] = self._language.parse(text, [*names, *self.aliases], where)
         return known.evaluate(value_of)
 
 
