@@ -388,6 +388,7 @@ fn erf(x: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "numbers that are exact")]
 mod tests {
     use super::*;
 
