@@ -336,11 +336,13 @@ fn too_many() -> Error {
 
 /// How many combinations of `n` items there are.
 fn choices(items: usize, n: usize) -> usize {
+    if n == 1 {
+        return items;
+    }
     // More items than that have too many combinations.
     let items = items.min(1 << 16) as u64;
     let less = |i: u64| items.saturating_sub(i);
     match n {
-        1 => items as usize,
         2 => (items * less(1) / 2) as usize,
         3 => (items * less(1) * less(2) / 6) as usize,
         _ if (items as usize) < n => 0,
