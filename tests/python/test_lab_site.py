@@ -642,7 +642,9 @@ def test_trains(result: Path) -> None:
     (figure,) = (one for one in content["figures"] if one["title"] == "esd, sapwood: simple task and train")
     assert [len(curve["points"]) for curve in figure["curves"]] == [2, 2, 1]
     limits = {one["title"]: one.get("marks") for one in content["figures"] if one["title"].endswith("MB/s")}
-    assert len(limits) == 4 and len({tuple(marks) for marks in limits.values()}) == 1  # of all data and tasks
+    # Of few branches a job reads so little that the limit of whole files would hide it.
+    with_limit = {title for title, marks in limits.items() if marks}
+    assert len(limits) == 4 and with_limit == {title for title in limits if "few branches" not in title}
     assert limits[f"esd, {TRAIN}: MB/s"] == limits[f"esd, {ALL}: MB/s"] != {}
     assert any(
         "a train of 3 tasks gets" in finding and "× of the 3 tasks in turn" in finding
