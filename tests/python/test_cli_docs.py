@@ -31,7 +31,7 @@ def table(command: argparse.ArgumentParser) -> str:
     """Lay out the arguments of a subcommand as a Markdown table."""
     rows = ["| argument | meaning |", "|---|---|"]
     for action in command._actions:
-        if isinstance(action, argparse._HelpAction):
+        if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
             continue
         value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
         value += "..." if action.nargs == "+" else ""
