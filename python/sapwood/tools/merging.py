@@ -281,8 +281,14 @@ def objects_of(
     """Yield all objects of a file, the newest cycle of each name: directories before what they hold.
 
     Objects that are like one of the sums are read for it, and left out.
+
+    Raises
+    ------
+    CorruptError
+        A directory holds itself, or two keys lead to one directory.
     """
     settings = settings or Settings()
+    entered: set[int] = set()
     sums = sums or _native.Sums()
     todo = [("", top)]
     while todo:
@@ -292,6 +298,9 @@ def objects_of(
             path, classname = prefix + key.name, key.classname
             if classname in DIRECTORIES:
                 if settings.enters(path):
+                    if key.seek in entered:
+                        raise CorruptError(f"directory {path!r} (byte {key.seek}) is listed twice")
+                    entered.add(key.seek)
                     if settings.takes(path) and not settings.only:
                         yield Item(path, classname, key)
                     todo.append((f"{path}/", directory.subdirectory(key)))
