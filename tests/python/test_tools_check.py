@@ -15,7 +15,9 @@ import pytest
 import sapwood
 from sapwood.cli import main
 from sapwood.compression import LZ4, ZLIB, Compression
+from sapwood.errors import CorruptError
 from sapwood.tools.checking import CODES, Finding, check, parse_head
+from sapwood.tools.merging import merge
 from sapwood.tools.recovering import recover
 
 N = 600
@@ -301,3 +303,19 @@ def test_rntuples_of_root_without_anchor_are_whole(tmp_path: Path) -> None:
     done = recover(tmp_path / "damaged.root", tmp_path / "saved.root")
     assert "types" not in done.lost
     assert ak.array_equal(sapwood.open(tmp_path / "saved.root")["types"].arrays(), before)
+
+
+def test_a_directory_inside_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "loop.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file.mkdir("outer/inner")
+        file["outer/note"] = "text"
+    with sapwood.open(path) as file:
+        outer, inner = (file.key(name).fSeekKey.to_bytes(4, "big") for name in ("outer", "outer/inner"))
+    path.write_bytes(path.read_bytes().replace(inner, outer))
+    with pytest.raises(CorruptError, match="listed twice"):
+        merge(tmp_path / "merged.root", [path])
+    assert main(["copy", str(path), str(tmp_path / "copy.root")]) == 1
+    assert {finding.code for finding in check(str(path))} >= {"directory"}
+    result = recover(path, tmp_path / "recovered.root")
+    assert "listed twice" in result.lost["outer/inner"] and result.objects == ["outer/note"]

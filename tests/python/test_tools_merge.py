@@ -308,16 +308,3 @@ def test_fields_of_rntuples_are_united_where_asked(tmp_path: Path) -> None:
         assert file["N"]["y"].array().to_list() == [0, 0, 0, 1, 2, 3]
     with pytest.raises(ArgumentError, match="'y' is new"):
         merge(tmp_path / "all.root", paths)
-
-
-def test_a_directory_inside_itself_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "loop.root"
-    with sapwood.recreate(path, compression=None) as file:
-        file.mkdir("outer/inner")
-        file["outer/inner/note"] = "text"
-    with sapwood.open(path) as file:
-        outer, inner = (file.key(name).fSeekKey.to_bytes(4, "big") for name in ("outer", "outer/inner"))
-    path.write_bytes(path.read_bytes().replace(inner, outer))
-    with pytest.raises(CorruptError, match="listed twice"):
-        merge(tmp_path / "merged.root", [path])
-    assert main(["copy", str(path), str(tmp_path / "copy.root")]) == 1

@@ -201,6 +201,8 @@ class _Check:
         self._heads: dict[int, RecordHead] = {}
         self._used: list[tuple[int, int, str, bool]] = []
         """Offset, end and name of the records in use, and whether it is a basket."""
+        self._entered: set[int] = set()
+        """Offsets of the directories."""
         self._free: dict[int, int] = {}
         """First and last byte of the free segments in the file."""
 
@@ -266,6 +268,10 @@ class _Check:
                 yield fault
                 continue
             if key.classname in DIRECTORIES:
+                if key.seek in self._entered:
+                    yield Finding("directory", path, "it is listed twice", key.seek)
+                    continue
+                self._entered.add(key.seek)
                 try:
                     inner = directory.subdirectory(key)
                 except SapwoodError as error:

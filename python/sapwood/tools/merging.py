@@ -276,20 +276,24 @@ def input_paths(
 
 
 def objects_of(
-    top: _native.Directory, settings: Settings | None = None, sums: _native.Sums | None = None
+    top: _native.Directory,
+    settings: Settings | None = None,
+    sums: _native.Sums | None = None,
+    skip: Callable[[str, SapwoodError], object] | None = None,
 ) -> Iterator[Item]:
     """Yield all objects of a file, the newest cycle of each name: directories before what they hold.
 
-    Objects that are like one of the sums are read for it, and left out.
+    Objects that are like one of the sums are read for it, and left out. `skip` takes the path of each directory that
+    cannot be read, and why; without it, that is an error.
 
     Raises
     ------
     CorruptError
-        A directory holds itself, or two keys lead to one directory.
+        A directory holds itself, two keys lead to one directory, or one cannot be read.
     """
     settings = settings or Settings()
-    entered: set[int] = set()
     sums = sums or _native.Sums()
+    entered: set[int] = set()
     todo = [("", top)]
     while todo:
         prefix, directory = todo.pop(0)
@@ -298,12 +302,19 @@ def objects_of(
             path, classname = prefix + key.name, key.classname
             if classname in DIRECTORIES:
                 if settings.enters(path):
-                    if key.seek in entered:
-                        raise CorruptError(f"directory {path!r} (byte {key.seek}) is listed twice")
-                    entered.add(key.seek)
+                    try:
+                        if key.seek in entered:
+                            raise CorruptError(f"directory {path!r} (byte {key.seek}) is listed twice")
+                        entered.add(key.seek)
+                        inner = directory.subdirectory(key)
+                    except SapwoodError as error:
+                        if skip is None:
+                            raise
+                        skip(path, error)
+                        continue
                     if settings.takes(path) and not settings.only:
                         yield Item(path, classname, key)
-                    todo.append((f"{path}/", directory.subdirectory(key)))
+                    todo.append((f"{path}/", inner))
             elif settings.takes(path) and (settings.trees or classname not in TREES | RNTUPLES):
                 yield Item(path, classname, key)
 

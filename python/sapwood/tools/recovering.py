@@ -227,7 +227,7 @@ class _Recovery:
         try:
             top = self._native.directory()
             damaged = top.recovered or self._native.end > self._native.size
-            for item in objects_of(top):
+            for item in objects_of(top, skip=lambda path, error: lost.update({path: _line(error)})):
                 self._save(item, lost)
         except SapwoodError as error:
             lost["/"] = _line(error)
