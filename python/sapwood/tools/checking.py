@@ -28,7 +28,7 @@ CODES: dict[str, tuple[str, str]] = {
     "records": ("error", "The records do not follow each other: a length is zero or leads past the end."),
     "record-key": ("error", "The key of a record cannot be parsed, or does not fit into the record."),
     "record-place": ("error", "The key of a record gives another place than its own."),
-    "directory": ("error", "A directory or its key list cannot be read."),
+    "directory": ("error", "A directory or its key list cannot be read, or two keys lead to it."),
     "key-place": ("error", "A key leads past the end of the file, or to no record."),
     "key-record": ("error", "A key differs from the key of the record that it leads to."),
     "key-overlap": ("error", "Two records share bytes."),
