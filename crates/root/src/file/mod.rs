@@ -229,15 +229,12 @@ impl RootFile {
         let object = unpack(grow::copied(stored).within(place)?, key.object_bytes as usize).within(place)?;
         let classes = Arc::new(Classes::parse(&object, u64::from(key.key_bytes)).within(place)?);
         if stored.len() <= LARGEST_KEPT
+            && let Ok(stored) = grow::copied(stored)
             && let Ok(mut recent) = RECENT.try_lock()
         {
             recent.truncate(MOST_KEPT - 1);
-            let kept = Description {
-                sizes: (key.key_bytes, key.object_bytes),
-                stored: stored.to_vec(),
-                classes: classes.clone(),
-            };
-            recent.push_front(kept);
+            let sizes = (key.key_bytes, key.object_bytes);
+            recent.push_front(Description { sizes, stored, classes: classes.clone() });
         }
         Ok(classes)
     }
