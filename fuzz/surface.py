@@ -136,7 +136,8 @@ class Surface:
         self._check("streamers.show", out.getvalue())
         self.call("headers", headers, streamers)
         self.call("dataclasses", dataclasses, streamers)
-        self.call("streamers.tojson", lambda: json.dumps(streamers.tojson()))
+        self.call("streamers.to_dicts", lambda: json.dumps(streamers.to_dicts()))
+        self.call("streamers.tojson", lambda: json.dumps([info.tojson() for info in streamers.infos()]))
 
     def commands(self, path: str, trees: list[str]) -> None:
         """Run the commands that read files."""
