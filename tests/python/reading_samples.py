@@ -128,6 +128,7 @@ class FakeTree:
     top: list[FakeBranch]
     num_entries: int
     aliases: dict[str, str] = field(default_factory=dict)
+    friends: list[tuple[str, str, str]] = field(default_factory=list)
     name: str = "fake"
     title: str = "a fake"
     classname: str = "TTree"
