@@ -130,7 +130,7 @@ bench-merging: build peers ## merging small files, large files and histograms, a
 	$(BIN)/python benches/merging.py $(PEERS) --root $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/report.py
 
-bench-growth: build ## time and memory against the number of files, branches, entries and jobs (fifteen minutes)
+bench-growth: build ## time and memory against the number of files, branches, entries and jobs
 	$(BIN)/python benches/growth.py --keep
 	$(BIN)/python benches/report.py
 

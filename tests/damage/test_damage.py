@@ -15,7 +15,7 @@ import uproot
 from guard import Guard
 
 SEED = 20260101
-# How many random mutations: `make damage` and CI ask for 5,000, and then every byte and every length is tried too.
+# How many random mutations: `make damage` and CI ask for 5,000; with fewer, fewer bytes and lengths are tried too.
 MUTATIONS = int(os.environ.get("SAPWOOD_MUTATIONS", "400"))
 STRIDE = max(1, 5000 // MUTATIONS)
 # What a file of under a megabyte may take beyond what the process had before (docs/guide/damaged-files.md).
