@@ -55,7 +55,7 @@ def classname_encode(classname: str, version: int | None = None) -> str:
 
 
 def classname_decode(encoded: str) -> tuple[str, int | None]:
-    """Return the C++ class and the version that an identifier of `classname_encode` stands for.
+    """Return the C++ class and version of an identifier made by `classname_encode`.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def classname_decode(encoded: str) -> tuple[str, int | None]:
             raise ValueError
         name = re.sub("_((?:[0-9a-f]{2})+)_", lambda code: bytes.fromhex(code[1]).decode(), found[1])
     except ValueError:
-        raise ArgumentError(f"{encoded!r} does not stand for a class") from None
+        raise ArgumentError(f"{encoded!r} is not an encoded class name") from None
     return name, None if found[2] is None else int(found[2])
 
 

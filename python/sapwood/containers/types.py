@@ -49,7 +49,7 @@ class CppClass:
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the class."""
+        """The cache key of the class."""
         return repr(self)
 
     @property
@@ -106,7 +106,7 @@ class AsContainer:
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the type."""
+        """The cache key of the type."""
         return f"{type(self).__name__}({','.join(map(_key, self._parts()))})"
 
     @property
@@ -154,7 +154,7 @@ class AsString(AsContainer):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the type."""
+        """The cache key of the type."""
         return f"AsString({self.header},{self.length_bytes!r})"
 
     def __repr__(self) -> str:

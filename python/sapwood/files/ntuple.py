@@ -555,12 +555,12 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether it stands for structure alone; such fields are not shown, so it is False."""
+        """Whether the field exists only for structure. Always False: such fields are not listed."""
         return False
 
     @property
     def in_variant(self) -> bool:
-        """Whether it is part of a variant; such fields are not shown, so it is False."""
+        """Whether the field is part of a variant. Always False: such fields are not listed."""
         return False
 
     @passes_on(ReadableField.array)

@@ -320,7 +320,7 @@ def _nothing() -> None:
 
 
 def order_key(units: Sequence[_Unit]) -> int:
-    """Return a number that stands for some clusters in their order."""
+    """Return a checksum of a list of clusters and of their order."""
     return int.from_bytes(blake2b(repr(units).encode(), digest_size=8).digest(), "little")
 
 

@@ -48,7 +48,7 @@ class AsGrouped(Interpretation):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the types of the sub-branches."""
+        """The cache key of the types of the sub-branches."""
         parts = ",".join(f"{name!r}:{one.cache_key}" for name, one in self.subbranches.items())
         return f"AsGrouped({self.branch.name},[{parts}])"
 

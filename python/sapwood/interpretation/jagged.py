@@ -34,7 +34,7 @@ class AsJagged(Interpretation):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the items."""
+        """The cache key of the items."""
         return f"AsJagged({self.content.cache_key},{self.header_bytes})"
 
     def basket_array(self, data: Array, byte_offsets: Array | None, *_: object) -> Foreign:

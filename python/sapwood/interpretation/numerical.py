@@ -90,7 +90,7 @@ class AsDtype(Numerical):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the types."""
+        """The cache key of the types."""
         return f"AsDtype({dtype_key(self.from_dtype)},{dtype_key(self.to_dtype)})"
 
     def __eq__(self, other: object) -> bool:
@@ -157,7 +157,7 @@ class _Packed(Numerical):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the type."""
+        """The cache key of the type."""
         dims = ",".join(map(str, self.to_dims)) + ("," if len(self.to_dims) == 1 else "")
         return f"{type(self).__name__}({self.low},{self.high},{self.num_bits},({dims}))"
 

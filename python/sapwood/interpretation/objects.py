@@ -30,7 +30,7 @@ class AsObjects(Interpretation):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the type."""
+        """The cache key of the type."""
         return f"{type(self).__name__}({getattr(self.model, 'cache_key', self.model)})"
 
     def __eq__(self, other: object) -> bool:

@@ -34,7 +34,7 @@ class AsStrings(Interpretation):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for how they are stored."""
+        """The cache key of how they are stored."""
         return f"AsStrings({self.header_bytes},{self.length_bytes!r})"
 
     def basket_array(self, data: Array, byte_offsets: Array | None, *_: object) -> Foreign:

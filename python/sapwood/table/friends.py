@@ -71,7 +71,7 @@ class FriendIndex:
         return {name: ak.contents.IndexedOptionArray.simplified(index, self._columns[name].layout) for name in names}
 
     def _codes(self, keys: Sequence[Array]) -> tuple[Array, Array]:
-        """Make one number of the values of each entry, and tell which values the friend has at all."""
+        """Return one number for each entry's values, and which of them occur in the friend."""
         codes = np.zeros(len(keys[0]), np.int64)
         there = np.ones(len(keys[0]), np.bool_)
         for key, values in zip(keys, self._values, strict=True):
@@ -101,7 +101,7 @@ class FriendElement:
         The fields of whole numbers, which both tables have, by whose values its entries are found; none: the number of
         the entry. None: those of its stored index, where both tables have these fields.
     table_name
-        The name of the table, by which its columns can be called, too.
+        The name of the table. Its columns can also be called by it.
     """
 
     def __init__(

@@ -112,7 +112,7 @@ class Query:
     ) -> None:
         self.source = source
         if language is not None and corrections is not None:
-            raise ArgumentError("give corrections to the language: Language(corrections=...)")
+            raise ArgumentError("pass corrections as Language(corrections=...)")
         self._language = language or Language(corrections=corrections)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter

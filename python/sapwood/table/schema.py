@@ -681,7 +681,7 @@ class Interpretation:
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for the type."""
+        """The cache key of the type."""
         return repr(self)
 
     def awkward_form(self, *_: object, **__: object) -> Foreign:

@@ -46,7 +46,7 @@ _BINS = 30
 
 @dataclass(frozen=True)
 class Place:
-    """What a line of the tree stands for: a key (with its cycle) and its class, or a field of the table of that key."""
+    """The content of a line of the tree: a key (with its cycle) and its class, or a field of the table of that key."""
 
     key: str
     classname: str
@@ -128,7 +128,7 @@ class Browser(App[None]):
             self._expand(event.node.data, event.node)
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[Place]) -> None:
-        """Show what the chosen line stands for."""
+        """Show the content of the chosen line."""
         if event.node.data is None:
             self._show(self._keys_view(self._top))
         else:
