@@ -13,6 +13,7 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
+from sapwood.table.friends import FriendIndex
 
 ENTRIES = 1000
 ORDER = np.random.default_rng(3).permutation(ENTRIES)
@@ -188,3 +189,12 @@ def test_a_friend_needs_a_name_and_is_another_table(folder: Path, table: Any) ->
         table.add_friend(folder / "friend.root")
     with pytest.raises(ArgumentError, match="own friend"):
         table.add_friend(table)
+
+
+def test_many_values_in_four_columns_are_not_taken_for_each_other() -> None:
+    """65,536 values in each of four columns: their combinations do not fit into 64 bits."""
+    columns = {name: np.arange(65536) for name in "abcd"}
+    columns["c"][[0, 4]] = 4, 0
+    index = FriendIndex("f", "abcd", lambda names: [ak.Array(columns.get(name, np.arange(65536))) for name in names])
+    asked = [np.array(pair) for pair in ((0, 65533), (0, 6), (4, 0), (0, 1))]
+    assert ak.Array(index.beside(asked, ["w"])["w"]).to_list() == [0, None]

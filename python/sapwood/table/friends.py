@@ -39,6 +39,8 @@ class FriendIndex:
         self._columns: dict[str, Any] = {}
         keys = [self._whole(array, column) for column, array in zip(by, read(by), strict=True)]
         self._values = [np.unique(key) for key in keys]
+        self._known: list[Array] = []
+        """The codes that occur for the first column, the first two, ...; renumbered so that they do not overflow."""
         codes = self._codes(keys)[0]
         order = np.argsort(codes, kind="stable")
         self._sorted, first = np.unique(codes[order], return_index=True)
@@ -74,11 +76,13 @@ class FriendIndex:
         """Return one number for each entry's values, and which of them occur in the friend."""
         codes = np.zeros(len(keys[0]), np.int64)
         there = np.ones(len(keys[0]), np.bool_)
-        for key, values in zip(keys, self._values, strict=True):
-            places = np.searchsorted(values, key)
-            inside = np.minimum(places, max(len(values) - 1, 0))
-            there &= (values[inside] == key) if len(values) else False
+        for level, (key, values) in enumerate(zip(keys, self._values, strict=True)):
+            inside, found = _places(values, key)
             codes = codes * (len(values) + 1) + inside
+            if level == len(self._known):
+                self._known.append(np.unique(codes))
+            codes, known = _places(self._known[level], codes)
+            there &= found & known
         return codes, there
 
     def _whole(self, array: Any, column: str) -> Array:
@@ -173,3 +177,9 @@ class FriendElement:
             if self._table is not None and not isinstance(self._source, Table):
                 self._table.close()
             self._table = self._index = None
+
+
+def _places(values: Array, wanted: Array) -> tuple[Array, Array]:
+    """Return the places of numbers in a sorted array, and whether each is there."""
+    places = np.minimum(np.searchsorted(values, wanted), max(len(values) - 1, 0))
+    return places, values[places] == wanted if len(values) else np.zeros(len(wanted), np.bool_)
