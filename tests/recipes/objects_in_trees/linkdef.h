@@ -38,15 +38,6 @@
 #pragma link C++ class std::vector<TLorentzVector>+;
 #pragma link C++ class std::vector<std::bitset<4>>+;
 #pragma link C++ class Deep+;
-#if VERSION == 2
-#pragma link C++ class Added+;
-#endif
-#pragma link C++ class Grown+;
-#pragma link C++ struct Plain+;
-#pragma link C++ class std::vector<Grown>+;
-#pragma link C++ class std::vector<Plain>+;
-#pragma link C++ class std::map<int, Grown>+;
-#pragma link C++ class Grower+;
 #pragma link C++ enum EPlain;
 #pragma link C++ enum EByte;
 #pragma link C++ enum ELong;
@@ -120,5 +111,4 @@
 #pragma link C++ class std::vector<std::string *>+;
 #pragma link C++ class std::vector<std::vector<int> *>+;
 #pragma link C++ function write_trees;
-#pragma link C++ function write_versions;
 #endif

@@ -18,28 +18,37 @@ HERE = Path(__file__).resolve().parent
 SHAPES = HERE.parent / "objects"
 
 
-def build(out: Path, version: int) -> Path:
-    """Compile the classes with their dictionary and the writers."""
+def build(out: Path, name: str, headers: list[Path], linkdefs: list[Path], sources: list[Path], *flags: str) -> Path:
+    """Compile classes with their dictionary and the functions that write them."""
     import ROOT
 
     root = Path(ROOT.__file__).parent
-    name = f"libmore{version}"
     out = out / name
     out.mkdir()
-    includes = [f"-DVERSION={version}", f"-I{HERE}", f"-I{SHAPES}"]
+    includes = [*flags, f"-I{HERE}", f"-I{SHAPES}"]
     dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", f"{name}.so", "-rmf", f"{name}.rootmap"]
-    headers = ["shapes.h", "more.h", f"{out}/linkdef.h"]
-    (out / "linkdef.h").write_text((SHAPES / "linkdef.h").read_text() + (HERE / "linkdef.h").read_text())
-    subprocess.run([*dictionary, *includes, *headers], cwd=out, check=True)
+    (out / "linkdef.h").write_text("".join(path.read_text() for path in linkdefs))
+    subprocess.run([*dictionary, *includes, *(path.name for path in headers), out / "linkdef.h"], cwd=out, check=True)
     compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-I.", f"-I{root}/include"]
-    sources = ["dict.cxx", f"{SHAPES}/write.cpp", f"{HERE}/write.cpp", "-o", f"{name}.so"]
     names = ("Core", "RIO", "Tree", "Hist", "Physics", "Matrix", "Smatrix", "ROOTVecOps")
-    libraries = [f"-l{library}" for library in names]
-    subprocess.run([*compile_, *sources, f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *libraries], cwd=out, check=True)
+    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *(f"-l{library}" for library in names)]
+    subprocess.run([*compile_, "dict.cxx", *sources, "-o", f"{name}.so", *libraries], cwd=out, check=True)
     return out / f"{name}.so"
 
 
-def load(library: Path, version: int) -> Any:
+def build_trees(out: Path) -> Path:
+    """Compile the classes that stay as they are."""
+    headers, sources = [SHAPES / "shapes.h", HERE / "more.h"], [SHAPES / "write.cpp", HERE / "write.cpp"]
+    return build(out, "libmore", headers, [SHAPES / "linkdef.h", HERE / "linkdef.h"], sources)
+
+
+def build_version(out: Path, version: int) -> Path:
+    """Compile one version of the classes that change."""
+    parts = [HERE / "versions.h"], [HERE / "versions_linkdef.h"], [HERE / "versions.cpp"]
+    return build(out, f"libversion{version}", *parts, f"-DVERSION={version}")
+
+
+def load(library: Path) -> Any:
     """Load what `build` made."""
     warnings.simplefilter("ignore")
     import ROOT
@@ -51,9 +60,10 @@ def load(library: Path, version: int) -> Any:
         raise RuntimeError(f"cannot load {library}")
     ROOT.TBufferJSON.SetFloatFormat("%.9g")
     ROOT.TBufferJSON.SetDoubleFormat("%.17g")
+    trees = library.stem == "libmore"
+    declared = '#include "more.h"\n' if trees else f'#define VERSION {library.stem[-1]}\n#include "versions.h"\n'
     ROOT.gInterpreter.Declare(
-        f'#define VERSION {version}\n#include "{HERE}/more.h"\n'
-        "#include <TBranchElement.h>\n#include <TBranchObject.h>\n#include <TBufferJSON.h>\n"
+        declared + "#include <TBranchElement.h>\n#include <TBranchObject.h>\n#include <TBufferJSON.h>\n"
         "void write_trees(const std::string &, bool);"
         "void write_versions(const std::string &, const std::string &, bool);"
         "std::string entry_as_json(TBranch *branch, Long64_t entry) {"
@@ -102,16 +112,16 @@ def main() -> None:
     """Write the files and what ROOT reads from them. A step runs in a process of its own: FOLDER STEP LIBRARY."""
     folder = Path(sys.argv[1]).resolve()
     if len(sys.argv) == 2:
-        libraries = {version: build(folder, version) for version in (1, 2)}
+        trees, old, new = build_trees(folder), build_version(folder, 1), build_version(folder, 2)
         expected: dict[str, Any] = {}
-        for step, version in (("trees", 1), ("old", 1), ("new", 2), ("merged", 2)):
-            subprocess.run([sys.executable, __file__, folder, step, libraries[version]], check=True)
-            for name, trees in json.loads((folder / f"{step}.json").read_text()).items():
-                expected.setdefault(name, {}).update(trees)
+        for step, library in (("trees", trees), ("old", old), ("new", new), ("merged", new)):
+            subprocess.run([sys.executable, __file__, folder, step, library], check=True)
+            for name, found in json.loads((folder / f"{step}.json").read_text()).items():
+                expected.setdefault(name, {}).update(found)
         (folder / "expected.json").write_text(json.dumps(expected))
         return
     step, library = sys.argv[2], Path(sys.argv[3])
-    root = load(library, 1 if "libmore1" in library.name else 2)
+    root = load(library)
     found = {}
     for kind, member_wise in (("memberwise", True), ("objectwise", False)):
         if step == "trees":

@@ -1,7 +1,7 @@
 // Trees of objects of every kind, whole and split.
 #include "more.h"
+#include "tree.h"
 #include <TFile.h>
-#include <TTree.h>
 #include <TVirtualStreamerInfo.h>
 
 void Helix::Set(int n, int seed)
@@ -262,23 +262,6 @@ void Nests::Set(int n)
    }
 }
 
-template <typename T, typename Make>
-static void tree(const std::string &name, Int_t split, Make make, int entries)
-{
-   TTree tree((name + "_" + std::to_string(split)).c_str(), "");
-   T *object = make(0);
-   Int_t number = 0;
-   tree.Branch("object", &object, 32000, split);
-   tree.Branch("number", &number);
-   tree.SetAutoFlush(4);
-   for (number = 0; number < entries; ++number) {
-      object = make(number);
-      tree.Fill();
-   }
-   tree.Write();
-   tree.ResetBranchAddresses();
-}
-
 // Of as many elements as the entry's number.
 template <typename T>
 static T *set_to(int entry)
@@ -406,30 +389,5 @@ void write_trees(const std::string &path, bool member_wise)
    write_by_class(101);
    write_by_class(199);
    write_objects(file);
-   file.Close();
-}
-
-// One version of the classes that change, in trees named after it.
-void write_versions(const std::string &path, const std::string &name, bool member_wise)
-{
-   TVirtualStreamerInfo::SetStreamMemberWise(member_wise);
-   TFile file(path.c_str(), "UPDATE", "", 101);
-   for (int split : {0, 1, 99}) {
-      tree<Grower>(name, split, [](int i) {
-         auto g = new Grower;
-         g->fOne.fStays = i;
-         g->fSeveral.resize(i);
-         g->fByNumber[i].fWidens = i;
-         g->fPointer = new Grown;
-         g->fPlain.a = i;
-         g->fPlains.resize(i);
-#if VERSION == 2
-         g->fOne.fAdded = 9;
-         g->fOne.fNew = "new";
-         g->fOne.fMore = {1, 2};
-         g->fPlain.c = 30;
-#endif
-         return g; }, 5);
-   }
    file.Close();
 }
