@@ -47,9 +47,14 @@ check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make or
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
 	! git grep -nE "^(<<<<<<<|>>>>>>>) "
+	$(MAKE) -j2 lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
+
+lint-python:
 	$(BIN)/python tests/support/house.py
 	$(BIN)/python tests/prose.py
 	$(BIN)/ruff check
@@ -65,7 +70,13 @@ damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a
 
 fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
+	cd fuzz && cargo build --release --no-default-features --quiet --bin replay
+	$(MAKE) -j2 fuzz-replay fuzz-surface
+
+fuzz-replay:
 	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
+
+fuzz-surface:
 	$(BIN)/python fuzz/surface.py --seed 1 --seconds 150 --mutations 400
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
@@ -194,4 +205,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help

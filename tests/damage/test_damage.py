@@ -125,7 +125,7 @@ def run(guards: list[Guard], cases: list[Case], check: Check = escaped) -> None:
 
 # Of which samples every byte is changed, and every length tried, or every so many. The compressed file differs from the
 # plain one only in the bytes of its baskets.
-FLIPPED = {"plain": 1, "zstd": 2, "objects": 8}
+FLIPPED = {"plain": 1, "zstd": 4, "objects": 16}
 CUT = {"plain": 1, "zstd": 4, "objects": 16}
 
 
