@@ -808,10 +808,11 @@ class Output:
         Returns its number, and whether the tree has an index, which is left out. Baskets are stored with `compression`,
         or as they are if None.
         """
-    def join_more(self, tree: int, file: File, key: Key, processes: int) -> int:
+    def join_more(self, tree: int, file: File, key: Key, processes: int, known: Tree | None = None) -> int:
         """Add the baskets of a tree; returns its entries.
 
-        `processes` is the number of process identifiers of other files that were written before those of this file.
+        `processes` is the number of process identifiers of other files that were written before those of this file;
+        `known` is the tree of the key if it was read before.
         """
     def join_baskets(
         self, tree: int, file: File, baskets: Sequence[tuple[int, int, int, int, int]], entries: int

@@ -21,6 +21,10 @@ impl PyTree {
         let table = PyTable::of(tree.clone());
         Py::new(py, PyClassInitializer::from(table).add_subclass(Self { tree }))
     }
+    /// The tree itself.
+    pub fn tree(&self) -> Arc<Tree> {
+        self.tree.clone()
+    }
 }
 
 #[pymethods]

@@ -6,6 +6,7 @@ use crate::errors::raise;
 use crate::file::{PyDirectory, PyFile, PyKey};
 use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
+use crate::tree::PyTree;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -21,6 +22,7 @@ use sapwood_root::output::Output as Inner;
 use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::table::writer::TableWriter;
+use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
@@ -246,7 +248,8 @@ impl Output {
             Ok((tree, inner.joined_mut(tree)?.0.lost_index()))
         })
     }
-    /// Adds the baskets of a tree to such a tree; returns its entries.
+    /// Adds the baskets of a tree to such a tree; returns its entries. `known` is that tree if it was read before.
+    #[pyo3(signature = (tree, file, key, processes, known=None))]
     fn join_more(
         &self,
         py: Python<'_>,
@@ -254,11 +257,14 @@ impl Output {
         file: &PyFile,
         key: &PyKey,
         processes: u16,
+        known: Option<&PyTree>,
     ) -> PyResult<u64> {
         let (source, key) = (file.file(), key.key());
+        let known = known.map(PyTree::tree);
         self.with(py, |inner| {
             let (tree, file) = inner.joined_mut(tree)?;
-            tree.add(file, &source, key, processes)
+            let known = known.map_or_else(|| Tree::read(&source, key).map(Arc::new), Ok)?;
+            tree.add(file, &source, &known, processes)
         })
     }
 

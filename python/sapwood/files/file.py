@@ -6,7 +6,6 @@ import datetime
 import platform
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -17,7 +16,6 @@ from sapwood.columns import Foreign
 from sapwood.compression import Compression
 from sapwood.errors import (
     ArgumentError,
-    ChangedFileError,
     CorruptError,
     Incident,
     LimitError,
@@ -34,7 +32,7 @@ from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, re
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
-from sapwood.storage.sources import cache_of, source_of
+from sapwood.storage.sources import at_rest, cache_of, source_of
 from sapwood.table.cache import cache_in
 from sapwood.table.filters import Filter, NameFilter, no_filter
 
@@ -47,22 +45,6 @@ if TYPE_CHECKING:
 
 _MOST_LIKENED = 5000
 """With how many names one that is missing is compared, to say what is like it."""
-
-# Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
-_WITHOUT_EFFECT = frozenset(
-    [
-        "array_cache",
-        "begin_chunk_size",
-        "custom_classes",
-        "decompression_executor",
-        "interpretation_executor",
-        "max_num_elements",
-        "minimal_ttree_metadata",
-        "num_fallback_workers",
-        "use_threads",
-    ]
-)
-_COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
 
 
 def open(path: object, *, object_cache: int | None = 100, **options: object) -> Foreign:  # noqa: A001
@@ -115,19 +97,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
     elif isinstance(path, str):
         path, inside = split_path(path)
-    for pause in (*_PAUSES, None):
-        try:
-            return _opened(path, inside, object_cache, options)
-        except ChangedFileError:
-            # Its writer has committed just now: the next look sees one commit.
-            if pause is None:
-                raise
-            time.sleep(pause)
-    raise AssertionError("the last look returns or raises")
-
-
-_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
-"""Seconds to wait, one after another, when a file changes while it is opened."""
+    return at_rest(lambda: _opened(path, inside, object_cache, options))
 
 
 def _opened(path: object, inside: str | None, object_cache: int | None, options: dict[str, object]) -> Any:
@@ -147,20 +117,13 @@ class ReadOnlyFile:
     """
 
     def __init__(self, path: object, *, object_cache: int | None = 100, **options: object) -> None:
-        from sapwood import _native
-
         self._options = options
-        found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT | _COLUMN_CACHE})
+        found = source_of(path, options)
         cache = cache_of(options, "column_cache")
         self.column_cache = None if cache is None else cache_in(*cache)
         """Where decoded columns are kept for the next time (`sapwood.table.cache`)."""
         self._file_path = found.name
-        try:
-            self._native: Any = _native.open_file(found.source, found.label, found.far, found.prior)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise found.failed(error) from error
+        self._native: Any = found.open()
         self._address = found.address
         self.is_far = found.far is not None
         """Whether the file is on remote storage, where announcing reads ahead pays off."""

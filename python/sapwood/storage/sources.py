@@ -6,18 +6,29 @@ import io
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, similar, storage_error
+from sapwood.errors import (
+    ArgumentError,
+    ChangedFileError,
+    MissingFileError,
+    SapwoodError,
+    StorageError,
+    similar,
+    storage_error,
+)
 from sapwood.show.units import memory_size
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+
+T = TypeVar("T")
 
 _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 # What links two URLs of `fsspec`; an address of version 6, as in `root://[::1]//file`, does not.
@@ -156,6 +167,23 @@ class Found(NamedTuple):
         """The name for messages: one that is not UTF-8 may look different there."""
         return self.name.encode(errors="replace").decode()
 
+    def open(self) -> Any:
+        """Open the native file.
+
+        Raises
+        ------
+        StorageError
+            It cannot be opened.
+        """
+        from sapwood import _native
+
+        try:
+            return _native.open_file(self.source, self.label, self.far, self.prior)
+        except StorageError:
+            raise
+        except OSError as error:
+            raise self.failed(error) from error
+
     def failed(self, error: OSError) -> StorageError:
         """Make the error that it cannot be opened."""
         alone = self.far is not None and self.far.keys is None and self.name.lower().startswith("s3://")
@@ -196,8 +224,47 @@ def plain_path(path: object) -> Foreign:
     return path
 
 
+# Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
+_WITHOUT_EFFECT = frozenset(
+    [
+        "array_cache",
+        "begin_chunk_size",
+        "custom_classes",
+        "decompression_executor",
+        "interpretation_executor",
+        "max_num_elements",
+        "minimal_ttree_metadata",
+        "num_fallback_workers",
+        "use_threads",
+    ]
+)
+_COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
+_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Seconds to wait, one after another, when a file changes while it is opened."""
+
+
+def at_rest(look: Callable[[], T]) -> T:
+    """Return what a look at a file returns, once no writer commits to the file in the middle of it.
+
+    Raises
+    ------
+    ChangedFileError
+        It is written to again and again.
+    """
+    for pause in (*_PAUSES, None):
+        try:
+            return look()
+        except ChangedFileError:
+            # Its writer has committed just now: the next look sees one commit.
+            if pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last look returns or raises")
+
+
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
-    """Return what the native core can open, and whether it is copied first: see `_source_of`."""
+    """Return what the native core can open for options of `open`, and whether it is copied first: see `_source_of`."""
+    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | _COLUMN_CACHE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
         raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import EllipsisType
@@ -27,13 +29,17 @@ from sapwood.errors import (
     UnsupportedError,
 )
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, root_native
-from sapwood.new import NewObject
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
+from sapwood.storage.sources import at_rest, source_of
+from sapwood.writing.output import Settings as OutputSettings
+from sapwood.writing.output import make
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign, Type
     from sapwood.train.task.outputs import Summary
+    from sapwood.writing.file import WritableDirectory
+    from sapwood.writing.output import OutputFile
 
 # Heavy modules are imported where they are needed: most merges need none of them.
 Others = Literal["first", "all", "error"]
@@ -323,6 +329,92 @@ def _open(path: str, settings: Settings) -> Foreign:
     return sapwood.open({path: None}, **settings.options)
 
 
+class _Input:
+    """A file to be merged, and the trees of its top directory that were read ahead, by the places of their keys."""
+
+    def __init__(self, path: str, settings: Settings, ahead: Iterable[str] = ()) -> None:
+        """Open the file; read the trees with the names `ahead`."""
+        self.path = path
+        self._settings = settings
+        self._file: Foreign = None
+        found = source_of(path, settings.options)
+        self.native: _native.File = at_rest(found.open)
+        if not isinstance(self.native, _native.File):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UnsupportedError(f"{path} is not a ROOT file")
+        self.directory = self.native.directory()
+        self.trees: dict[int, _native.Tree] = {}
+        names = frozenset(ahead)
+        for place, (name, classname) in enumerate(zip(*self.directory.listing()[:2], strict=True) if names else ()):
+            if name in names and classname in TREES:
+                key = self.directory.key(place)
+                # What is wrong with it is said when it is its turn.
+                with contextlib.suppress(SapwoodError, OSError):
+                    self.trees[key.seek] = self.directory.tree(key)
+
+    @property
+    def compression(self) -> Compression | None:
+        """The compression setting of the file."""
+        return Compression.from_code(self.native.compression)
+
+    @property
+    def file(self) -> Foreign:
+        """The file as `sapwood.open` returns it, for tables that are decoded."""
+        if self._file is None:
+            self._file = _open(self.path, self._settings)
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+        self.native.close()
+
+
+def _opened_ahead(
+    paths: Sequence[str], settings: Settings, trees: Callable[[], Iterable[str]]
+) -> Generator[tuple[str, Callable[[], _Input]]]:
+    """Yield each path, and a function that returns its open file or raises why it cannot be opened.
+
+    A second thread opens the file after the one that was yielded, and reads those of its trees that `trees` names.
+    """
+    import queue
+    import threading
+
+    orders: queue.SimpleQueue[tuple[str, tuple[str, ...]] | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[_Input | Exception] = queue.SimpleQueue()
+
+    def work() -> None:
+        for path, ahead in iter(orders.get, None):
+            try:
+                done.put(_Input(path, settings, ahead))
+            except Exception as error:  # noqa: BLE001 - raised where the file is merged
+                done.put(error)
+
+    def take() -> _Input:
+        found = done.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    thread = threading.Thread(target=work, name="sapwood-merge-ahead", daemon=True)
+    thread.start()
+    left = 0
+    try:
+        for place, path in enumerate(paths):
+            for ahead in paths[place + left : place + 2]:
+                orders.put((ahead, tuple(trees())))
+                left += 1
+            yield path, take
+            left -= 1
+    finally:
+        orders.put(None)
+        thread.join()
+        while not done.empty():
+            found = done.get()
+            if isinstance(found, _Input):
+                found.close()
+
+
 class _HalfAddedError(StorageError):
     """A file failed, and what was written of it cannot be taken back."""
 
@@ -400,9 +492,9 @@ def _unions(paths: Iterable[str], settings: Settings) -> dict[str, _Union]:
 class _Merger:
     """A merge that is under way."""
 
-    def __init__(self, new: Foreign, settings: Settings, result: Merged) -> None:
-        self._new = new
-        self._native: _native.Output = new.file.native
+    def __init__(self, output: OutputFile, settings: Settings, result: Merged) -> None:
+        self.output = output
+        self._native = output.native
         self._settings = settings
         self._result = result
         self._directories: dict[str, int] = {"": 0}
@@ -417,31 +509,43 @@ class _Merger:
         self._processes = 0
         self._bytes = 0
 
-    def add(self, path: str) -> None:
+    @property
+    def _new(self) -> WritableDirectory:
+        """The new file, for what is not copied."""
+        from sapwood.writing.file import WritableFile
+
+        if not isinstance(self.output, WritableFile):
+            self.output = WritableFile.of(self.output)
+        return self.output.root_directory
+
+    @property
+    def trees(self) -> Iterable[str]:
+        """The paths of the trees whose baskets are copied."""
+        return self._trees
+
+    def add(self, file: _Input) -> None:
         """Add all objects of a file; if that fails, nothing of it was added."""
         if self._trees:
             self._native.mark_joined(back=False)
         entries = dict(self._result.trees)
         try:
-            with _open(path, self._settings) as file:
-                size = file.file.size
-                self._add(path, file)
+            self._add(file.path, file)
         except (SapwoodError, OSError):
             self._native.mark_joined(back=True)
             self._first.forget()
             self._result.trees = entries
             raise
-        self._result.bytes_in += size
-        self._result.inputs.append(path)
+        self._result.bytes_in += file.native.size
+        self._result.inputs.append(file.path)
 
-    def _add(self, path: str, file: Foreign) -> None:
-        native = root_native(file)
+    def _add(self, path: str, file: _Input) -> None:
+        native = file.native
         fresh: list[Item] = []
         differing: list[Item] = []
         processes: list[Item] = []
         summaries: list[Summary] = []
         tables: list[Item] = []
-        for item in objects_of(file.native, self._settings, self._first):
+        for item in objects_of(file.directory, self._settings, self._first):
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
                     f"{path}: {item.path} is a {item.classname}, in the files before a {self._classes[item.path]}"
@@ -453,7 +557,7 @@ class _Merger:
             elif (summary := self._summary(file, item)) is not None:
                 summaries.append(summary)
             elif item.classname in TREES and item.path not in self.unions:
-                self._tree(native, item)
+                self._tree(file, item)
             elif item.classname in TREES | RNTUPLES:
                 tables.append(item)
             else:
@@ -481,14 +585,14 @@ class _Merger:
             elif where not in self._result.kept:
                 self._result.kept.append(where)
         for item in tables:
-            self._table(path, file, item)
+            self._table(path, file.file, item)
 
-    def _summary(self, file: Foreign, item: Item) -> Summary | None:
+    def _summary(self, file: _Input, item: Item) -> Summary | None:
         if item.path != SUMMARY or item.classname not in TREES:
             return None
         from sapwood.train.task.outputs import Summary
 
-        return Summary.read(file) if Summary.is_in(file) else None
+        return Summary.read(file.file) if Summary.is_in(file.file) else None
 
     def _table(self, path: str, file: Foreign, item: Item) -> None:
         """Add an RNTuple, or a tree whose entries are decoded."""
@@ -524,7 +628,8 @@ class _Merger:
             self._directories[path] = self._native.mkdir(self._directory(holder), name, title or name)
         return self._directories[path]
 
-    def _tree(self, native: _native.File, item: Item) -> None:
+    def _tree(self, file: _Input, item: Item) -> None:
+        native = file.native
         if item.path not in self._trees:
             holder, _, name = item.path.rpartition("/")
             code = self._settings.compression
@@ -534,7 +639,8 @@ class _Merger:
             self._classes[item.path] = item.classname
             if lost:
                 self._result.indices.append(item.path)
-        entries = self._native.join_more(self._trees[item.path], native, item.key, self._processes)
+        known = file.trees.pop(item.key.seek, None)
+        entries = self._native.join_more(self._trees[item.path], native, item.key, self._processes, known)
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + entries
 
     def finish(self) -> None:
@@ -558,6 +664,7 @@ class _Merger:
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
         """Add objects of several shapes, such as histograms with and without squares of weights."""
+        from sapwood.new import NewObject
         from sapwood.writing.adding import added, can_be_added
 
         stream = io.BytesIO()
@@ -588,23 +695,30 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
     codec = settings.compression
     if isinstance(codec, EllipsisType):
         codec = _first_codec(paths, settings)
-    with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
-        merger = _Merger(new, settings, result)
+    how = OutputSettings(codec, "", uuid.uuid1, None, True, False, False, "ttree")
+    merger = _Merger(make(target, how, {}, overwrite=True), settings, result)
+    try:
         if settings.union:
             merger.unions = _unions(paths, settings)
-        for place, path in enumerate(paths):
-            tell(place, len(paths), path)
-            try:
-                merger.add(path)
-            except (SapwoodError, OSError) as error:
-                if not settings.skip_bad or isinstance(error, _HalfAddedError):
-                    raise
-                result.skipped[path] = " ".join(str(error).split())
+        with contextlib.closing(_opened_ahead(paths, settings, lambda: merger.trees)) as inputs:
+            for place, (path, opened) in enumerate(inputs):
+                tell(place, len(paths), path)
+                try:
+                    with contextlib.closing(opened()) as file:
+                        merger.add(file)
+                except (SapwoodError, OSError) as error:
+                    if not settings.skip_bad or isinstance(error, _HalfAddedError):
+                        raise
+                    result.skipped[path] = " ".join(str(error).split())
         if not result.inputs:
             raise ArgumentError(
                 f"none of the {len(paths)} files can be read; the last one: {result.skipped[paths[-1]]}"
             )
         merger.finish()
+    except BaseException as error:
+        merger.output.leave(error)
+        raise
+    merger.output.leave(None)
     tell(len(paths), len(paths), str(target))
     result.bytes_out = target.stat().st_size
     return result
@@ -613,8 +727,8 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
 def _first_codec(paths: Sequence[str], settings: Settings) -> Compression | None:
     for path in paths:
         try:
-            with _open(path, settings) as file:
-                return file.file.compression
+            with contextlib.closing(_Input(path, settings)) as file:
+                return file.compression
         except (SapwoodError, OSError):
             if not settings.skip_bad:
                 raise

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import gc
 import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ import numpy as np
 from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, storage_error
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.files.kinds import RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
@@ -32,7 +30,7 @@ from sapwood.table.index import write as write_index
 from sapwood.writing.columns import chunks_of, is_table, to_columns
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.objects import NewObject, to_object
-from sapwood.writing.output import WRITING, InOutputFile, OutputFile, RemoteTarget, Settings
+from sapwood.writing.output import InOutputFile, OutputFile, RemoteTarget, Settings, make, storage_errors
 from sapwood.writing.plan import Branch, Layout, Plan, check_name
 from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
@@ -72,7 +70,7 @@ def create(
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
-    return _make(file_path, settings, options, overwrite=False)
+    return WritableFile.of(make(file_path, settings, options, overwrite=False)).root_directory
 
 
 def recreate(
@@ -139,7 +137,7 @@ def recreate(
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
-    return _make(file_path, settings, options, overwrite=True)
+    return WritableFile.of(make(file_path, settings, options, overwrite=True)).root_directory
 
 
 def update(
@@ -191,71 +189,13 @@ def update(
         if not Path(path).exists():
             raise MissingFileError(f"{path} is not there")
     try:
-        with _storage_errors(path):
+        with storage_errors(path):
             native = _native.Output.update(beside or path, code, time.localtime().tm_gmtoff, None, bytes_between)
     except BaseException:
         if beside is not None:
             Path(beside).unlink(missing_ok=True)
         raise
     return WritableFile(native, path, beside, remote, table_format).root_directory
-
-
-def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return the local path or the URL of a file of `fsspec`, and the options of its file system."""
-    protocols = target.fs.protocol
-    if {"file", "local"} & {protocols, *protocols}:
-        return target.path, options
-    return target.full_name, {**target.fs.storage_options, **options}
-
-
-def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
-    code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
-    if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
-        raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
-    path = remote = None
-    if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
-        target = local_path(target)
-    if hasattr(target, "fs") and hasattr(target, "full_name"):
-        # A file of `fsspec` that is not open yet: what its file system needs is known to that.
-        target, options = _of_fsspec(target, options)
-    if isinstance(target, str) and is_url(target):
-        path, remote = target, RemoteTarget(target, options)
-        if not overwrite and remote.exists():
-            raise FileExistsError(f"{path} is there already")
-    elif options:
-        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
-    elif isinstance(target, (str, os.PathLike)):
-        path = target = str(Path(target).expanduser())
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        if os.path.realpath(path) in WRITING:
-            gc.collect()  # closes a writer that nobody refers to
-    elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
-        raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
-    elif settings.atomic:
-        raise ArgumentError("atomic takes a path, since an object cannot be put in the place of another")
-    beside = None
-    if remote is not None:
-        target = beside = remote.temporary()
-    elif settings.atomic and path is not None:
-        if not overwrite and Path(path).exists():
-            raise FileExistsError(f"{path} is there already")
-        target = beside = f"{path}.{os.getpid()}.partial"
-    name = Path(path or "stream.root")
-    with _storage_errors(str(path or "")):
-        native = _native.Output(
-            target,
-            # Not where it lies: the same bytes come out wherever they are written.
-            name.name if settings.reproducible else str(name),
-            overwrite or beside is not None,
-            settings.title,
-            code,
-            settings.identity(),
-            0 if settings.reproducible else time.localtime().tm_gmtoff,
-            (1 << 22) | (1 << 17) if settings.reproducible else None,
-            commit_bytes,
-            beside is not None,
-        )
-    return WritableFile(native, path, beside, remote, table_format, index=settings.index).root_directory
 
 
 class WritableFile(OutputFile):
@@ -272,13 +212,14 @@ class WritableFile(OutputFile):
         index: bool = False,
     ) -> None:
         """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
-        super().__init__(native, file_path, beside, remote)
-        self.index = index
-        """Whether indexes of its trees are written when it is closed."""
-        self.table_format = table_format
-        """What assigning a table makes."""
+        super().__init__(native, file_path, beside, remote, table_format, index=index)
         self.tables: dict[tuple[tuple[str, ...], int], WritableTree | WritableNTuple] = {}
         """Tables by path and cycle."""
+
+    @classmethod
+    def of(cls, output: OutputFile) -> WritableFile:
+        """Take over an output: from this point on, only the new file closes it."""
+        return cls(*output.give_up(), output.table_format, index=output.index)
 
     @property
     def root_directory(self) -> WritableDirectory:
@@ -1090,17 +1031,6 @@ class WritableDirectory(InOutputFile):
         Entries that wait for their cluster to be full end it.
         """
         self._file.commit()
-
-
-@contextlib.contextmanager
-def _storage_errors(path: str) -> Generator[None]:
-    """Raise `StorageError` for an error of the system that has no class of its own in Python."""
-    try:
-        yield
-    except OSError as error:
-        if type(error) is not OSError:
-            raise
-        raise storage_error(path, error) from error
 
 
 def _parts(path: str) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import tempfile
+import time
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +17,14 @@ from typing import TYPE_CHECKING
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingFileError, StorageError, UnsupportedError, storage_error
+from sapwood.storage.locate import is_url
+from sapwood.storage.sources import local_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sapwood.columns import Foreign
     from sapwood.files.file import ReadOnlyDirectory
 
 
@@ -164,8 +169,15 @@ class OutputFile:
         file_path: str | None,
         beside: str | None = None,
         remote: RemoteTarget | None = None,
+        table_format: str = "ttree",
+        *,
+        index: bool = False,
     ) -> None:
         """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
+        self.index = index
+        """Whether indexes of its trees are written when it is closed."""
+        self.table_format = table_format
+        """What assigning a table makes."""
         self.native = native
         self._file_path = file_path
         self._beside = beside
@@ -184,6 +196,11 @@ class OutputFile:
     def file_path(self) -> str | None:
         """Path of the file, None for a stream."""
         return self._file_path
+
+    def give_up(self) -> tuple[_native.Output, str | None, str | None, RemoteTarget | None]:
+        """Leave the file to another owner, who gets what this one was made with."""
+        self._finalizer.detach()
+        return self.native, self._file_path, self._beside, self._remote
 
     @property
     def compression(self) -> Compression | None:
@@ -274,6 +291,76 @@ class OutputFile:
     ) -> None:
         """Close the file, also after an exception."""
         self.leave(error)
+
+
+def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """Return the local path or the URL of a file of `fsspec`, and the options of its file system."""
+    protocols = target.fs.protocol
+    if {"file", "local"} & {protocols, *protocols}:
+        return target.path, options
+    return target.full_name, {**target.fs.storage_options, **options}
+
+
+def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> OutputFile:
+    """Make a file to write to: see `sapwood.recreate`."""
+    code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
+    if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
+        raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
+    path = remote = None
+    if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
+        target = local_path(target)
+    if hasattr(target, "fs") and hasattr(target, "full_name"):
+        # A file of `fsspec` that is not open yet: what its file system needs is known to that.
+        target, options = _of_fsspec(target, options)
+    if isinstance(target, str) and is_url(target):
+        path, remote = target, RemoteTarget(target, options)
+        if not overwrite and remote.exists():
+            raise FileExistsError(f"{path} is there already")
+    elif options:
+        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
+    elif isinstance(target, (str, os.PathLike)):
+        path = target = str(Path(target).expanduser())
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        if os.path.realpath(path) in WRITING:
+            gc.collect()  # closes a writer that nobody refers to
+    elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
+        raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
+    elif settings.atomic:
+        raise ArgumentError("atomic takes a path, since an object cannot be put in the place of another")
+    beside = None
+    if remote is not None:
+        target = beside = remote.temporary()
+    elif settings.atomic and path is not None:
+        if not overwrite and Path(path).exists():
+            raise FileExistsError(f"{path} is there already")
+        target = beside = f"{path}.{os.getpid()}.partial"
+    name = Path(path or "stream.root")
+    with storage_errors(str(path or "")):
+        native = _native.Output(
+            target,
+            # Not where it lies: the same bytes come out wherever they are written.
+            name.name if settings.reproducible else str(name),
+            overwrite or beside is not None,
+            settings.title,
+            code,
+            settings.identity(),
+            0 if settings.reproducible else time.localtime().tm_gmtoff,
+            (1 << 22) | (1 << 17) if settings.reproducible else None,
+            commit_bytes,
+            beside is not None,
+        )
+    return OutputFile(native, path, beside, remote, table_format, index=settings.index)
+
+
+@contextlib.contextmanager
+def storage_errors(path: str) -> Generator[None]:
+    """Raise `StorageError` for an error of the system that has no class of its own in Python."""
+    try:
+        yield
+    except OSError as error:
+        if type(error) is not OSError:
+            raise
+        raise storage_error(path, error) from error
 
 
 class InOutputFile:

@@ -366,7 +366,7 @@ impl Existing {
 
     /// Puts edits in place.
     fn apply(&self, Edits(mut edits): Edits, displacement: usize) -> Result<Vec<u8>> {
-        edits.sort_by_key(|edit| edit.range.start);
+        edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
         let overlap = || Error::corrupt("members of the tree overlap");
         if edits.windows(2).any(|w| matches!(w, [a, b] if a.range.end > b.range.start)) {
             return Err(overlap());
@@ -401,8 +401,7 @@ impl Existing {
         let dropped = edits.iter().map(|e| &e.range).find(|range| self.index.as_ref() == Some(*range));
         let replaced = |at: usize| dropped.is_some_and(|range| range.contains(&at));
         for (start, end) in self.frames.iter().filter(|(start, _)| !replaced(**start)) {
-            let inserted =
-                edits.iter().filter(|e| e.range.is_empty() && e.range.start == *end && e.within < *start);
+            let inserted = insertions(&edits, *end).iter().filter(|e| e.within < *start);
             let outside: usize = inserted.map(|e| e.bytes.len()).sum();
             let bytes = moved(*end) - outside - moved(*start) - 4;
             let bytes = u32::try_from(bytes).ok().filter(|b| *b < BYTE_COUNT_MASK);
@@ -421,6 +420,16 @@ impl Existing {
         }
         Ok(out)
     }
+}
+
+/// The insertions at a place, of edits in the order of their places.
+fn insertions(edits: &[Edit], at: usize) -> &[Edit] {
+    let from = edits.partition_point(|e| e.range.start < at);
+    let behind = edits.get(from..).unwrap_or_default();
+    // Insertions come before an edit that replaces bytes from this place on.
+    let same = behind.partition_point(|e| e.range.start == at);
+    let here = behind.get(..same).unwrap_or_default();
+    here.get(..here.partition_point(|e| e.range.is_empty())).unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -710,4 +719,21 @@ pub fn compare(tree: &Tree, planned: &[Branch]) -> Result<()> {
         return Err(Error::unsupported(format!("{found} branches, of which {plan} could be written")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_frame_meets_only_the_insertions_there() {
+        let edit = |range: Range<usize>| Edit { range, bytes: vec![0; 3], within: 0 };
+        let mut edits: Vec<Edit> = (0..10_000).map(|i| edit(10 * i..10 * i + 4)).collect();
+        edits.extend([edit(70..70), edit(75..75), edit(75..75)]);
+        edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
+        let visited = |at: usize| insertions(&edits, at).len();
+        assert_eq!((visited(70), visited(75), visited(80), visited(200_000)), (1, 2, 0, 0));
+        // A tree has about as many frames as edits: the visits must not be their product.
+        assert_eq!((0..100_000).map(visited).sum::<usize>(), 3);
+    }
 }

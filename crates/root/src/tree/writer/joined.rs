@@ -141,19 +141,18 @@ impl JoinedTree {
         self.existing.has_index()
     }
 
-    /// Adds all entries of a tree and returns their number. Nothing was added if the trees differ.
+    /// Adds all entries of a tree of a file and returns their number. Nothing was added if the trees differ.
     ///
     /// `processes` is the number of process identifiers (`TProcessID`) in the file before those of the tree's own file.
     pub fn add(
         &mut self,
         file: &mut FileWriter,
         source: &Arc<RootFile>,
-        key: &Key,
+        tree: &Tree,
         processes: u16,
     ) -> Result<u64> {
-        let place = || format!("tree {} of {}", key.name, source.name());
-        let tree = Tree::read(source, key)?;
-        let places = match_branches(&self.tree, &tree).within(place)?;
+        let place = || format!("tree {} of {}", tree.name, source.name());
+        let places = match_branches(&self.tree, tree).within(place)?;
         let classes = source.classes()?;
         if !self.described.as_ref().is_some_and(|known| Arc::ptr_eq(known, &classes)) {
             for info in classes.iter() {
@@ -492,12 +491,12 @@ fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
     for (index, branch) in other.branches.iter().enumerate() {
         let parent = branch.parent.and_then(|parent| places.get(parent).copied());
         let found = names.get_mut(&(parent, branch.name.as_str())).and_then(Vec::pop);
-        let found = found
-            .ok_or_else(|| Error::argument(format!("the first tree has no branch {}", other.path(index))))?;
+        let found =
+            found.ok_or_else(|| differ(format!("the first tree has no branch {}", other.path(index))))?;
         places.push(found);
     }
     if let Some(missing) = names.values().flatten().min() {
-        return Err(Error::argument(format!("there is no branch {}", first.path(*missing))));
+        return Err(differ(format!("there is no branch {}", first.path(*missing))));
     }
     for (index, (branch, to)) in other.branches.iter().zip(&places).enumerate() {
         let Some(like) = first.branches.get(*to) else { continue };
@@ -540,6 +539,10 @@ fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
         }
     }
     Ok(places)
+}
+
+fn differ(text: String) -> Error {
+    Error::argument(text + "; merge --union (union=True) takes the branches of all files")
 }
 
 fn leaf_text(branch: &tree::Branch) -> String {
