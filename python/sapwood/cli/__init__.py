@@ -12,75 +12,63 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
-from sapwood.cli import (
-    advise,
-    browse,
-    cache,
-    check,
-    completion,
-    convert,
-    copying,
-    diff,
-    hist,
-    lab,
-    ls,
-    merge,
-    recover,
-    replay,
-    rewrite,
-    rows,
-    run,
-    schema,
-    serve,
-    shims,
-    show,
-    sql,
-    stats,
-    trace,
-)
+from sapwood.cli import shims
 from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import complain, say
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
 _COMMANDS = {
-    "ls": ls,
-    "show": show,
-    "head": rows.head,
-    "scan": rows.scan,
-    "hist": hist,
-    "schema": schema,
-    "stats": stats,
-    "sql": sql,
-    "diff": diff,
-    "convert": convert,
-    "copy": copying.copy,
-    "mv": copying.move,
-    "rm": copying.remove,
-    "mkdir": copying.mkdir,
-    "split": copying.split,
-    "merge": merge,
-    "serve": serve,
-    "browse": browse,
-    "check": check,
-    "recover": recover,
-    "run": run,
-    "cache": cache,
-    "advise": advise,
-    "rewrite": rewrite,
-    "lab": lab,
-    "trace": trace,
-    "replay": replay,
-    **shims.SHIMS,
-    "completion": completion.completion,
-    "man": completion.man,
+    "ls": "ls",
+    "show": "show",
+    "head": "rows:head",
+    "scan": "rows:scan",
+    "hist": "hist",
+    "schema": "schema",
+    "stats": "stats",
+    "sql": "sql",
+    "diff": "diff",
+    "convert": "convert",
+    "copy": "copying:copy",
+    "mv": "copying:move",
+    "rm": "copying:remove",
+    "mkdir": "copying:mkdir",
+    "split": "copying:split",
+    "merge": "merge",
+    "serve": "serve",
+    "browse": "browse",
+    "check": "check",
+    "recover": "recover",
+    "run": "run",
+    "cache": "cache",
+    "advise": "advise",
+    "rewrite": "rewrite",
+    "lab": "lab",
+    "trace": "trace",
+    "replay": "replay",
+    **dict.fromkeys(shims.SHIMS, "shims"),
+    "completion": "completion:completion",
+    "man": "completion:man",
 }
+"""The commands, and where each is defined: a module of this package, or an object in one."""
+_ABOUT_ALL = frozenset({"completion", "man"})
+"""Commands that read the parsers of all others."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line."""
+def _definition(name: str) -> Any:
+    """Return what defines a command: its `HELP`, `EPILOG`, `add_arguments` and `run`."""
+    if name in shims.SHIMS:
+        return shims.SHIMS[name]
+    module, _, attribute = _COMMANDS[name].partition(":")
+    found = import_module(f"sapwood.cli.{module}")
+    return getattr(found, attribute) if attribute else found
+
+
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser of the whole command line, or of one command alone, which is quicker."""
     top = argparse.ArgumentParser(
         prog="sapwood",
         description="Look into ROOT files, run analyses over them, and measure what they cost.",
@@ -88,7 +76,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, module in _COMMANDS.items():
+    for name in _COMMANDS if command is None else (command,):
+        module = _definition(name)
         own = commands.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
         module.add_arguments(own)
         own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
@@ -109,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit code.
     """
-    top = parser()
+    words = shims.spelled(sys.argv[1:] if arguments is None else arguments)
+    command = words[0] if words else ""
+    top = parser(command if command in _COMMANDS.keys() - _ABOUT_ALL else None)
     try:
-        chosen, more = top.parse_known_args(shims.spelled(sys.argv[1:] if arguments is None else arguments))
+        chosen, more = top.parse_known_args(words)
         # argparse does not join positional words behind the options with those before them.
         trailing = getattr(chosen, "trailing", None)
         if more and (trailing is None or any(word.startswith("-") for word in more)):
