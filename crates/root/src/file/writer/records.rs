@@ -1,0 +1,335 @@
+//! Records and where they lie: allocation, free segments, and what a commit writes.
+
+use super::{BEGIN, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, SMALL, START_BIG, encode_key};
+use crate::compress::encode::compress;
+use crate::error::{Error, Result, Within};
+use crate::streamer::encode::{append_infos, encode_infos, with_dependencies};
+use crate::streamer::{Classes, StreamerInfo};
+use crate::wire::writer::Writer;
+use std::collections::BTreeMap;
+
+impl FileWriter {
+    /// Makes all records written so far part of the readable file.
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.infos_changed && !self.directories.iter().any(|d| d.changed) {
+            return Ok(());
+        }
+        for id in 0..self.directories.len() {
+            if self.directories.get(id).is_some_and(|d| !d.gone) {
+                self.write_keys(id)?;
+            }
+        }
+        let old = (self.segments, self.committed);
+        let new_infos = self.infos_changed;
+        if new_infos {
+            self.write_infos()?;
+        }
+        let count = self.write_segments()?;
+        // Everything new is in place: now the records that lead to it, the outermost last. Classes come before what
+        // is of them.
+        let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
+        if new_infos && old.0.0 != 0 && inner(self) {
+            let header = self.header(old.0, old.1)?;
+            self.put(0, &[&header])?;
+        }
+        for id in (1..self.directories.len()).rev() {
+            if self.directories.get(id).is_some_and(|d| d.changed) {
+                let (place, record) = self.directory_record(id)?;
+                self.put(place, &[&record])?;
+            }
+        }
+        // The root directory and the header lead to everything: they change in one write, within one page.
+        let header = self.header(self.segments, count)?;
+        let (_, record) = self.directory_record(0)?;
+        let first = [header.as_slice(), &self.lead, &record].concat();
+        self.put(0, &[&first])?;
+        for directory in &mut self.directories {
+            directory.changed = false;
+        }
+        self.committed = count;
+        self.uncommitted = 0;
+        self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
+        self.free_released()
+    }
+
+    pub(super) fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        self.sink
+            .write_at(offset, parts)
+            .map_err(|e| Error::from(e).at(offset))
+            .within(|| self.sink.name().to_owned())
+    }
+    /// Whether a record of up to that size may need 64-bit positions.
+    pub(super) fn big(&self, size: u64) -> bool {
+        self.end + size > START_BIG
+    }
+
+    /// Finds room: the smallest free segment that takes `size` bytes and leaves none or at least eight, else the end.
+    pub(super) fn allocate(&mut self, size: usize) -> u64 {
+        let size = size as u64;
+        let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
+        let best = self
+            .free
+            .iter()
+            .map(|(first, end)| (*first, end - first))
+            .filter(fits)
+            .min_by_key(|(_, room)| *room);
+        if let Some((first, room)) = best.filter(|_| !self.closing) {
+            self.free.remove(&first);
+            if room > size {
+                self.free.insert(first + size, first + room);
+            }
+            return first;
+        }
+        let place = self.end;
+        self.end += size;
+        place
+    }
+
+    /// Compresses an object and writes it with its key to a new place.
+    pub(super) fn record(
+        &mut self,
+        text: &KeyText,
+        numbers: &KeyNumbers,
+        object: &[u8],
+        growing: bool,
+    ) -> Result<KeyNumbers> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let packed = if object.len() > SMALL {
+            compress(self.options.compression, object, &mut scratch)?
+        } else {
+            None
+        };
+        let body = packed.and_then(|used| scratch.get(..used)).unwrap_or(object);
+        let key_bytes = text.size(numbers.big);
+        let total_bytes = key_bytes + body.len();
+        let datime = self.datime();
+        let seek = self.allocate(total_bytes);
+        if growing && total_bytes > 1024 && self.end == seek + total_bytes as u64 {
+            let more = (total_bytes / 2).max(8) as u64;
+            self.free.insert(self.end, self.end + more);
+            self.put(self.end, &[&(-(more as i32)).to_be_bytes()])?;
+            self.end += more;
+        }
+        let numbers =
+            KeyNumbers { total_bytes, object_bytes: object.len(), datime, key_bytes, seek, ..*numbers };
+        let mut w = Writer::new(0);
+        encode_key(&mut w, text, &numbers)?;
+        self.put(seek, &[w.bytes(), body])?;
+        self.scratch = scratch;
+        Ok(numbers)
+    }
+
+    /// Writes the key list of a directory to a new place if it changed.
+    fn write_keys(&mut self, id: DirectoryId) -> Result<()> {
+        let big = self.big(1 << 30);
+        let directory = self.directory(id)?;
+        if !directory.changed {
+            return Ok(());
+        }
+        let text = directory.text.clone();
+        let (old, seek_parent) = (directory.keys, directory.seek);
+        let mut w = Writer::new(0);
+        // Keys without a place were reserved and never written.
+        let written: Vec<&Entry> = directory.entries.iter().filter(|e| e.numbers.seek != 0).collect();
+        w.put(written.len() as u32);
+        for entry in written {
+            match &entry.raw {
+                Some(raw) => w.raw(raw),
+                None => encode_key(&mut w, &entry.text, &entry.numbers)?,
+            }
+        }
+        let key_bytes = text.size(big);
+        let total_bytes = key_bytes + w.len();
+        let datime = self.datime();
+        let seek = self.allocate(total_bytes);
+        let object_bytes = w.len();
+        let numbers =
+            KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent, big };
+        let mut key = Writer::new(0);
+        encode_key(&mut key, &text, &numbers)?;
+        self.put(seek, &[key.bytes(), w.bytes()])?;
+        if old.0 != 0 {
+            self.released.push((old.0, old.0 + old.1 as u64));
+        }
+        if let Some(directory) = self.directories.get_mut(id) {
+            directory.keys = (seek, total_bytes);
+        }
+        Ok(())
+    }
+
+    fn write_infos(&mut self) -> Result<()> {
+        let text = KeyText::new("TList", "StreamerInfo", "Doubly linked list");
+        let big = self.big(1 << 30);
+        let mut infos = with_dependencies(self.classes.iter().map(String::as_str));
+        let same = |a: &StreamerInfo, b: &StreamerInfo| (&a.name, a.version) == (&b.name, b.version);
+        infos.retain(|info| !self.described.iter().any(|known| same(known, info)));
+        infos.extend(self.described.iter().cloned());
+        let object = match &self.old_infos {
+            // What was there stays byte for byte, schema evolution rules among it.
+            Some(old) => {
+                let key_bytes = text.size(big);
+                match old.moved(key_bytes) {
+                    Ok(old) => {
+                        let known = Classes::parse(&old, key_bytes as u64)?;
+                        infos.retain(|info| known.find(&info.name, info.version).is_none());
+                        append_infos(&old, &infos, key_bytes)?
+                    }
+                    // Behind a key of another length all is written again, unless there is more than classes.
+                    Err(error) if old.holds(b"listOfRules") => return Err(error),
+                    Err(_) => encode_infos(&infos, key_bytes)?,
+                }
+            }
+            None => encode_infos(&infos, text.size(big))?,
+        };
+        let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
+        let numbers = self.record(&text, &numbers, &object, false)?;
+        if self.infos.0 != 0 {
+            self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
+        }
+        self.infos = (numbers.seek, numbers.total_bytes);
+        self.infos_changed = false;
+        Ok(())
+    }
+
+    /// Writes the free segments (`TFree`) at the end of the file; gives their number.
+    fn write_segments(&mut self) -> Result<usize> {
+        // What is free at the end of the file is no part of it.
+        while let Some((first, end)) = self.free.last_key_value().map(|(a, b)| (*a, *b)) {
+            if end != self.end {
+                break;
+            }
+            self.free.remove(&first);
+            self.end = first;
+        }
+        if self.segments.0 != 0 {
+            self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
+        }
+        // Neighbours are one, as their mark will be.
+        let mut all = self.free.clone();
+        all.extend(self.released.iter().copied());
+        let mut segments: BTreeMap<u64, u64> = joined(&all).into_iter().collect();
+        segments.extend(self.gaps.iter().copied());
+        let root = self.directory(0)?.text.clone();
+        let big = self.big(1 << 30);
+        let key_bytes = root.size(big);
+        // Segments have their last byte inclusive; the last segment begins at the end of the file and is endless.
+        let wide = |last: u64| last > START_BIG;
+        let size = |last: u64| if wide(last) { 18 } else { 10 };
+        let known: usize = segments.values().map(|end| size(end - 1)).sum();
+        let mut endless = START_BIG;
+        while endless < self.end + (key_bytes + known + 18) as u64 {
+            endless += 1_000_000_000;
+        }
+        let object_bytes = known + size(endless);
+        let seek = self.end;
+        let total_bytes = key_bytes + object_bytes;
+        self.end += total_bytes as u64;
+        let mut w = Writer::new(0);
+        let datime = self.datime();
+        let numbers = KeyNumbers {
+            total_bytes,
+            object_bytes,
+            datime,
+            key_bytes,
+            cycle: 1,
+            seek,
+            seek_parent: BEGIN,
+            big,
+        };
+        encode_key(&mut w, &root, &numbers)?;
+        let last = std::iter::once((self.end, endless + 1));
+        let mut count = 0;
+        for (first, end) in segments.into_iter().chain(last) {
+            if wide(end - 1) {
+                w.put(1001_i16);
+                w.put_all([first, end - 1]);
+            } else {
+                w.put(1_i16);
+                w.put_all([first as u32, (end - 1) as u32]);
+            }
+            count += 1;
+        }
+        self.put(seek, &[w.bytes()])?;
+        self.segments = (seek, total_bytes);
+        Ok(count)
+    }
+
+    /// A directory's own record (`TDirectoryFile`), and where it belongs.
+    fn directory_record(&self, id: DirectoryId) -> Result<(u64, Vec<u8>)> {
+        let modified = self.datime();
+        let directory = self.directory(id)?;
+        let (seek_keys, nbytes_keys) = directory.keys;
+        let positions = [directory.seek, directory.parent, seek_keys];
+        let big = positions.iter().any(|p| *p > START_BIG);
+        let mut w = Writer::new(0);
+        w.put(if big { 1005_i16 } else { 5 });
+        w.put_all([directory.created, modified, nbytes_keys as u32, directory.nbytes_name as u32]);
+        if big {
+            w.put_all(positions);
+        } else {
+            w.put_all(positions.map(|p| p as u32));
+        }
+        w.put(1_i16);
+        w.raw(&directory.uuid);
+        if !big && w.len() + 12 <= directory.room {
+            w.raw(&[0; 12]);
+        }
+        if w.len() > directory.room {
+            return Err(Error::unsupported(format!(
+                "directory {} of a file that has outgrown 2 GB: its record has no room for 64-bit positions",
+                directory.text.name
+            )));
+        }
+        Ok((directory.seek + directory.nbytes_name as u64, w.into_bytes()))
+    }
+
+    fn header(&self, segments: (u64, usize), count: usize) -> Result<Vec<u8>> {
+        let root = self.directory(0)?;
+        let big = self.end > START_BIG;
+        let mut w = Writer::new(0);
+        w.raw(b"root");
+        w.put(self.version + if big { 1_000_000 } else { 0 });
+        w.put(BEGIN as u32);
+        let position = |w: &mut Writer, value: u64| if big { w.put(value) } else { w.put(value as u32) };
+        position(&mut w, self.end);
+        position(&mut w, segments.0);
+        w.put_all([segments.1 as u32, count as u32, root.nbytes_name as u32]);
+        w.put(if big { 8_u8 } else { 4 });
+        w.put(self.options.compression.code());
+        position(&mut w, self.infos.0);
+        w.put(self.infos.1 as u32);
+        w.put(1_i16);
+        w.raw(&root.uuid);
+        let rest = (BEGIN as usize).saturating_sub(w.len());
+        w.raw(&vec![0; rest]);
+        Ok(w.into_bytes())
+    }
+
+    /// Takes released segments into the free ones, joins neighbours and marks each with its negative length, by
+    /// which ROOT finds its way when it walks through the records.
+    fn free_released(&mut self) -> Result<()> {
+        if self.released.is_empty() {
+            return Ok(());
+        }
+        self.free.extend(self.released.drain(..));
+        let joined = joined(&self.free);
+        self.free = joined.iter().copied().collect();
+        for (first, end) in joined {
+            let length = i32::try_from(end - first).unwrap_or(i32::MAX);
+            self.put(first, &[&(-length).to_be_bytes()])?;
+        }
+        Ok(())
+    }
+}
+
+/// Segments with those that touch each other as one.
+fn joined(segments: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in segments {
+        match joined.last_mut() {
+            Some((_, last)) if last == first => *last = *end,
+            _ => joined.push((*first, *end)),
+        }
+    }
+    joined
+}

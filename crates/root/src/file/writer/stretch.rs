@@ -1,0 +1,78 @@
+//! Rows of records that are written first and accepted into the file when they are complete.
+
+use super::{CLOSING, CommitEvery, FileWriter, KeyId};
+use crate::error::{Error, Result};
+
+/// A place for a row of records.
+#[derive(Debug)]
+pub struct Stretch {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends so far.
+    pub end: u64,
+    /// Where it must end, if not at the end of the file.
+    limit: Option<u64>,
+}
+
+impl FileWriter {
+    /// Finds a place for a row of records of at most so many bytes: behind all others, or in a segment that was free when
+    /// the file was opened.
+    pub fn begin_stretch(&mut self, most: u64) -> Stretch {
+        let old = self.free.range(..self.opened).map(|(first, end)| (*first, end - first));
+        match old.filter(|(_, room)| *room >= most + 8).min_by_key(|(_, room)| *room) {
+            Some((first, room)) => {
+                self.free.remove(&first);
+                Stretch { start: first, end: first, limit: Some(first + room) }
+            }
+            None => Stretch { start: self.end, end: self.end, limit: None },
+        }
+    }
+    /// Writes parts as they are at the end of a stretch. The file has them only when it accepts the stretch, so what a
+    /// failed write left behind is written over.
+    pub fn append(&mut self, stretch: &mut Stretch, parts: &[&[u8]]) -> Result<()> {
+        let end = stretch.end + parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        if stretch.limit.is_some_and(|limit| end + 8 > limit) {
+            return Err(Error::limit("records are larger than they were to be"));
+        }
+        self.put(stretch.end, parts)?;
+        stretch.end = end;
+        Ok(())
+    }
+    /// Forgets a stretch that could not be written.
+    pub fn give_back(&mut self, stretch: &Stretch) {
+        if let Some(limit) = stretch.limit {
+            self.released.push((stretch.start, limit));
+        }
+    }
+    /// Takes a stretch into the file, if there is room behind the file to make it whole: `need` bytes for the record
+    /// `key`, and what other records have asked for in the same way. So a full disk never costs more than what does not
+    /// fit. Gives whether it is time to commit; then the room was not looked for, as the commit itself finds out.
+    pub fn accept(&mut self, stretch: &Stretch, key: KeyId, need: usize) -> Result<bool> {
+        const ZEROS: &[u8] = &[0; 1 << 16];
+        self.needs.insert(key, need);
+        let end = if stretch.limit.is_some() { self.end } else { stretch.end };
+        let written = self.uncommitted + (stretch.end - stretch.start);
+        let due = match self.options.commit_every {
+            CommitEvery::Cluster => true,
+            CommitEvery::Bytes(bytes) => written >= bytes,
+            CommitEvery::Never => false,
+        };
+        // Of a file that is not kept if it cannot be written in full, nothing needs to be made whole.
+        if !due && !self.options.atomic {
+            let keys =
+                self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
+            let keys: usize = keys.map(|text| text.size(true)).sum();
+            let room = CLOSING + keys + self.needs.values().sum::<usize>();
+            let mut parts = vec![ZEROS; room / ZEROS.len()];
+            parts.extend(ZEROS.get(..room % ZEROS.len()));
+            self.put(end, &parts)?;
+        }
+        if let Some(limit) = stretch.limit {
+            // The rest is free again once it bears its mark.
+            self.released.push((stretch.end, limit));
+        }
+        self.uncommitted = written;
+        self.end = end;
+        Ok(due)
+    }
+}
