@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Give what takes a text to be printed at the end, whichever process the test runs in."""
     return lambda text: record_property("shown", text)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def key_of_checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the key that signs checkpoints out of the home folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAPWOOD_CHECKPOINT_KEY", str(tmp_path_factory.mktemp("key") / "checkpoint.key"))
+        yield
 
 
 @pytest.fixture(scope="session")

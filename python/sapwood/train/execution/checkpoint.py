@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
 import os
-import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,12 @@ from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.data.dataset import Dataset
 from sapwood.train.execution.identity import digest, identity_of_task
 from sapwood.train.execution.pickling import dump, loads
+from sapwood.train.execution.signing import SIZE, is_signed, key_path, signature
 from sapwood.train.task.tasks import described, task_name
 
-_VERSION = 5
+_VERSION = 6
+_MAGIC = b"sapwood checkpoint\n"
+_BEGIN = len(_MAGIC) + SIZE
 _NAMED = 8  # of what differs
 
 
@@ -58,13 +61,14 @@ def check_folder(folder: Path) -> None:
 class Checkpoint:
     """One file, replaced as a whole at most every `every` seconds.
 
-    It is a pickle, and can run code when it is loaded, as the tasks themselves do. So only its owner may write to it,
-    and one that another user owns or may write to is refused.
+    It has a signature, made with a key of the user, and a pickle of the state, which holds results of any type. A
+    pickle can run code when it is loaded, so the signature is verified first: what another user wrote is never loaded.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
         self.path = Path(path)
         check_folder(self.path.parent)
+        signature(b"")  # so that a run does not fail later because there is no key
         self.every = every
         self._identity = identity
         self._last = time.monotonic()
@@ -77,18 +81,22 @@ class Checkpoint:
         ArgumentError
             It belongs to another run.
         StorageError
-            It cannot be read, or another user could have written it.
+            It cannot be read, or does not have this user's signature.
         """
         try:
             with self.path.open("rb") as file:
-                self._check_owner(os.fstat(file.fileno()))
-                data = file.read()
+                begin, content = file.read(_BEGIN), file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {error}") from error
+        if not begin.startswith(_MAGIC) or not is_signed(content, begin[len(_MAGIC) :]):
+            raise StorageError(
+                f"checkpoint {self.path} is not loaded: it is not signed with the key {key_path()}. It comes from "
+                "another user, machine or version of sapwood, or it is damaged. Remove it to start again"
+            )
         try:
-            version, identity, state = loads(data)
+            version, identity, state = loads(content)
         except Exception as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
         if version != _VERSION or identity != self._identity:
@@ -96,26 +104,6 @@ class Checkpoint:
             names = [name for name in told if identity.get(name) != self._identity.get(name)]
             raise self.refusal(names if version == _VERSION else ["version"])
         return state
-
-    def _check_owner(self, about: os.stat_result) -> None:
-        """Refuse a file that another user could have written: its content is run as code.
-
-        Raises
-        ------
-        StorageError
-            Another user owns it, or may write to it.
-        """
-        if not hasattr(os, "getuid"):
-            return
-        if about.st_uid != os.getuid():
-            why = f"it belongs to user {about.st_uid}, and this process runs as user {os.getuid()}"
-        elif about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            why = f"other users may write to it (mode {stat.S_IMODE(about.st_mode):o})"
-        else:
-            return
-        raise StorageError(
-            f"checkpoint {self.path} is not loaded: {why}. A checkpoint can run code: load only your own, with mode 600"
-        )
 
     def refusal(self, names: Sequence[str]) -> ArgumentError:
         """Return the error that says what differs from the run of the checkpoint."""
@@ -142,10 +130,20 @@ class Checkpoint:
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
             beside.unlink(missing_ok=True)
-            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+            with os.fdopen(os.open(beside, flags, 0o600), "w+b") as file:
+                file.write(_MAGIC + bytes(SIZE))
                 dump((_VERSION, self._identity, state), file)
+                file.flush()
+                with (
+                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as written,
+                    memoryview(written) as whole,
+                    whole[_BEGIN:] as content,
+                ):
+                    signed = signature(content)
+                file.seek(len(_MAGIC))
+                file.write(signed)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self.path)

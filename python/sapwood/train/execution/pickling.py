@@ -70,18 +70,19 @@ def dump(value: Foreign, file: IO[bytes]) -> None:
     UnsendableError
         It cannot be pickled.
     """
+    begin = file.tell()
     try:
         pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
     except OSError:
         raise
     except Exception:  # noqa: BLE001 - objects of a task may raise anything
-        file.seek(0)
+        file.seek(begin)
         file.truncate()
         _dump_by_value(value, file)
 
 
 def loads(data: bytes) -> Any:
-    """Return what `dump` has pickled.
+    """Return what `dump` has pickled. This can run code: `data` must come from this program, or be signed.
 
     Raises
     ------

@@ -1,0 +1,93 @@
+"""The key of a user: files that it signed are known to come from programs of this user."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from sapwood.errors import StorageError
+
+KEY_FILE = "SAPWOOD_CHECKPOINT_KEY"
+"""The environment variable that names the file of the key."""
+
+SIZE = hashlib.sha256().digest_size
+
+
+def key_path() -> Path:
+    """Return the path of the key: `$SAPWOOD_CHECKPOINT_KEY`, or a file among the states of the user's programs."""
+    chosen = os.environ.get(KEY_FILE)
+    if chosen:
+        return Path(chosen).expanduser()
+    states = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(states) / "sapwood" / "checkpoint.key"
+
+
+def signature(data: bytes | memoryview) -> bytes:
+    """Return the signature of data with the key of this user, which is made where it is missing.
+
+    Raises
+    ------
+    StorageError
+        The key cannot be read or made, or another user could know it.
+    """
+    return hmac.new(_key(), data, hashlib.sha256).digest()
+
+
+def is_signed(data: bytes | memoryview, signed: bytes) -> bool:
+    """Whether a signature was made of this data with the key of this user.
+
+    Raises
+    ------
+    StorageError
+        The key cannot be read or made, or another user could know it.
+    """
+    return hmac.compare_digest(signature(data), signed)
+
+
+def _key() -> bytes:
+    path = key_path()
+    try:
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            _make(path)
+            return _read(path)
+    except (OSError, RuntimeError) as error:
+        raise StorageError(
+            f"cannot use the key of checkpoints {path}: {error}. {KEY_FILE} can name another file"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+        about = os.fstat(file.fileno())
+        key = file.read(SIZE + 1)
+    if hasattr(os, "getuid"):
+        if about.st_uid != os.getuid():
+            raise PermissionError(f"it belongs to user {about.st_uid}, and this process runs as user {os.getuid()}")
+        if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise PermissionError(f"other users may read or write it (mode {stat.S_IMODE(about.st_mode):o})")
+    if len(key) != SIZE:
+        raise OSError(f"it does not have {SIZE} bytes")
+    return key
+
+
+def _make(path: Path) -> None:
+    """Make a key; of several processes that make one at the same time, one succeeds and all use its key."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(SIZE))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            beside.rename(path) if os.name == "nt" else os.link(beside, path)
+        except FileExistsError:
+            return
+    finally:
+        beside.unlink(missing_ok=True)
