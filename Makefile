@@ -56,6 +56,7 @@ lint-rust:
 
 lint-python:
 	$(BIN)/python tests/support/house.py
+	$(BIN)/python tests/support/dependencies.py
 	$(BIN)/python tests/prose.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -96,7 +97,7 @@ TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-lin
 
 wheels: build ## cross-build wheels for other processors and C libraries (TARGETS=...), into build/wheels
 	rustup target add $(TARGETS)
-	$(BIN)/python -m pip install --quiet ziglang
+	$(PIP) --require-hashes --no-deps -r packaging/wheels.txt
 	for target in $(TARGETS); do \
 	  $(BIN)/maturin build --release --quiet --zig --target $$target --out build/wheels \
 	    $$(case $$target in *-gnu) echo "--compatibility manylinux_2_28";; esac); done

@@ -1,0 +1,63 @@
+"""What `support/dependencies.py` refuses: licences, sources, wildcards and packages without a checksum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dependencies
+import pytest
+
+RULES = {"licenses": {"allow": ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"],
+                      "exceptions": [{"crate": "odd", "allow": ["NCSA"]}]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "met"),
+    [
+        ("MIT", True),
+        ("GPL-3.0-only", False),
+        ("GPL-3.0-only OR MIT", True),
+        ("GPL-3.0-only/MIT", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("MIT AND ISC", True),
+        ("(MIT OR GPL-3.0-only) AND ISC", True),
+        ("(MIT OR ISC) AND GPL-3.0-only", False),
+        ("GPL-3.0-only AND GPL-2.0-only OR MIT", True),
+        ("Apache-2.0 WITH LLVM-exception", True),
+        ("Apache-2.0", False),
+        ("(MIT", False),
+        ("MIT MIT", False),
+        ("", False),
+    ],
+)
+def test_a_licence_expression_is_met_or_not(expression: str, met: bool) -> None:
+    assert dependencies.allowed(expression, RULES["licenses"]["allow"]) is met
+
+
+def package(**changed: Any) -> dict[str, Any]:
+    return {"name": "a", "version": "1.0.0", "source": dependencies.REGISTRY, "license": "MIT", "dependencies": [],
+            "manifest_path": str(dependencies.ROOT / "crates" / "a" / "Cargo.toml"), **changed}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({}, None),
+        ({"license": None}, "the licence None is not in deny.toml"),
+        ({"license": "NCSA"}, "the licence 'NCSA' is not in deny.toml"),
+        ({"license": "NCSA", "name": "odd"}, None),
+        ({"source": "git+https://example.org/a"}, "comes from git+https://example.org/a"),
+        ({"source": None}, None),
+        ({"source": None, "manifest_path": "/elsewhere/Cargo.toml"}, "is not in the repository"),
+        ({"source": None, "dependencies": [{"name": "b", "req": "*"}]}, "any version of b would do"),
+        ({"source": None, "dependencies": [{"name": "b", "req": "*", "path": "b"}]}, None),
+    ],
+)
+def test_what_the_rules_forbid_is_found(changed: dict[str, Any], fault: str | None) -> None:
+    found = list(dependencies.faults([package(**changed)], RULES))
+    assert found == [] if fault is None else len(found) == 1 and fault in found[0]
+
+
+def test_a_package_without_a_checksum_is_found() -> None:
+    packages = [{"name": "own", "version": "1"}, package(checksum="0" * 64), package(name="b", checksum="0" * 63)]
+    assert list(dependencies.unpinned({"package": packages})) == ["b 1.0.0: no checksum in the lock file"]

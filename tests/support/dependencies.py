@@ -1,0 +1,108 @@
+"""Check what sapwood is built from: ``python tests/support/dependencies.py`` prints what `deny.toml` forbids.
+
+Licences, sources, wildcards and checksums of all crates, those for other systems included, by what `cargo metadata`
+and the lock files say. `cargo deny check`, where it is installed, looks for advisories and yanked versions as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
+HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def allowed(expression: str, licences: Collection[str]) -> bool:
+    """Whether an SPDX expression can be met with these licences; ``/`` is an old way to write OR."""
+    tokens = re.findall(r"[()]|[^\s()/]+|/", expression)
+
+    def either() -> bool:
+        met = both()
+        while tokens and tokens[0] in ("OR", "/"):
+            tokens.pop(0)
+            met = both() or met
+        return met
+
+    def both() -> bool:
+        met = single()
+        while tokens and tokens[0] == "AND":
+            tokens.pop(0)
+            met = single() and met
+        return met
+
+    def single() -> bool:
+        token = tokens.pop(0) if tokens else ""
+        if token == "(":
+            met = either()
+            return tokens[:1] == [")"] and tokens.pop(0) == ")" and met
+        if tokens[:1] == ["WITH"]:
+            token = " ".join([token, tokens.pop(0), tokens.pop(0) if tokens else ""])
+        return token in licences
+
+    return either() and not tokens
+
+
+def faults(packages: Collection[Mapping[str, Any]], rules: Mapping[str, Any]) -> Iterator[str]:
+    """Return what the rules forbid of packages as `cargo metadata` lists them."""
+    licences = rules["licenses"]
+    further = {one["crate"]: one["allow"] for one in licences.get("exceptions", ())}
+    for package in packages:
+        name = f"{package['name']} {package['version']}"
+        source, licence = package["source"], package["license"]
+        if source is None:
+            if not Path(package["manifest_path"]).is_relative_to(ROOT):
+                yield f"{name}: {package['manifest_path']} is not in the repository"
+        elif source != REGISTRY:
+            yield f"{name}: comes from {source}"
+        if not allowed(licence or "", [*licences["allow"], *further.get(package["name"], ())]):
+            yield f"{name}: the licence {licence!r} is not in deny.toml"
+        if source is None:
+            for needed in package["dependencies"]:
+                if needed["req"] == "*" and not needed.get("path"):
+                    yield f"{name}: any version of {needed['name']} would do"
+
+
+def unpinned(lock: Mapping[str, Any]) -> Iterator[str]:
+    """Return the packages of a lock file that have no checksum of what is downloaded."""
+    for package in lock["package"]:
+        if "source" in package and not HASH.fullmatch(package.get("checksum", "")):
+            yield f"{package['name']} {package['version']}: no checksum in the lock file"
+
+
+def main() -> None:
+    """Check the workspace and the fuzz targets."""
+    rules = tomllib.loads((ROOT / "deny.toml").read_text())
+    found: list[str] = []
+    count = 0
+    for manifest in MANIFESTS:
+        path = ROOT / manifest
+        told = subprocess.run(
+            ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path", path],
+            check=True, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        packages = json.loads(told.stdout)["packages"]
+        count += len(packages)
+        lock = tomllib.loads(path.with_suffix(".lock").read_text())
+        found += [f"{manifest}: {fault}" for fault in (*faults(packages, rules), *unpinned(lock))]
+    for fault in found:
+        print(fault)
+    if found:
+        sys.exit(f"dependencies: {len(found)} faults")
+    print(f"dependencies: {count} crates have allowed licences, sources and checksums")
+
+
+if __name__ == "__main__":
+    main()
