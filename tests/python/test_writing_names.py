@@ -1,8 +1,9 @@
-"""What is written can be read again, or is refused: names of branches and objects, packed numbers."""
+"""What is written can be read again, or is refused: names of branches and objects, packed numbers, checkpoints."""
 
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError
+from sapwood.train.execution.checkpoint import Checkpoint
 
 
 @pytest.mark.parametrize("name", ["[n]", "a[3]", "a[", "a]", "a\0b", "\ud800", "/", "/a"])
@@ -59,6 +61,28 @@ def test_multiples_of_pi_bound_packed_numbers(tmp_path: Path) -> None:
 def test_a_second_writer_of_a_file_is_a_storage_error(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root"), pytest.raises(sapwood.StorageError, match="already"):
         sapwood.recreate(tmp_path / "a.root")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_checkpoint_that_others_may_write_to_is_not_loaded(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint = Checkpoint(path, {"a": "b"})
+    checkpoint.save([1, 2])
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert checkpoint.load() == [1, 2]
+    path.chmod(mode)
+    with pytest.raises(sapwood.StorageError, match="not loaded: other users may write"):
+        checkpoint.load()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_checkpoint_of_another_user_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint = Checkpoint(path, {"a": "b"})
+    checkpoint.save([1, 2])
+    os.chown(path, 12345, -1)
+    with pytest.raises(sapwood.StorageError, match="belongs to user 12345"):
+        checkpoint.load()
 
 
 @pytest.mark.parametrize(

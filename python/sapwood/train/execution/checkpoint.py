@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,6 +64,7 @@ class Checkpoint:
 
     It has a signature, made with a key of the user, and a pickle of the state, which holds results of any type. A
     pickle can run code when it is loaded, so the signature is verified first: what another user wrote is never loaded.
+    A file that another user owns or may write to is refused as well.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
@@ -81,10 +83,11 @@ class Checkpoint:
         ArgumentError
             It belongs to another run.
         StorageError
-            It cannot be read, or does not have this user's signature.
+            It cannot be read, does not have this user's signature, or another user owns it or may write to it.
         """
         try:
             with self.path.open("rb") as file:
+                self._check_owner(os.fstat(file.fileno()))
                 begin, content = file.read(_BEGIN), file.read()
         except FileNotFoundError:
             return None
@@ -104,6 +107,26 @@ class Checkpoint:
             names = [name for name in told if identity.get(name) != self._identity.get(name)]
             raise self.refusal(names if version == _VERSION else ["version"])
         return state
+
+    def _check_owner(self, about: os.stat_result) -> None:
+        """Refuse a file that another user owns or may write to.
+
+        Raises
+        ------
+        StorageError
+            Another user owns it, or may write to it.
+        """
+        if not hasattr(os, "getuid"):
+            return
+        if about.st_uid != os.getuid():
+            why = f"it belongs to user {about.st_uid}, and this process runs as user {os.getuid()}"
+        elif about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            why = f"other users may write to it (mode {stat.S_IMODE(about.st_mode):o})"
+        else:
+            return
+        raise StorageError(
+            f"checkpoint {self.path} is not loaded: {why}. A checkpoint can run code: load only your own, with mode 600"
+        )
 
     def refusal(self, names: Sequence[str]) -> ArgumentError:
         """Return the error that says what differs from the run of the checkpoint."""
