@@ -242,6 +242,7 @@ def test_types_in_all_spellings(path: Path) -> None:
         ({1: [2]}, TypeError, "strings, not 1"),
         (7, TypeError, "not from int"),
         ({"x": "no such type"}, TypeError, "neither a NumPy dtype"),
+        ({"x": "(no such, type)"}, TypeError, "neither a NumPy dtype"),
         ({"a": {"b": [1], "c": [1, 2]}}, ArgumentError, "different lengths"),
     ],
 )
@@ -564,6 +565,18 @@ def test_an_atomic_file_is_there_when_it_is_whole(path: Path) -> None:
     with pytest.raises(ArgumentError, match="takes a path"):
         sapwood.recreate(io.BytesIO(), atomic=True)
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_atomic_file_that_somebody_removed_is_a_storage_error(path: Path) -> None:
+    file = sapwood.recreate(path, atomic=True)
+    (beside,) = path.parent.iterdir()
+    beside.unlink()
+    with pytest.raises(sapwood.StorageError, match="partial"):
+        file.close()
+    file = sapwood.recreate(path, atomic=True)
+    path.mkdir()
+    with pytest.raises(sapwood.StorageError, match="directory"):
+        file.close()
 
 
 def test_nothing_is_kept_of_an_atomic_file_that_had_no_room(path: Path) -> None:

@@ -155,9 +155,12 @@ def _finish(
     if beside is not None and remote is not None:
         remote.send(beside)
     elif beside is not None and path is not None:
-        with Path(beside).open("rb") as file:
-            os.fsync(file.fileno())
-        Path(beside).replace(path)
+        try:
+            with Path(beside).open("rb") as file:
+                os.fsync(file.fileno())
+            Path(beside).replace(path)
+        except OSError as error:
+            raise storage_error(path, error) from error
 
 
 class OutputFile:

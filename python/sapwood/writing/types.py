@@ -42,7 +42,7 @@ def to_type(spec: Foreign) -> Type:
         if isinstance(spec, str) and spec.strip() == "bytes":
             raise TypeError
         dtype = np.dtype(spec)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # NumPy takes texts with commas for Python literals
         if not isinstance(spec, str):
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
         kind = named(spec)
