@@ -17,6 +17,7 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood import behaviors as behaviors
+    from sapwood import cache as cache
     from sapwood import containers as containers
     from sapwood import exceptions as exceptions
     from sapwood import interpretation as interpretation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sapwood import source as source
     from sapwood import writing as writing
     from sapwood._native import __version__, counters, num_threads, set_num_threads
+    from sapwood.cache import LRUArrayCache, LRUCache
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.containers import (
         AsArray,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from sapwood.interpretation import (
         AsDouble32,
         AsDtype,
+        AsDtypeInPlace,
         AsFloat16,
         AsGrouped,
         AsJagged,
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
     from sapwood.table.filters import no_filter
     from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
+    from sapwood.writing.dask import dask_write
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.interpret import as_TGraph
     from sapwood.writing.pyroot import from_pyroot, to_pyroot, to_writable
@@ -98,6 +102,7 @@ __all__ = [
     "AsArray",
     "AsDouble32",
     "AsDtype",
+    "AsDtypeInPlace",
     "AsFloat16",
     "AsGrouped",
     "AsJagged",
@@ -118,6 +123,8 @@ __all__ = [
     "HTTPSource",
     "HasBranches",
     "KeyInFileError",
+    "LRUArrayCache",
+    "LRUCache",
     "LimitError",
     "MemmapSource",
     "MissingFileError",
@@ -162,6 +169,7 @@ __all__ = [
     "counters",
     "create",
     "dask",
+    "dask_write",
     "dataset",
     "from_pyroot",
     "iterate",
@@ -184,6 +192,7 @@ __getattr__, __dir__ = lazily(
     globals(),
     {
         "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
+        "sapwood.cache": ("LRUArrayCache", "LRUCache"),
         "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
         "sapwood.containers": (
             "AsArray",
@@ -214,6 +223,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.interpretation": (
             "AsDouble32",
             "AsDtype",
+            "AsDtypeInPlace",
             "AsFloat16",
             "AsGrouped",
             "AsJagged",
@@ -242,12 +252,24 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.patching": ("patch_uproot",),
         "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
         "sapwood.vectors": ("as_vectors",),
+        "sapwood.writing.dask": ("dask_write",),
         "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
         "sapwood.writing.interpret": ("as_TGraph",),
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
-    modules=("behaviors", "containers", "exceptions", "interpretation", "model", "new", "reading", "source", "writing"),
+    modules=(
+        "behaviors",
+        "cache",
+        "containers",
+        "exceptions",
+        "interpretation",
+        "model",
+        "new",
+        "reading",
+        "source",
+        "writing",
+    ),
 )
 
 if os.environ.get("SAPWOOD_PATCH_UPROOT"):

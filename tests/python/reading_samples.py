@@ -159,6 +159,7 @@ class _FakeFile:
     file_path = "fake.root"
     native = None
     is_far = False
+    array_cache = None
 
 
 class _FakeKey:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 
 pytest.importorskip("dask.array", reason="needs dask (an extra: dask)")
 
@@ -100,3 +100,44 @@ def test_a_report_names_files_that_failed(folder: Path) -> None:
     array, report = dask.compute(array.x, report, scheduler="sync")  # pyright: ignore[reportPrivateImportUsage]
     assert array.tolist() == list(range(10))
     assert report.exception.tolist() == [None, "MissingFileError"]
+
+
+def test_partitions_are_written_as_files(folder: Path, tmp_path: Path) -> None:
+    class Parts:
+        """What `dask_write` needs of an array of `dask_awkward`."""
+
+        def to_delayed(self) -> list[Any]:
+            from dask.delayed import delayed
+
+            return [delayed({"x": np.arange(n)}) for n in (2, 3)]
+
+    assert not list(tmp_path.iterdir())
+    later = sapwood.dask_write(Parts(), tmp_path / "out", compute=False, prefix="p", tree_name="t", title="Title")
+    assert not list((tmp_path / "out").iterdir())
+    assert later.compute(scheduler="sync") == [str(tmp_path / "out" / f"p-part{i}.root") for i in (0, 1)]
+    with sapwood.open(tmp_path / "out" / "p-part1.root") as file:
+        assert file["t"].title == "Title"
+        assert file["t/x"].array().tolist() == [0, 1, 2]
+    sapwood.dask_write(Parts(), str(tmp_path), compression="zlib", compression_level=3)
+    with sapwood.open(tmp_path / "part0.root") as file:
+        assert file.file.compression == sapwood.ZLIB(3)
+    with pytest.raises(ArgumentError, match="unknown codec 'gzip'"):
+        sapwood.dask_write(Parts(), tmp_path, compression="gzip")
+    with pytest.raises(ArgumentError, match="not list"):
+        sapwood.dask_write([], tmp_path)
+
+
+def test_arrays_of_dask_awkward(folder: Path, tmp_path: Path) -> None:
+    dask_awkward = pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    files = [f"{folder}/a.root:t", f"{folder}/b.root:t"]
+    array = sapwood.dask(files, step_size=4)
+    assert array.npartitions == 6
+    assert array.compute(scheduler="sync").tolist() == sapwood.concatenate(files).tolist()
+    assert list(dask_awkward.report_necessary_columns(array.x + 1).values()) == [frozenset({"x"})]
+    allowed, report = sapwood.dask(
+        [*files, f"{folder}/nothing.root:t"], open_files=False, allow_read_errors_with_report=True
+    )
+    assert not allowed.known_divisions
+    assert report.compute(scheduler="sync").exception.tolist() == [None, None, "FileNotFoundError"]
+    sapwood.dask_write(array, tmp_path)
+    assert sapwood.concatenate(f"{tmp_path}/*.root:tree", "x")["x"].tolist() == list(range(20))

@@ -26,6 +26,7 @@ import sapwood
 from sapwood import _native
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.storage.locate import expand
+from sapwood.table import steps as steps_module
 from sapwood.table.query import Query
 from sapwood.table.steps import plan_steps, read_ahead
 
@@ -203,8 +204,9 @@ def test_entries_of_files_that_lack_a_branch_keep_their_numbers(tmp_path: Path, 
 
 
 def test_no_file_with_the_tree(folder: Path) -> None:
-    with pytest.warns(SapwoodWarning, match="1 of 1"), pytest.raises(NotFoundError, match="no file has"):
-        sapwood.concatenate(f"{folder}/empty.root:events", allow_missing=True)
+    for library, empty in (("ak", 0), ("np", 0), ("pd", 0), ("pa", 0)):
+        with pytest.warns(SapwoodWarning, match="1 of 1"):
+            assert len(sapwood.concatenate(f"{folder}/empty.root:events", library=library, allow_missing=True)) == empty
     with pytest.raises(NotFoundError, match="no tree"):
         sapwood.concatenate(f"{folder}/empty.root")
     with pytest.raises(ArgumentError, match=r"2 trees.*events, more"):
@@ -288,8 +290,18 @@ def selection(**more: Any) -> Query:
         ([0, 50, 100], "1 B", [(i, i + 1) for i in range(100)]),
     ],
 )
-def test_steps_follow_clusters(borders: list[int], size: Any, expected: list[tuple[int, int]]) -> None:
+def test_steps_follow_clusters(
+    monkeypatch: pytest.MonkeyPatch, borders: list[int], size: Any, expected: list[tuple[int, int]]
+) -> None:
+    # As if no cluster could be carried over whole.
+    monkeypatch.setattr(steps_module, "_CARRIED", 0)
     assert list(plan_steps(selection(borders=borders), size, 0, 100)) == expected
+
+
+def test_steps_in_a_small_cluster_have_the_size_that_was_asked_for() -> None:
+    query = selection(borders=[0, 30, 100])
+    assert list(plan_steps(query, "250 B", 0, 100)) == [(0, 25), (25, 30), (30, 55), (55, 80), (80, 100)]
+    assert list(plan_steps(query, "300 B", 0, 100)) == [(0, 30), (30, 60), (60, 90), (90, 100)]
 
 
 @hypothesis.given(

@@ -141,6 +141,7 @@ class FakeFile:
     """A file that holds tables in memory."""
 
     is_far = False
+    array_cache = None
     hex_uuid = "00000000-0000-0000-0000-000000000000"
 
     def __init__(self, path: str, **tables: StoredFake) -> None:

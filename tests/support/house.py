@@ -21,8 +21,8 @@ CRATE = ROOT / "crates" / "root" / "src"
 ROOMS = [
     {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"},
     {"show"},
-    {"storage"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
-    {"writing", "new", "vectors", "behaviors", "model", "reading", "source"}, {"sapwood"},
+    {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
+    {"writing", "new", "vectors", "behaviors", "model", "reading"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

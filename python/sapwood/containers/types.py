@@ -6,6 +6,7 @@ types of this module, or `CppClass` for a class.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -68,6 +69,12 @@ class CppClass:
     def __repr__(self) -> str:
         """Show the class as an identifier, as uproot names its classes."""
         return classname_encode(self.classname, self.class_version)
+
+
+@functools.lru_cache(maxsize=10_000)
+def class_of(classname: str) -> CppClass:
+    """Return what stands for a class in all of its versions."""
+    return CppClass(classname)
 
 
 def _shown(item: Any) -> str:
@@ -360,7 +367,7 @@ def _parse(
             if end is None:
                 raise wrong("'>' is missing")
             spelt, rest = name + "".join(rest[: end + 1]), rest[end + 1 :]
-        found = CppClass(regular_classname(spelt))
+        found = class_of(regular_classname(spelt))
     if rest[:1] == ["*"]:
         found, rest = AsPointer(found), rest[1:]
     if rest[:1] == ["<"]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import platform
 import sys
-import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sapwood import objects
+from sapwood.cache import LRUCache, array_cache_of
 from sapwood.columns import Foreign
 from sapwood.compression import Compression
 from sapwood.errors import (
@@ -42,12 +42,19 @@ if TYPE_CHECKING:
     from sapwood import _native
     from sapwood.interpretation.described import DescribedClass
     from sapwood.schema import StreamerInfo, Streamers
+    from sapwood.source.chunk import Source
 
 _MOST_LIKENED = 5000
 """With how many names one that is missing is compared, to say what is like it."""
 
 
-def open(path: object, *, object_cache: int | None = 100, **options: object) -> Foreign:  # noqa: A001
+def open(  # noqa: A001
+    path: object,
+    *,
+    object_cache: MutableMapping[str, Any] | int | None = 100,
+    array_cache: object = None,
+    **options: object,
+) -> Foreign:
     """Open a ROOT file for reading.
 
     Parameters
@@ -57,7 +64,12 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and
         `seek`; or a dict of one of these to the object's path.
     object_cache
-        How many objects read from the file are kept for the next time they are asked for (None or 0: none).
+        How many objects read from the file are kept for the next time they are asked for (None or 0: none), or a
+        mutable mapping in which they are.
+    array_cache
+        Where arrays of `arrays` and `array` are kept for the next time: a memory size like ``"100 MB"``, what was used
+        last of each file; or a mutable mapping (`sapwood.LRUArrayCache`). None: nowhere. Whoever changes such an array
+        in place changes what is kept.
     options
         For remote storage (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
         come, 30), ``retries`` (8), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
@@ -71,7 +83,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         SAPWOOD_COLUMN_CACHE) and ``column_cache_size`` ("10 GB"; SAPWOOD_COLUMN_CACHE_SIZE); and ``prior``: copy the
         file whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
         remote files that are mostly wanted); None never. Those of uproot that steer its own threads and caches
-        (``array_cache``, ``use_threads``, ...) may be given and have no effect.
+        (``use_threads``, ...) may be given and have no effect.
 
     Returns
     -------
@@ -97,11 +109,11 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
     elif isinstance(path, str):
         path, inside = split_path(path)
-    return at_rest(lambda: _opened(path, inside, object_cache, options))
+    return at_rest(lambda: _opened(path, inside, {"object_cache": object_cache, "array_cache": array_cache, **options}))
 
 
-def _opened(path: object, inside: str | None, object_cache: int | None, options: dict[str, object]) -> Any:
-    file = ReadOnlyFile(path, object_cache=object_cache, **options)
+def _opened(path: object, inside: str | None, options: dict[str, Any]) -> Any:
+    file = ReadOnlyFile(path, **options)
     try:
         return file.root_directory if inside is None else file.root_directory[inside]
     except StorageError as error:
@@ -116,8 +128,17 @@ class ReadOnlyFile:
     Parameters and errors are those of `open`, but that `path` names no object.
     """
 
-    def __init__(self, path: object, *, object_cache: int | None = 100, **options: object) -> None:
+    def __init__(
+        self,
+        path: object,
+        *,
+        object_cache: MutableMapping[str, Any] | int | None = 100,
+        array_cache: object = None,
+        **options: object,
+    ) -> None:
         self._options = options
+        self._given = path
+        self._source: Source | None = None
         found = source_of(path, options)
         cache = cache_of(options, "column_cache")
         self.column_cache = None if cache is None else cache_in(*cache)
@@ -130,7 +151,9 @@ class ReadOnlyFile:
         self._closed = False
         self._again: ReadOnlyFile | None = None
         self._hex_uuid = str(_uuid(self._native.uuid))
-        self._objects = _Recent(object_cache or 0)
+        self._objects = _object_cache_of(object_cache)
+        self.array_cache = array_cache_of(array_cache)
+        """Where arrays are kept for the next time (see `open`)."""
         self._streamers: Streamers | None = None
 
     @property
@@ -160,9 +183,22 @@ class ReadOnlyFile:
         return self._native
 
     @property
-    def object_cache(self) -> dict[str, Any]:
-        """The objects kept, by the `cache_key` of their keys."""
+    def source(self) -> Source:
+        """What reads ranges of bytes of the file, by its path or URL and through a handle of its own."""
+        if self._source is None:
+            from sapwood.source.chunk import Source
+
+            self._source = Source(self._given, **self._options)
+        return self._source
+
+    @property
+    def object_cache(self) -> MutableMapping[str, Any]:
+        """The objects kept, by the `cache_key` of their keys; can be set, to None too."""
         return self._objects
+
+    @object_cache.setter
+    def object_cache(self, value: MutableMapping[str, Any] | int | None) -> None:
+        self._objects = _object_cache_of(value)
 
     @property
     def root_version_tuple(self) -> tuple[int, int, int]:
@@ -335,6 +371,8 @@ class ReadOnlyFile:
         """Close the file; what was read stays, reading more is an error."""
         self._closed = True
         self._objects.clear()
+        if self._source is not None:
+            self._source.close()
         # Not left to the end of the last object of the file, which may lie in a cycle.
         self._native.close()
 
@@ -415,20 +453,8 @@ def _reopen(
     return file
 
 
-class _Recent(dict[str, Any]):
-    """The last few values that were set; the oldest goes when there are too many."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-        self._lock = threading.Lock()
-
-    def __setitem__(self, key: str, value: Foreign) -> None:
-        with self._lock:
-            if self._limit > 0:
-                super().__setitem__(key, value)
-            while len(self) > self._limit:
-                del self[next(iter(self))]
+def _object_cache_of(given: MutableMapping[str, Any] | int | None) -> MutableMapping[str, Any]:
+    return given if isinstance(given, MutableMapping) else LRUCache(given or 0)
 
 
 class ReadOnlyKey:

@@ -248,10 +248,9 @@ def concatenate(
     decompression_executor, interpretation_executor
         Have no effect, as there.
 
-    Raises
-    ------
-    NotFoundError
-        With `allow_missing`: no file has the tree and its branches.
+    Returns
+    -------
+    The array. With `allow_missing`, if no file has the tree and its branches, an empty one without columns.
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
@@ -264,7 +263,7 @@ def concatenate(
     pieces = dataset.concatenate(tables, select, form, first, last)
     tables.report()
     if not pieces:
-        raise NotFoundError(f"no file has the tree and its branches: {files!r}")
+        return form.library.group([], range(0), how, None)
     return pieces[0] if len(pieces) == 1 else form.library.concatenate(pieces)
 
 

@@ -91,7 +91,7 @@ def _account(
                 "performance_counters": performance,
                 "args": list(key_of(partition)),
                 "kwargs": [],
-                "exception": None if error is None else type(error).__name__,
+                "exception": None if error is None else _builtin_name(error),
                 "message": None if error is None else str(error),
                 "fqdn": None if error is None else socket.getfqdn(),
                 "hostname": None if error is None else socket.gethostname(),
@@ -100,12 +100,18 @@ def _account(
     )
 
 
+def _builtin_name(error: BaseException) -> str:
+    """Return the name of the built-in class of an error: those of sapwood derive from one."""
+    return next((kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"), "Exception")
+
+
 def collection(
     reading: Reading, partitions: Sequence[Partition], form: Foreign, report: bool | tuple[type[BaseException], ...]
 ) -> Foreign:
     """Make the array; with reports, the array and its reports."""
     divisions: tuple[int, ...] | None = None
-    if all(partition.pieces is None for partition in partitions):
+    # A partition that fails is empty where that is only reported.
+    if not report and all(partition.pieces is None for partition in partitions):
         edges = [0]
         for partition in partitions:
             edges.append(edges[-1] + partition.stop - partition.start)

@@ -11,7 +11,7 @@ from sapwood.interpretation.grouped import AsGrouped
 from sapwood.interpretation.identify import UnknownInterpretation, interpretation_of
 from sapwood.interpretation.jagged import AsJagged
 from sapwood.interpretation.library import Library
-from sapwood.interpretation.numerical import AsDouble32, AsDtype, AsFloat16
+from sapwood.interpretation.numerical import AsDouble32, AsDtype, AsDtypeInPlace, AsFloat16
 from sapwood.interpretation.objects import AsObjects, AsStridedObjects
 from sapwood.interpretation.strings import AsStrings
 from sapwood.table.schema import Interpretation
@@ -19,6 +19,7 @@ from sapwood.table.schema import Interpretation
 __all__ = [
     "AsDouble32",
     "AsDtype",
+    "AsDtypeInPlace",
     "AsFloat16",
     "AsGrouped",
     "AsJagged",

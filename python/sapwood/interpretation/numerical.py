@@ -13,7 +13,7 @@ from sapwood.containers.types import dtype_key
 from sapwood.errors import ArgumentError, CorruptError
 from sapwood.table.schema import Interpretation
 
-__all__ = ["AsDouble32", "AsDtype", "AsFloat16", "Numerical"]
+__all__ = ["AsDouble32", "AsDtype", "AsDtypeInPlace", "AsFloat16", "Numerical"]
 
 
 class Numerical(Interpretation):
@@ -88,6 +88,10 @@ class AsDtype(Numerical):
         self.to_dtype = self.from_dtype.newbyteorder("=") if to_dtype is None else np.dtype(to_dtype)
         super().__init__(None, _type_of(self.to_dtype))
 
+    def inplace(self, array: Array) -> AsDtypeInPlace:
+        """Return an interpretation that reads the same bytes into an array, as many entries as are read."""
+        return AsDtypeInPlace(array, self.from_dtype)
+
     @property
     def cache_key(self) -> str:
         """The cache key of the types."""
@@ -108,6 +112,49 @@ class AsDtype(Numerical):
         native = self.to_dtype == self.from_dtype.newbyteorder("=")
         types = [self.from_dtype] if native else [self.from_dtype, self.to_dtype]
         return f"AsDtype({', '.join(repr(str(dtype)) for dtype in types)})"
+
+
+class AsDtypeInPlace(AsDtype):
+    """Numbers, or arrays or records of a fixed size, that are read into an array of the caller.
+
+    Parameters
+    ----------
+    to_fill
+        The array.
+    from_dtype
+        The NumPy type of the stored bytes, which are big-endian.
+    """
+
+    def __init__(self, to_fill: Array, from_dtype: DTypeLike) -> None:
+        self.to_fill = to_fill
+        stored = np.dtype(from_dtype)
+        super().__init__(stored, np.dtype((to_fill.dtype, stored.shape)))
+
+    @property
+    def plain(self) -> AsDtype:
+        """What reads the same bytes into an array of its own."""
+        return AsDtype(self.from_dtype)
+
+    def fill(self, values: Array) -> Array:
+        """Write values to the beginning of the array.
+
+        Returns
+        -------
+        A view of what was written.
+
+        Raises
+        ------
+        ArgumentError
+            The array is smaller, has other dimensions, or has a type that cannot hold them.
+        """
+        target = self.to_fill
+        if target.shape[1:] != values.shape[1:] or len(target) < len(values):
+            raise ArgumentError(f"values of shape {values.shape} do not fit into an array of shape {target.shape}")
+        if not np.can_cast(values.dtype, target.dtype, "same_kind"):
+            raise ArgumentError(f"values of type {values.dtype} do not fit into an array of type {target.dtype}")
+        found = target[: len(values)]
+        found[...] = values
+        return found
 
 
 class _Packed(Numerical):

@@ -103,7 +103,7 @@ class Source:
         if self._opened is None:
             from sapwood import _native
 
-            options = {k: v for k, v in self._options.items() if k not in _WITHOUT_EFFECT and v is not None}
+            options = {k: v for k, v in self._options.items() if v is not None}
             if options.get("num_workers") == 0:
                 del options["num_workers"]
             found = source_of(self._path, options)
@@ -205,6 +205,3 @@ class Source:
     def __repr__(self) -> str:
         """Show the file."""
         return f"<{type(self).__name__} {self.file_path!r} at 0x{id(self):012x}>"
-
-
-_WITHOUT_EFFECT = frozenset(["max_num_elements", "num_fallback_workers", "use_threads"])

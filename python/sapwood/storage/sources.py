@@ -227,7 +227,6 @@ def plain_path(path: object) -> Foreign:
 # Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
 _WITHOUT_EFFECT = frozenset(
     [
-        "array_cache",
         "begin_chunk_size",
         "custom_classes",
         "decompression_executor",

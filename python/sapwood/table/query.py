@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from sapwood.columns import Array
 from sapwood.errors import (
     ArgumentError,
     LimitError,
@@ -138,13 +139,19 @@ class Query:
         """What computes its expressions natively, once it was used (see `sapwood.table.native.Exact`)."""
         self.outputs: list[tuple[str, Node]] = []
         """The names of the results, and what they are made of."""
+        self.fills: dict[str, Callable[[Array], Array]] = {}
+        """What writes a result into an array of the caller, by the name of the result."""
         self.repeated: list[str] = []
         """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
             self._select(Filter(filter_name), Filter(filter_typename), filter_field)
         else:
-            for name, interpretation in _names_in(expressions):
+            for name, given in _names_in(expressions):
                 node = self._resolve(name, ())
+                fill = getattr(given, "fill", None)
+                if fill is not None:
+                    self.fills[name] = fill
+                interpretation: Interpretation | None = getattr(given, "plain", given)
                 if interpretation is not None and not (
                     isinstance(node, Leaf | Group) and interpretation == node.field.interpretation
                 ):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
 from sapwood.errors import ArgumentError, LimitError
 from sapwood.table.explain import Explanation, explain
 from sapwood.table.filters import no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.histograms import Wants, fill, histogram_of
-from sapwood.table.libraries import How, Library, library_of
-from sapwood.table.query import Expressions, Query, Wanted, unreadable_error
+from sapwood.table.libraries import How, Library, Result, library_of
+from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_array, virtual_arrays
 from sapwood.table.schema import Field, HasFields, Interpretation, Table
@@ -58,7 +61,7 @@ class Readable(HasFields):
         entry_stop: int | None = None,
         decompression_executor: object = None,
         interpretation_executor: object = None,
-        array_cache: object = None,
+        array_cache: object = "inherit",
         library: str | Library = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
         how: How = None,
@@ -97,8 +100,11 @@ class Readable(HasFields):
             was closed by then, it is opened again.
         access_log
             With `virtual`: a list (or what has ``+=``) that gets an entry for every field when it is read.
-        decompression_executor, interpretation_executor, array_cache
-            Have no effect: sapwood has one pool of threads (`sapwood.set_num_threads`) and caches no arrays.
+        array_cache
+            Where the arrays of fields are kept for the next time: a mutable mapping, None, or ``"inherit"`` for that
+            of the file (see `sapwood.open`). Arrays of a call with a cut, virtual or documented arrays are not.
+        decompression_executor, interpretation_executor
+            Have no effect: sapwood has one pool of threads (`sapwood.set_num_threads`).
 
         Raises
         ------
@@ -112,7 +118,7 @@ class Readable(HasFields):
         CorruptError, StorageError
             The bytes are damaged, or cannot be read.
         """
-        del decompression_executor, interpretation_executor, array_cache
+        del decompression_executor, interpretation_executor
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
         _check_virtual(virtual, access_log, library, given)
@@ -120,7 +126,16 @@ class Readable(HasFields):
         form = ResultForm(library_of(library), how, ak_add_doc)
         if virtual:
             return virtual_arrays(query, start, stop, form, access_log)
-        return Scan(query).arrays(start, stop, form)
+        if query.fills:
+            return _filled(query, start, stop, form)
+        cache = None if cut is not None or ak_add_doc else self._array_cache(array_cache)
+        if cache is None:
+            return Scan(query).arrays(start, stop, form)
+        return _kept(query, start, stop, form, cache)
+
+    def _array_cache(self, given: object) -> MutableMapping[str, Foreign] | None:
+        """Return where arrays are kept: see `arrays`."""
+        return self.file.array_cache if given == "inherit" else array_cache_of(given)
 
     @passes_on(Query.__init__)
     def iterate(
@@ -313,6 +328,44 @@ def _check_virtual(virtual: bool, access_log: Foreign, library: str | Library, g
         raise ArgumentError(f"{', '.join(wrong)} cannot be used with 'virtual=True'")
 
 
+def _filled(query: Query, start: int, stop: int, form: ResultForm) -> Foreign:
+    """Read results, some of them into arrays of the caller."""
+    if form.library.name != "np" or form.how not in (None, dict) or query.cut is not None:
+        raise ArgumentError("arrays are read into arrays that exist with library='np', as a dict, and without a cut")
+    found = Scan(query).arrays(start, stop, form)
+    return found | {name: fill(found[name]) for name, fill in query.fills.items()}
+
+
+def _cache_key(source: Foreign, name: str, interpretation: Foreign, start: int, stop: int, library: Library) -> str:
+    return f"{source.cache_key}:{name}:{interpretation.cache_key}:{start}-{stop}:{library.name}"
+
+
+def _kept(query: Query, start: int, stop: int, form: ResultForm, cache: MutableMapping[str, Foreign]) -> Foreign:
+    """Read results through a cache of the arrays of fields."""
+    entries = range(start, stop)
+    keys = [
+        _cache_key(query.source, field.path_in(query.source), field.interpretation, start, stop, form.library)
+        for field in query.all_fields
+    ]
+    known = [cache.get(key) for key in keys]
+    fields = {field: array for field, array in zip(query.all_fields, known, strict=True) if _is_whole(array)}
+    nodes = dict(query.outputs)
+    if nodes and all(isinstance(node, Leaf) and node.field in fields for node in nodes.values()):
+        names = query.repeated if form.how in (tuple, list) else nodes
+        found = [(name, Result(fields[node.field])) for name in names if isinstance(node := nodes[name], Leaf)]
+        return form.library.group(found, entries, form.how, None)
+    data = Scan(query).read(start, stop)
+    for key, column in zip(keys, data, strict=True):
+        if column is not None:
+            cache[key] = form.library.finish(Result(column), entries)
+    return form.make(query, data, entries)
+
+
+def _is_whole(array: Foreign) -> bool:
+    """Whether a kept array can be put together with others: Awkward arrays and NumPy's of numbers can."""
+    return hasattr(array, "layout") or (isinstance(array, np.ndarray) and array.dtype != object)
+
+
 class ReadableTable(Readable, Table):
     """A table that can be read; as an Arrow stream, too."""
 
@@ -338,7 +391,7 @@ class ReadableField(Readable, Field):
         *,
         decompression_executor: object = None,
         interpretation_executor: object = None,
-        array_cache: object = None,
+        array_cache: object = "inherit",
         library: str | Library = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
         virtual: bool = False,
@@ -351,13 +404,27 @@ class ReadableField(Readable, Field):
         interpretation
             What the stored bytes are read as; None for `interpretation` of the field, or one of another field that is
             read as the same type. Another one must fit the bytes, and only trees have any.
-        entry_start, entry_stop, library, ak_add_doc, virtual, access_log
+        entry_start, entry_stop, array_cache, library, ak_add_doc, virtual, access_log
             As in `arrays`, as are the errors.
-        decompression_executor, interpretation_executor, array_cache
+        decompression_executor, interpretation_executor
             Have no effect, see `arrays`.
         """
         _check_virtual(virtual, access_log, library, {})
-        del decompression_executor, interpretation_executor, array_cache
+        del decompression_executor, interpretation_executor
+        fill = getattr(interpretation, "fill", None)
+        if fill is not None:
+            if library_of(library).name != "np" or virtual:
+                raise ArgumentError("an array is read into one that exists with library='np' and virtual=False")
+            return fill(self.array(interpretation.plain, entry_start, entry_stop, array_cache=None, library="np"))
+        cache = None if virtual or ak_add_doc else self._array_cache(array_cache)
+        if cache is not None:
+            read_as = self.interpretation if interpretation is None else interpretation
+            start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+            key = _cache_key(self, self.name, read_as, start, stop, library_of(library))
+            found = cache.get(key)
+            if found is None:
+                found = cache[key] = self.array(interpretation, start, stop, array_cache=None, library=library)
+            return found
         if interpretation is not None and interpretation != self.interpretation:
             return self._read_as(interpretation, entry_start, entry_stop, library)
         if not self.is_group and self.reason is not None:

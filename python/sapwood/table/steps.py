@@ -50,8 +50,9 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
         What is read.
     step_size
         A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
-        clusters as far as they fit; a cluster that alone is larger is cut into even parts, so small that two of them
-        and what is carried over of the cluster's pages are at most two steps, or else of half a step.
+        clusters as far as they fit. A cluster that alone is larger is cut: into steps of that size if all of it can
+        be carried over, or else into even parts, so small that two of them and what is carried over of the cluster's
+        pages are at most two steps, or else of half a step.
     start, stop
         The range.
 
@@ -75,13 +76,16 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
         next_end = bisect_right(ends, start)
         last_that_fits = bisect_right(ends, start + most) - 1
         if last_that_fits >= next_end:
-            end, parts = ends[last_that_fits], 1
+            end = ends[last_that_fits]
+            step = end - start
         else:
             end = ends[next_end]
-            parts, finest = -(-(end - start) // most), -(-2 * (end - start) // most)
-            while parts < finest and (end - start) * (parts + 1) > 2 * most * parts:
-                parts += 1
-        step = -(-(end - start) // parts)
+            step = most
+            if query.bytes_between(start, end) > _CARRIED:
+                parts, finest = -(-(end - start) // most), -(-2 * (end - start) // most)
+                while parts < finest and (end - start) * (parts + 1) > 2 * most * parts:
+                    parts += 1
+                step = -(-(end - start) // parts)
         for begin in range(start, end, step):
             yield begin, min(begin + step, end)
         start = end

@@ -8,5 +8,31 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood.writing import identify as identify
+    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from sapwood.writing.ntuple import WritableNTuple
+    from sapwood.writing.pyroot import to_writable
+    from sapwood.writing.tree import WritableBranch, WritableTree
 
-__getattr__, __dir__ = lazily(globals(), {}, modules=("identify",))
+__all__ = [
+    "WritableBranch",
+    "WritableDirectory",
+    "WritableFile",
+    "WritableNTuple",
+    "WritableTree",
+    "create",
+    "identify",
+    "recreate",
+    "to_writable",
+    "update",
+]
+
+__getattr__, __dir__ = lazily(
+    globals(),
+    {
+        "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.ntuple": ("WritableNTuple",),
+        "sapwood.writing.pyroot": ("to_writable",),
+        "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
+    },
+    modules=("identify",),
+)

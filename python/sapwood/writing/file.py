@@ -8,7 +8,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -292,8 +292,8 @@ def _plan(
     return Plan(types, counter_name, field_name, layout)
 
 
-class WritableDirectory(InOutputFile):
-    """A directory of a file being written.
+class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
+    """A directory of a file being written: a mapping of names to objects.
 
     Assigning writes: ``directory["name"] = data``. A name with slashes makes directories; a name that is there already
     gets a new cycle, and the older one stays.
@@ -307,7 +307,7 @@ class WritableDirectory(InOutputFile):
 
     def __repr__(self) -> str:
         """Show what it is."""
-        return f"<WritableDirectory {'/' + '/'.join(self._path)!r}>"
+        return f"<WritableDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -1019,6 +1019,11 @@ class WritableDirectory(InOutputFile):
     def _copy(self, where: str, key: ReadOnlyKey) -> None:
         directory, name = self._parent(where)
         self._file.native.copy_key(directory._number, name, key.file.native, key.native)
+
+    def clear(self) -> None:
+        """Delete all objects, those in directories too."""
+        for name in self.keys(recursive=False):
+            del self[name]
 
     def update(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object) -> None:
         """Write several objects, each as by assignment."""

@@ -26,7 +26,7 @@ class WritableTable(InOutputFile):
 
     def __repr__(self) -> str:
         """Show what it is."""
-        return f"<{type(self).__name__} {self.object_path!r}, {self.num_entries} entries>"
+        return f"<{type(self).__name__} {self.object_path!r} at 0x{id(self):012x}, {self.num_entries} entries>"
 
     @property
     def path(self) -> tuple[str, ...]:

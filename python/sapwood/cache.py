@@ -1,0 +1,122 @@
+"""Mappings that keep what was used last: objects by their number, arrays by their bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.show.units import memory_size
+
+__all__ = ["LRUArrayCache", "LRUCache"]
+
+
+class LRUCache(MutableMapping[str, Any]):
+    """A mapping that drops the items that were not used for the longest time when it is full; thread-safe.
+
+    Parameters
+    ----------
+    limit
+        The number of items; None for no limit.
+    items
+        Keys and values to begin with.
+    """
+
+    def __init__(self, limit: int | None, items: Any = ()) -> None:
+        if limit is not None and limit < 0:
+            raise ArgumentError(f"the limit of a cache is None or a number from 0 on, not {limit!r}")
+        self._limit = limit
+        self._items: dict[str, Any] = {}
+        self._current = 0
+        self._lock = threading.RLock()
+        self.update(items)
+
+    @property
+    def limit(self) -> int | None:
+        """The most that is kept, None for no limit."""
+        return self._limit
+
+    @property
+    def current(self) -> int:
+        """How much is kept now."""
+        return self._current
+
+    def _cost(self, value: Any) -> int:
+        del value
+        return 1
+
+    def __getitem__(self, key: str) -> Any:
+        """Return a value, which then is the last that was used."""
+        with self._lock:
+            value = self._items.pop(key)
+            self._items[key] = value
+            return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Keep a value; one that alone is more than the limit is not kept."""
+        cost = self._cost(value)
+        with self._lock:
+            self.pop(key, None)
+            if self._limit is not None and cost > self._limit:
+                return
+            self._items[key] = value
+            self._current += cost
+            while self._limit is not None and self._current > self._limit:
+                del self[next(iter(self._items))]
+
+    def __delitem__(self, key: str) -> None:
+        """Drop a value."""
+        with self._lock:
+            self._current -= self._cost(self._items.pop(key))
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the keys, the last used one last."""
+        with self._lock:
+            return iter(list(self._items))
+
+    def __len__(self) -> int:
+        """Count the items."""
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        """Show how full it is."""
+        full = "" if not self._limit else f" ({100 * self._current // self._limit}% full)"
+        return f"<{type(self).__name__} {self._current}/{self._limit}{full} at 0x{id(self):012x}>"
+
+
+class LRUArrayCache(LRUCache):
+    """The same for arrays, counted by their bytes.
+
+    Parameters
+    ----------
+    limit_bytes
+        Bytes, or a memory size (``"100 MB"``); None for no limit.
+    """
+
+    def __init__(self, limit_bytes: int | str | None) -> None:
+        super().__init__(None if limit_bytes is None else memory_size(limit_bytes))
+
+    def _cost(self, value: Any) -> int:
+        size = getattr(value, "nbytes", None)
+        if size is None:
+            memory_usage = getattr(value, "memory_usage", None)
+            return 1 if memory_usage is None else int(memory_usage(index=False))
+        return int(size() if callable(size) else size)
+
+
+def array_cache_of(given: object) -> MutableMapping[str, Any] | None:
+    """Return the cache that an option `array_cache` means: none, a new one of a size, or the given one.
+
+    Raises
+    ------
+    TypeError
+        It is none of these.
+    """
+    if given is None:
+        return None
+    if isinstance(given, MutableMapping):
+        return given  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(given, (int, str)) and not isinstance(given, bool):
+        return LRUArrayCache(given) if given else None
+    raise TypeError(f"array_cache is None, a memory size like '100 MB' or a mutable mapping, not {given!r}")
