@@ -99,7 +99,7 @@ def test_a_report_names_files_that_failed(folder: Path) -> None:
     array, report = sapwood.dask(files, open_files=False, allow_read_errors_with_report=True)
     array, report = dask.compute(array.x, report, scheduler="sync")  # pyright: ignore[reportPrivateImportUsage]
     assert array.tolist() == list(range(10))
-    assert report.exception.tolist() == [None, "MissingFileError"]
+    assert report.exception.tolist() == [None, "FileNotFoundError"]
 
 
 def test_partitions_are_written_as_files(folder: Path, tmp_path: Path) -> None:
