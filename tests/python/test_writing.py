@@ -821,6 +821,7 @@ def test_urls_are_written_when_the_file_is_closed_and_not_after_an_exception(
         raise OSError("no space")
 
     monkeypatch.setattr(type(memory), "put_file", full)
+    monkeypatch.setattr("sapwood.writing.output.PAUSES", ())
     file = sapwood.recreate(url)
     file["text"] = "kept"
     with pytest.raises(StorageError, match="no space; the file was kept as"):

@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 import uuid
+import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,15 @@ from typing import TYPE_CHECKING
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, StorageError, UnsupportedError, storage_error
+from sapwood.errors import (
+    ArgumentError,
+    MissingFileError,
+    SapwoodWarning,
+    StorageError,
+    UnsupportedError,
+    stacklevel,
+    storage_error,
+)
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path
 
@@ -120,20 +129,54 @@ class RemoteTarget:
         return path
 
     def send(self, path: str) -> None:
-        """Bring a local file there, and remove it.
+        """Bring a local file there, again if that fails, compare the sizes, and remove it.
 
         Raises
         ------
         StorageError
             It cannot be written there; the local file is kept.
         """
-        try:
-            with contextlib.suppress(NotImplementedError, OSError):  # not all storage has folders
-                self._system.makedirs(self._system._parent(self._place), exist_ok=True)
-            self._system.put_file(path, self._place)
-        except Exception as error:
-            raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
+        with contextlib.suppress(NotImplementedError, OSError):  # not all storage has folders
+            self._system.makedirs(self._system._parent(self._place), exist_ok=True)
+        # By default fsspec would POST.
+        options = {"method": "put"} if self._url.startswith(("http://", "https://")) else {}
+        for pause in (*PAUSES, None):
+            try:
+                self._system.put_file(path, self._place, **options)
+                self._compare(Path(path).stat().st_size)
+                break
+            except Exception as error:
+                if pause is None or not _passing(error):
+                    raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
+                time.sleep(pause)
         Path(path).unlink()
+
+    def _compare(self, size: int) -> None:
+        """Compare the size of what was sent with that of what is there, if the storage tells it."""
+        try:
+            self._system.invalidate_cache(self._system._parent(self._place))
+            found: int | None = self._system.info(self._place).get("size")
+        except Exception as error:  # noqa: BLE001 - each kind of storage has its own
+            warnings.warn(
+                f"{self._url} was written, but its size cannot be confirmed: {error}",
+                SapwoodWarning,
+                stacklevel=stacklevel(),
+            )
+            return
+        if found is not None and found != size:
+            raise OSError(f"{size} bytes were sent, {found} bytes are there")
+
+
+PAUSES = (0.1, 0.4, 1.6)
+"""Seconds between the attempts to send a file."""
+
+
+def _passing(error: Exception) -> bool:
+    """Whether another attempt may do better."""
+    if isinstance(error, (FileNotFoundError, PermissionError, NotImplementedError, TypeError, ValueError)):
+        return False
+    status = getattr(error, "status", None)
+    return not isinstance(status, int) or status >= 500 or status in (408, 429)
 
 
 WRITING: weakref.WeakValueDictionary[str, OutputFile] = weakref.WeakValueDictionary()
