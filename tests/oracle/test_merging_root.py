@@ -50,6 +50,38 @@ for place, path in enumerate(sys.argv[1:]):
         h.Fill(random.Uniform(), 2.0)
         h2.Fill(random.Uniform(), random.Uniform())
         p.Fill(random.Uniform(), random.Uniform())
+    xs = array("d", [10.0 * place + k for k in range(3 + place)])
+    errors = [array("d", [k + 0.1 * x for x in xs]) for k in range(4)]
+    ROOT.TGraph(len(xs), xs, xs).Write("g")
+    ROOT.TGraph(1, array("d", [1.0]), array("d", [2.0])).Write("same")
+    ROOT.TGraphErrors(len(xs), xs, xs, *errors[:2]).Write("ge")
+    ROOT.TGraphAsymmErrors(len(xs), xs, xs, *errors).Write("ga")
+    ROOT.TGraphBentErrors(len(xs), xs, xs, *errors, *errors).Write("gb")
+    stack = ROOT.THStack("stack", "")
+    for k in range(2):
+        one = ROOT.TH1D(f"stacked{k}", "", 4, 0, 4)
+        one.SetDirectory(0)
+        one.Fill(k + place)
+        stack.Add(one)
+    stack.Write()
+    events = ROOT.TEventList("events", "")
+    chosen = ROOT.TEntryList("chosen", "", "T", f"/data/run{place // 2}.root")
+    for k in range(5):
+        events.Enter(k * (place + 2))
+        chosen.Enter(k * k * (place + 1) * 9000)
+    events.Write()
+    chosen.Write()
+    chain = ROOT.TEntryList("chain", "")
+    for k in range(2):
+        part = ROOT.TEntryList("part", "", "T", f"/data/part{k + place}.root")
+        for entry in range(3000 * k, 3000 * k + 4000 + place):
+            part.Enter(entry)
+        chain.Add(part)
+    chain.Write()
+    ROOT.TParameter("double")("sum", 1.5 + place).Write()
+    largest = ROOT.TParameter("int")("largest", 3 + place)
+    largest.SetBit(largest.kMax)
+    largest.Write()
     listed = ROOT.TList()
     listed.Add(h.Clone("inside"))
     file.mkdir("d").cd()
@@ -70,8 +102,22 @@ while it.Next() < tree.GetEntries():
     clusters.append(it.GetNextEntry())
 frame = ROOT.RDataFrame("T", sys.argv[1])
 h = file.Get("h")
+graphs = {}
+for name in ("g", "same", "ge", "ga", "gb"):
+    g = file.Get(name)
+    sides = (g.GetErrorXlow, g.GetErrorXhigh, g.GetErrorYlow, g.GetErrorYhigh)
+    graphs[name] = [[g.GetPointX(i), g.GetPointY(i), *(side(i) for side in sides)] for i in range(g.GetN())]
+def entries(one):
+    return one.GetFileName(), [one.GetEntry(i) for i in range(one.GetN())]
+lists = {name: file.Get(name) for name in ("chosen", "chain")}
+lists = {name: [one.GetN(), *map(entries, one.GetLists())] for name, one in lists.items()}
+events = file.Get("events")
+others = {"graphs": graphs, "lists": lists, "events": [events.GetEntry(i) for i in range(events.GetN())],
+    "stack": [[one.GetBinContent(i) for i in range(6)] for one in file.Get("stack").GetHists()],
+    "parameters": [file.Get(name).GetVal() for name in ("sum", "largest")]}
 inside = file.Get("list").FindObject("inside")
-print(json.dumps({"rows": rows, "clusters": clusters, "maximum": int(tree.GetLeaf("count").GetMaximum()),
+print(json.dumps({"others": others, "rows": rows, "clusters": clusters,
+    "maximum": int(tree.GetLeaf("count").GetMaximum()),
     "sum": frame.Sum("i").GetValue(), "h": [h.GetBinContent(i) for i in range(12)], "error": h.GetBinError(3),
     "entries": h.GetEntries(), "mean": h.GetMean(), "inside": inside.GetEntries(),
     "h2": file.Get("d/h2").Integral(), "p": [file.Get("p").GetBinContent(i) for i in range(6)],

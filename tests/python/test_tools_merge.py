@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import awkward as ak
@@ -11,9 +14,11 @@ import numpy as np
 import pytest
 
 import sapwood
+import sapwood.new
 from sapwood.cli import main
 from sapwood.compression import LZ4, ZLIB, Compression
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError
+from sapwood.tools import merging
 from sapwood.tools.merging import merge
 
 hist = pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
@@ -109,10 +114,10 @@ def test_the_merged_file_can_be_merged_and_continued(inputs: list[str], tmp_path
 def test_trees_that_differ_are_refused_by_the_branch(inputs: list[str], tmp_path: Path) -> None:
     more = write(tmp_path / "more.root", 4, extra=np.zeros(400))
     out = tmp_path / "out.root"
-    with pytest.raises(ArgumentError, match=r"no branch extra") as caught:
+    with pytest.raises(ArgumentError, match=r"no branch extra; merge --union") as caught:
         merge(out, [*inputs, more])
     assert "more.root" in str(caught.value)
-    with pytest.raises(ArgumentError, match="extra"):
+    with pytest.raises(ArgumentError, match=r"no branch extra; merge --union"):
         merge(out, [more, *inputs])
     other = write(tmp_path / "other.root", 4, x=np.zeros(400, np.float32))
     with pytest.raises(
@@ -308,3 +313,113 @@ def test_fields_of_rntuples_are_united_where_asked(tmp_path: Path) -> None:
         assert file["N"]["y"].array().to_list() == [0, 0, 0, 1, 2, 3]
     with pytest.raises(ArgumentError, match="'y' is new"):
         merge(tmp_path / "all.root", paths)
+
+
+def test_points_are_appended_in_the_order_of_files_and_equal_graphs_count(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{place}.root" for place in range(3)]
+    for place, path in enumerate(paths):
+        x = np.array([0.0, 1.0]) if place != 1 else np.array([5.0])
+        with sapwood.recreate(path) as file:
+            file["g"] = sapwood.new.TGraph(x, 2 * x, title=f"graph {place}")
+            file["d/e"] = sapwood.new.TGraph(x, x, ex=x / 10, ey=(x / 4, x / 2))
+    done = merge(tmp_path / "out.root", paths)
+    assert done.added == {"g": 3, "d/e": 3} and done.is_complete and not done.kept
+    with sapwood.open(tmp_path / "out.root") as file:
+        assert file["g"].values("x").tolist() == [0, 1, 5, 0, 1] and file["g"].values("y").tolist() == [0, 2, 10, 0, 2]
+        assert file["g"].title == "graph 0" and len(file["g"].values("x")) == file["g"].member("fNpoints")
+        assert file["d/e"].classname == "TGraphAsymmErrors"
+        assert file["d/e"].errors("high", "y").tolist() == [0, 0.5, 2.5, 0, 0.5]
+        assert file["d/e"].errors("low", "x").tolist() == [0, 0.1, 0.5, 0, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bit", "expected"),
+    [("int32", None, 12), ("int32", 16, 60), ("int32", 17, 5), ("int32", 18, 3), ("int32", 19, 5), ("int32", 20, 3),
+     ("float64", None, 12.0), ("bool", None, True), ("bool", 16, True)],
+)  # fmt: skip
+def test_parameters_are_merged_as_their_bits_say(tmp_path: Path, dtype: str, bit: int | None, expected: float) -> None:
+    paths = [tmp_path / f"{place}.root" for place in range(3)]
+    for path, value in zip(paths, (5, 4, 3), strict=True):
+        with sapwood.recreate(path) as file:
+            one = sapwood.new.TParameter(value, dtype)
+            if bit is not None:
+                one.members["@fBits"] = 1 << bit
+            file["p"] = one
+    assert merge(tmp_path / "out.root", paths).added == {"p": 3}
+    with sapwood.open(tmp_path / "out.root") as file:
+        assert file["p"].member("fVal") == expected
+        assert bit is None or file["p"].member("@fBits") & 1 << bit  # a part can be merged again
+
+
+def entry_list(file: str, blocks: list[list[int]]) -> sapwood.new.NewObject:
+    """Make an entry list; a block without entries is one that ROOT never used."""
+    items = [
+        ("TEntryListBlock", {"fNPassed": len(one), "fN": len(one), "fIndices": np.array(one, np.uint16),
+                             "fType": 1 if one else -1, "fPassing": True})
+        for one in blocks
+    ]  # fmt: skip
+    members = {"fTreeName": "Events", "fFileName": file, "fNBlocks": len(items), "fN": sum(map(len, blocks))}
+    return sapwood.new.NewObject("TEntryList", "chosen", {**members, "fBlocks": ("TObjArray", {"@items": items})})
+
+
+def test_entry_lists_are_united_for_each_tree(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{place}.root" for place in range(3)]
+    blocks = [[[1, 7], [], [5]], [[7, 9], [0]], [[2]]]
+    for place, path in enumerate(paths):
+        with sapwood.recreate(path) as file:
+            file["one"] = entry_list("same.root", blocks[place])
+            file["two"] = entry_list(f"run{place // 2}.root", blocks[place])
+            file["many"] = entry_list("same.root", [list(range(1000 * place, 1000 * place + 2500))])
+    assert merge(tmp_path / "out.root", paths).added == {"one": 3, "two": 3, "many": 3}
+    with sapwood.open(tmp_path / "out.root") as file:
+        one, two, many = file["one"], file["two"], file["many"]
+        assert one.entries.tolist() == [1, 2, 7, 9, 64_000, 128_005] and len(one) == 6 and one.title == "chosen"
+        assert [(part.file_name, part.entries.tolist()) for part in two.parts] == [
+            ("run0.root", [1, 7, 9, 64_000, 128_005]),
+            ("run1.root", [2]),
+        ]
+        assert len(two) == 6 and many.entries.tolist() == list(range(4500))
+
+
+def test_files_are_opened_and_their_trees_read_by_a_second_thread(
+    inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, str, int]] = []
+    now: set[str] = set()
+
+    class Noted(merging._Input):
+        def __init__(self, path: str, *more: object) -> None:
+            super().__init__(path, *more)
+            now.add(path)
+            assert len(now) <= 2
+            opened.append((threading.current_thread().name, Path(path).name, len(self.trees)))
+
+        def close(self) -> None:
+            super().close()
+            now.discard(self.path)
+
+    monkeypatch.setattr(merging, "_Input", Noted)
+    out = tmp_path / "out.root"
+    merge(out, [*inputs, inputs[0]], compression=ZLIB(1))
+    thread = "sapwood-merge-ahead"
+    # The second file is opened while nothing is known of trees; below folders they are not read ahead.
+    assert opened == [
+        (thread, "in1.root", 0),
+        (thread, "in2.root", 0),
+        (thread, "in3.root", 1),
+        (thread, "in1.root", 1),
+    ]
+    assert not now and not [one for one in threading.enumerate() if one.name == thread]
+    opened.clear()
+    Path(inputs[1]).write_bytes(b"root")
+    with pytest.raises(SapwoodError, match="in2"):
+        merge(out, inputs)
+    assert not now and not [one for one in threading.enumerate() if one.name == thread]
+
+
+def test_copying_trees_and_adding_histograms_needs_no_numpy(inputs: list[str], tmp_path: Path) -> None:
+    words = ["merge", "--no-progress", str(tmp_path / "out.root"), *inputs]
+    script = f"import sys; from sapwood.cli import main; code = main({words}); print(code, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 False"
+    check(tmp_path / "out.root", inputs)

@@ -7,9 +7,9 @@ import argparse
 from sapwood.cli import storage
 from sapwood.show.safe import complain, say
 
-HELP = "Merge files: trees joined by copying their baskets, histograms added, other objects copied."
+HELP = "Merge files: trees joined by copying their baskets, histograms and graphs added, other objects copied."
 EPILOG = (
-    "Exit codes: 0 all merged, 3 files were skipped or histograms could not be added. "
+    "Exit codes: 0 all merged, 3 files were skipped or objects could not be added. "
     "Example: sapwood merge all.root run1.root run2.root --verify"
 )
 
@@ -88,5 +88,5 @@ def run(arguments: argparse.Namespace) -> int:
         for line in done.text():
             say(line)
     if not done.is_complete:
-        complain(f"{len(done.skipped)} files skipped, {len(done.not_added)} histograms not added")
+        complain(f"{len(done.skipped)} files skipped, {len(done.not_added)} objects not added")
     return 0 if done.is_complete else 3

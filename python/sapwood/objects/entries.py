@@ -12,9 +12,9 @@ from sapwood.objects.model import behavior, place_of
 
 Numbers = np.ndarray[Any, Any]
 
-_BLOCK = 64_000
+BLOCK = 64_000
 """Entries that one block of a list stands for (``TEntryListBlock::kBlockSize`` words of 16 bits)."""
-_BITS, _LIST = 0, 1
+_UNUSED, _BITS, _LIST = -1, 0, 1
 """What ``TEntryListBlock::fType`` says of its numbers."""
 
 
@@ -45,7 +45,7 @@ class TEntryList(TNamed):
         if self.has_member("fSubLists") and self.member("fSubLists"):
             raise UnsupportedError(f"entry list {self.name} chooses elements inside entries, not only entries")
         blocks = [
-            _entries(block, self.name) + place * _BLOCK for place, block in enumerate(self.member("fBlocks") or ())
+            _entries(block, self.name) + place * BLOCK for place, block in enumerate(self.member("fBlocks") or ())
         ]
         return np.concatenate(blocks) if blocks else np.empty(0, np.int64)
 
@@ -80,13 +80,15 @@ class TEventList(TNamed):
 def _entries(block: Any, name: str) -> Numbers:
     """Return the entries of one block: each a bit, or a number in a list, of those chosen or of those left out."""
     kind, indices = block.member("fType"), np.asarray(block.member("fIndices"))
-    chosen = np.zeros(_BLOCK, np.bool_)
+    chosen = np.zeros(BLOCK, np.bool_)
+    if kind == _UNUSED and not block.member("fNPassed"):
+        return np.flatnonzero(chosen)
     if kind == _BITS:
         bits = np.unpackbits(indices.astype("<u2").view(np.uint8), bitorder="little")
-        if len(bits) > _BLOCK:
-            raise CorruptError(f"entry list {name}: a block of {len(bits)} bits, {_BLOCK} at most")
+        if len(bits) > BLOCK:
+            raise CorruptError(f"entry list {name}: a block of {len(bits)} bits, {BLOCK} at most")
         chosen[: len(bits)] = bits
-    elif kind == _LIST and (not len(indices) or indices.max() < _BLOCK):
+    elif kind == _LIST and (not len(indices) or indices.max() < BLOCK):
         chosen[indices] = True
     else:
         raise CorruptError(f"entry list {name}: a block of type {kind} with numbers up to {indices.max(initial=0)}")

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # Heavy modules are imported where they are needed: most merges need none of them.
 Others = Literal["first", "all", "error"]
 _PROCESS = re.compile(r"ProcessID[0-9]+")
+_JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParameter<(bool|int|long|float|double)>")
+"""Classes whose objects are joined rather than added, in the order of the files."""
 _PART = 64
 """Inputs of a part, where parts are kept so that a merge can be resumed."""
 _STEP = 32_000_000
@@ -55,9 +57,9 @@ class Merged:
     """What a merge did, or with `dry_run` what it would do.
 
     `inputs` and `skipped` (with the error of each) are paths; `trees` has the entries of each joined tree, `added` the
-    number of histograms in each sum, `kept` the objects of which the first was taken though others differ, `not_added`
-    histograms that could not be added (the policy for other objects was applied to them), and why, and `indices` the
-    trees whose index was left out.
+    number of histograms, graphs, lists or parameters in each sum, `kept` the objects of which the first was taken
+    though others differ, `not_added` objects that could not be added (the policy for other objects was applied to
+    them), and why, `indices` the trees whose index was left out, and `functions` the graphs whose functions were.
     """
 
     output: str
@@ -69,6 +71,7 @@ class Merged:
     kept: list[str] = field(default_factory=list[str])
     not_added: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
+    functions: list[str] = field(default_factory=list[str])
     bytes_in: int = 0
     bytes_out: int = 0
     verified: bool = False
@@ -87,7 +90,7 @@ class Merged:
         for path, entries in self.trees.items():
             yield f"tree {path}: {entries} entries"
         if self.added:
-            yield f"{len(self.added)} histograms added"
+            yield f"{len(self.added)} histograms and other objects added"
         if self.copied:
             yield f"{len(self.copied)} other objects copied"
         for path in self.kept:
@@ -96,6 +99,8 @@ class Merged:
             yield f"{path}: not added: {why}"
         for path in self.indices:
             yield f"{path}: its index does not hold for the joined tree and was left out"
+        for path in self.functions:
+            yield f"{path}: functions that were fitted to some of its points were left out"
         for path, why in self.skipped.items():
             yield f"skipped {path}: {why}"
         yield f"{self.output}: {len(self.inputs)} files, {self.bytes_in} bytes in, {self.bytes_out} bytes out"
@@ -163,7 +168,9 @@ def merge(
     """Merge ROOT files into one.
 
     Trees of the same path are joined: their baskets are copied as they are stored. Histograms and profiles are added,
-    also those inside lists and other objects. Of other objects the first is copied; see `others`.
+    also those inside lists, stacks and other objects. Points of graphs (`TGraph`, with errors of any kind) are
+    appended; lists of entries (`TEntryList`, `TEventList`) are united; parameters (`TParameter`) are added, multiplied
+    or chosen as they say. Of other objects the first is copied; see `others`.
 
     Parameters
     ----------
@@ -573,13 +580,16 @@ class _Merger:
         for item, one in zip(fresh, firsts, strict=True):
             self._classes[item.path] = item.classname
             self._sums[item.path] = [one]
-            self._first.insert(item.path, one)
+            # Of objects that are joined, each counts, even one that is equal to that of the file before.
+            if not _JOINED.fullmatch(item.classname):
+                self._first.insert(item.path, one)
             self._keep(one)
         for item, one in zip(differing, others, strict=True):
             where, variants = item.path, self._sums[item.path]
-            if not one.is_additive and self._settings.others == "error":
+            merges = one.is_additive or _JOINED.fullmatch(item.classname) is not None
+            if not merges and self._settings.others == "error":
                 raise ArgumentError(f"{path}: {where} differs from that of the files before")
-            if one.is_additive or self._settings.others == "all":
+            if merges or self._settings.others == "all":
                 variants.append(one)
                 self._keep(one)
             elif where not in self._result.kept:
@@ -647,12 +657,13 @@ class _Merger:
         """Write what was added."""
         names: dict[str, list[tuple[str, _native.Sum]]] = {}
         for path, sums in self._sums.items():
-            if len(sums) > 1 and sums[0].is_additive and self._add_values(path, sums):
+            merges = sums[0].is_additive or _JOINED.fullmatch(self._classes[path]) is not None
+            if len(sums) > 1 and merges and self._add_values(path, sums):
                 continue
             holder, _, name = path.rpartition("/")
             wanted = reversed(sums if self._settings.others == "all" else sums[:1])
             names.setdefault(holder, []).extend((name, one) for one in wanted)
-            if sums[0].is_additive:
+            if merges:
                 self._result.added[path] = sums[0].count
             else:
                 self._result.copied.append(path)
@@ -663,9 +674,9 @@ class _Merger:
             self._result.trees[SUMMARY] = 1
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
-        """Add objects of several shapes, such as histograms with and without squares of weights."""
+        """Join objects, or add those of several shapes, such as histograms with and without squares of weights."""
         from sapwood.new import NewObject
-        from sapwood.writing.adding import added, can_be_added
+        from sapwood.writing.adding import added, can_be_added, joined
 
         stream = io.BytesIO()
         with sapwood.recreate(stream) as file:
@@ -675,9 +686,14 @@ class _Merger:
         with sapwood.open(io.BytesIO(stream.getvalue())) as file:
             objects = [file[f"v{place}"] for place in range(len(sums))]
             try:
-                if not can_be_added(objects[0].classname):
+                if _JOINED.fullmatch(objects[0].classname):
+                    title, (classname, members) = joined(objects, name)
+                    if any(one.member("fFunctions", none_if_missing=True) for one in objects):
+                        self._result.functions.append(path)
+                elif can_be_added(objects[0].classname):
+                    title, (classname, members) = added(objects, name)
+                else:
                     raise UnsupportedError(f"a {objects[0].classname} has parts that differ between files")
-                title, (classname, members) = added(objects, name)
             except (UnsupportedError, ArgumentError) as error:
                 if self._settings.others == "error":
                     raise UnsupportedError(f"{path}: {error}") from error
@@ -750,7 +766,7 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
                         trees[item.path] = file[item.path].num_entries
                     elif item.classname not in DIRECTORIES:
                         counts[item.path] = counts.get(item.path, 0) + 1
-                        if can_be_added(item.classname):
+                        if can_be_added(item.classname) or _JOINED.fullmatch(item.classname):
                             result.added[item.path] = counts[item.path]
                         elif item.path not in result.copied:
                             result.copied.append(item.path)
@@ -833,6 +849,7 @@ def _in_parts(
         result.not_added |= part.not_added
         result.kept += [path for path in part.kept if path not in result.kept]
         result.indices += [path for path in part.indices if path not in result.indices]
+        result.functions += [path for path in part.functions if path not in result.functions]
     return result
 
 

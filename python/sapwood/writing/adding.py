@@ -1,7 +1,8 @@
-"""Histograms and profiles of several files as one, as ROOT's ``hadd`` adds them."""
+"""Histograms, graphs, lists of entries and parameters of several files as one, as ROOT's ``hadd`` merges them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,22 @@ import numpy as np
 from sapwood.columns import Foreign
 from sapwood.errors import UnsupportedError
 from sapwood.objects.axis import TAxis
+from sapwood.objects.basic import ObjectList
+from sapwood.objects.entries import BLOCK, TEntryList, TEventList
 from sapwood.objects.histogram import Histogram, Profile
 from sapwood.objects.model import Model
 from sapwood.writing.columns import cast
 from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of
 
 _BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID"})
+_MEMORY_BITS = 0x03000000
+"""Bits of an object (`TObject::fBits`) that say how it lies in memory."""
+_ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
+"""Members that say nothing of other objects: of a graph, what was fitted to its points, and axes that end with them; of
+a list, its entries."""
+_WORDS = BLOCK // 16
+"""Words of 16 bits of a block of an entry list that has a bit for each entry."""
+_DEEPEST = 20
 _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")
 
 
@@ -88,3 +99,112 @@ def _axis(axis: TAxis) -> Object:
     classname, members = Axis(axis.edges(), axis.member("fTitle"), axis.labels()).to_object(axis.member("fName"))
     looks = {key: axis.member(key, none_if_missing=True) for key in members if key not in ("fXbins", "fLabels")}
     return classname, members | {key: value for key, value in looks.items() if value is not None and key[0] != "@"}
+
+
+def joined(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
+    """Join graphs, lists of entries, or parameters; all else is that of the first.
+
+    Points are appended, without the functions that were fitted to some of them. Lists of entries are united, those of a
+    `TEntryList` for each tree. Parameters are added, or what their bits say (`TParameter::kMultiply`, `kMax`, `kMin`,
+    `kFirst`, `kLast`).
+
+    Returns
+    -------
+    tuple[str, Object]
+        The title, and the object to write.
+
+    Raises
+    ------
+    UnsupportedError
+        They cannot be joined.
+    """
+    first = objects[0]
+    if isinstance(first, TEntryList):
+        members = _joined_entry_lists(objects)
+    elif isinstance(first, TEventList):
+        entries = np.unique(np.concatenate([one.entries for one in objects]))
+        members = {"fN": len(entries), "fSize": len(entries), "fList": entries.astype(np.int64)}
+    elif first.classname.startswith("TGraph"):
+        members = _joined_points(objects)
+    elif first.classname.startswith("TParameter<"):
+        members = {"fVal": _joined_values(objects)}
+    else:
+        raise UnsupportedError(f"objects of class {first.classname} cannot be joined")
+    classname, stored = _stored(first, 0)
+    title = stored.pop("fTitle", "")
+    return title, (classname, stored | {"fName": name} | members)
+
+
+def _joined_points(graphs: Sequence[Foreign]) -> dict[str, Any]:
+    arrays = [name for name, value in graphs[0].all_members.items() if isinstance(value, np.ndarray)]
+    members: dict[str, Any] = {
+        name: np.concatenate([np.asarray(graph.member(name), np.float64) for graph in graphs]) for name in arrays
+    }
+    return members | {"fNpoints": sum(int(graph.member("fNpoints")) for graph in graphs)}
+
+
+def _joined_values(parameters: Sequence[Foreign]) -> bool | int | float:
+    bits, values = parameters[0].member("@fBits"), [one.member("fVal") for one in parameters]
+    is_bool = isinstance(values[0], bool)
+    for bit, take in (
+        (16, all if is_bool else math.prod), (17, max), (18, min), (19, lambda found: found[0]),
+        (20, lambda found: found[-1]),
+    ):  # fmt: skip
+        if bits & 1 << bit:
+            return take(values)
+    return any(values) if is_bool else sum(values)
+
+
+def _joined_entry_lists(lists: Sequence[TEntryList]) -> dict[str, Any]:
+    found: dict[tuple[str, str], list[Any]] = {}
+    for one in lists:
+        for part in one.parts:
+            found.setdefault((part.tree_name, part.file_name), []).append(part.entries)
+    members = [_entry_list(tree, file, np.unique(np.concatenate(many))) for (tree, file), many in found.items()]
+    if len(members) == 1:
+        return members[0]
+    parts = [("TEntryList", {"fName": lists[0].name, "fTitle": lists[0].title, **one}) for one in members]
+    chosen = {name: members[0][name] for name in ("fTreeName", "fFileName")}
+    total = sum(one["fN"] for one in members)
+    return chosen | {"fLists": ("TList", {"@items": parts}), "fBlocks": None, "fNBlocks": 0, "fN": total}
+
+
+def _entry_list(tree: str, file: str, entries: Any) -> dict[str, Any]:
+    blocks: list[Object] = []
+    for start in range(0, int(entries[-1]) + 1 if len(entries) else 0, BLOCK):
+        here = entries[np.searchsorted(entries, start) : np.searchsorted(entries, start + BLOCK)] - start
+        listed = 0 < len(here) < _WORDS
+        if listed:
+            words = here.astype(np.uint16)
+        else:
+            bits = np.zeros(BLOCK, np.bool_)
+            bits[here] = True
+            words = np.packbits(bits, bitorder="little").view("<u2").astype(np.uint16)
+        about = {"fNPassed": len(here), "fN": len(words), "fIndices": words, "fType": int(listed), "fPassing": True}
+        blocks.append(("TEntryListBlock", about))
+    stored = ("TObjArray", {"@items": blocks}) if blocks else None
+    names = {"fTreeName": tree, "fFileName": file}
+    return {"fLists": None, "fNBlocks": len(blocks), "fBlocks": stored, "fN": len(entries), **names}
+
+
+def _stored(model: Model, depth: int) -> Object:
+    """Return an object that was read as one to be written."""
+    if model.reason or depth > _DEEPEST:
+        raise UnsupportedError(f"the {model.classname} cannot be written: {model.reason or 'it is nested too deep'}")
+
+    def value(found: Foreign) -> Foreign:
+        if isinstance(found, Model):
+            return _stored(found, depth + 1)
+        if found is None or isinstance(found, (bool, int, float, str, np.ndarray)):
+            return found
+        raise UnsupportedError(f"the {model.classname} has a {type(found).__name__}, which cannot be written")
+
+    members = {key: value(found) for key, found in model.all_members.items() if key not in _ITS_OWN}
+    if isinstance(model, ObjectList):
+        members["@items"] = [value(item) for item in model]
+    if "@fBits" in members:
+        members["@fBits"] &= ~_MEMORY_BITS
+    for base in model.bases:
+        if base.classname.startswith("TArray"):
+            members[base.classname] = np.asarray(base)
+    return model.classname, members
