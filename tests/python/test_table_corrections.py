@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError, LimitError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError, UnsupportedError
 from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import Language
 
@@ -189,6 +190,10 @@ def one(data: Any, **more: Any) -> dict[str, Any]:
     return {"schema_version": 2, "corrections": [correction]}
 
 
+def bins(edges: Any) -> Any:
+    return {"nodetype": "binning", "input": "x", "edges": edges, "content": [1.0, 2.0], "flow": "clamp"}
+
+
 def deep(levels: int) -> Any:
     found: Any = 1.0
     for _ in range(levels):
@@ -209,6 +214,10 @@ def deep(levels: int) -> Any:
         (one(formula("x + [7]"), inputs=[X, Y]), ArgumentError, r"no parameter \[7\]"),
         (one(formula("system(x)"), inputs=[X, Y]), ArgumentError, "unexpected 'system'"),
         (one(formula("x ; y"), inputs=[X, Y]), ArgumentError, "cannot read"),
+        (one(bins([2.0, 1.0, 3.0])), ArgumentError, "do not increase"),
+        (one(bins([0.0, 0.0, 3.0])), ArgumentError, "do not increase"),
+        (one(bins([0.0, math.nan, 3.0])), ArgumentError, "do not increase"),
+        (one(bins({"n": 2, "low": 1.0, "high": 1.0})), ArgumentError, "do not increase"),
     ],
 )
 def test_wrong_corrections_are_refused(given: Any, kind: type[Exception], message: str) -> None:
@@ -224,3 +233,20 @@ def test_text_is_read_by_corrections_alone() -> None:
     parsed = Language(corrections=document()).parse("correction('constant', x)", ["x"], "")
     assert parsed.evaluate(lambda name: np.zeros(3)).tolist() == [3.5, 3.5, 3.5]
     assert parsed.needs == ["x"]
+
+
+def test_files_of_corrections_that_cannot_be_read_are_our_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StorageError, match="directory"):
+        Corrections(tmp_path)
+    path = tmp_path / "a.json.gz"
+    whole = gzip.compress(json.dumps(document()).encode())
+    for data in (whole[:-20], whole[:40] + b"\xff" * 20 + whole[60:]):
+        path.write_bytes(data)
+        with pytest.raises(CorruptError, match="cannot decompress"):
+            Corrections(path)
+    path.write_bytes(gzip.compress(b" " * 5000))
+    monkeypatch.setattr("sapwood.table.corrections._MOST_BYTES", 4000)
+    with pytest.raises(LimitError, match="more than 4000 bytes"):
+        Corrections(path)

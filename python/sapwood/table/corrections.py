@@ -8,15 +8,26 @@ doubles.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError, similar
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    SapwoodError,
+    UnsupportedError,
+    similar,
+    storage_error,
+)
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_symbolic
 
 FUNCTION = "correction"
@@ -25,7 +36,7 @@ FUNCTION = "correction"
 Given = str | os.PathLike[str] | Mapping[str, Any] | Sequence[str | os.PathLike[str] | Mapping[str, Any]]
 """A file of corrections, its decoded JSON, or several of these."""
 
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 28
 """The largest file of corrections, decompressed."""
 _MOST_CONTENTS = 1 << 22
 """The most contents of a correction."""
@@ -174,13 +185,21 @@ class _Lowering:
         raise UnsupportedError(f"corrections with {kind!r} are not supported\n{self._place}")
 
     def _bins(self, given: Any, inputs: Sequence[str], edges: Sequence[Any], depth: int) -> int:
-        axes = [(self._input(name), *_edges(one)) for name, one in zip(inputs, edges, strict=True)]
+        axes = [(self._input(name), *self._edges(one)) for name, one in zip(inputs, edges, strict=True)]
         contents = [self._content(one, depth + 1) for one in given["content"]]
         flow = given["flow"]
         beyond = (flow, 0) if isinstance(flow, str) else ("content", self._content(flow, depth + 1))
         if beyond[0] not in ("error", "clamp", "wrap", "content"):
             raise ArgumentError(f"unknown flow {flow!r}\n{self._place}")
         return self._add("bins", (axes, contents, beyond))
+
+    def _edges(self, given: Any) -> tuple[str, list[float]]:
+        regular = isinstance(given, Mapping)
+        numbers = [float(given[one]) for one in ("n", "low", "high")] if regular else [float(edge) for edge in given]
+        edges = numbers[1:] if regular else numbers
+        if not all(low < high for low, high in itertools.pairwise(edges)):
+            raise ArgumentError(f"edges of bins that do not increase\n{self._place}")
+        return "regular" if regular else "variable", numbers
 
     def _category(self, given: Any, depth: int) -> int:
         name, default = given["input"], given.get("default")
@@ -206,21 +225,20 @@ class _Lowering:
         return self._add("formula", _Formula(given["expression"], variables, parameters, self._place).steps)
 
 
-def _edges(given: Any) -> tuple[str, list[float]]:
-    if isinstance(given, Mapping):
-        return "regular", [float(given["n"]), float(given["low"]), float(given["high"])]
-    return "variable", [float(edge) for edge in given]
-
-
 def _read(given: Any) -> tuple[Mapping[str, Any], str]:
     """Return the decoded JSON of a file, and what errors call it."""
     if isinstance(given, Mapping):
         return given, "in corrections"
     path = Path(given)
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path, "rb") if packed else path.open("rb") as file:
-        text = file.read(_MOST_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorruptError(f"cannot decompress the corrections: {error}\nin {path}") from error
+    except OSError as error:
+        raise storage_error(str(path), error) from error
     if len(text) > _MOST_BYTES:
         raise LimitError(f"more than {_MOST_BYTES} bytes of corrections\nin {path}")
     try:
