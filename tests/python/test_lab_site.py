@@ -553,9 +553,11 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
         lambda self, case: {"value": 1.0, "wall": 1.0, "events": 1, "events_per_second": 1.0},
     )
     samples.make("pythia", tmp_path / "one.root")
-    options: Any = {"files": [str(tmp_path / "one.root")], "names": ["sapwood"], "jobs": [1], "read_ahead": ["8 MB"]}
+    options: Any = {"files": [str(tmp_path / "one.root")], "names": ["sapwood"], "jobs": [1]}
+    options["read_ahead"] = ["0 MB", "8 MB"]
     left = site_run.run(tmp_path / "out", **options)[0].content["left_out"]
     assert left["read ahead 8 MB"] == "the size is for raw, root: the others leave it to the system"
+    assert left["read ahead 0 MB"] == "the size is for root: the others leave it to the system"
     assert left["compressed zstd:5"] == "objects of Event are not rewritten"
     assert "tree alone" not in left
     samples.make("pythia", tmp_path / "one.root")  # another file in its place

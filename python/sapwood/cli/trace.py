@@ -9,7 +9,8 @@ from sapwood.show.safe import say
 HELP = "Run another sapwood command and record every access to files, or show a trace."
 EPILOG = (
     "The trace is a Parquet or Arrow file (needs PyArrow). 'sapwood trace show FILE.parquet' prints sums, bytes at "
-    "four layers, requests over time, and a map of branches and clusters; --output PAGE.html writes a page with plots."
+    "four layers, requests over time, and a map of branches and clusters; --output PAGE.html writes a page with plots. "
+    "'sapwood trace root FILE -o DIR' traces ROOT's reading of a tree beside sapwood's."
 )
 
 
@@ -18,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--trace", metavar="FILE", help="trace file to write (.parquet, .arrow)")
     parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="COMMAND ...",
-        help="a sapwood command, e.g. run TASK.py ...; or: show FILE.parquet [--output PAGE.html]",
+        help="a sapwood command, e.g. run TASK.py ...; or: show FILE.parquet [--output PAGE.html]; "
+        "or: root FILE -o DIR",
     )  # fmt: skip
 
 
@@ -34,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
     if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
+    if words[0] == "root":
+        return _root(words[1:])
     with Trace(arguments.trace) as trace:
         code = arguments.main(words)
     say(trace.summary(), end="", file=sys.stderr)
@@ -54,4 +58,31 @@ def _show(words: list[str]) -> int:
     say(text_of(trace), end="")
     if chosen.output:
         Path(chosen.output).write_text(page(trace, chosen.file), encoding="utf-8")
+    return 0
+
+
+def _root(words: list[str]) -> int:
+    from sapwood.lab.studies import reads
+    from sapwood.show.text import layout
+
+    parser = argparse.ArgumentParser(
+        prog="sapwood trace root",
+        description="Read a tree with sapwood and with ROOT, and show what each reads. Needs ROOT and a compiler.",
+    )
+    parser.add_argument("file", metavar="FILE", help="file, or FILE.root:TREE")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the page and the traces")
+    parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
+    parser.add_argument(
+        "--branch", metavar="PATTERN", action="append", default=[], help="read these branches only; may be repeated"
+    )
+    parser.add_argument(
+        "--cache", metavar="SIZE,...", default=",".join(reads.CACHES),
+        help="sizes of ROOT's tree cache, 0 is none (default %(default)s)",
+    )  # fmt: skip
+    chosen = parser.parse_args(words)
+    caches = [one.strip() for one in chosen.cache.split(",")]
+    traces, written = reads.run(chosen.file, chosen.output, tree=chosen.tree, branches=chosen.branch, caches=caches)
+    rows = reads.rows_of(traces)
+    say(layout(rows, right=range(1, len(rows[0]))))
+    say(str(written["html"]))
     return 0

@@ -33,7 +33,8 @@ COLUMNS = {
     "branch": "the path of the branch; empty for a request",
     "basket": "the number of the page in its branch; -1 for a request",
     "cluster": "the number of the cluster in which the page begins; -1 for a request",
-    "entry_start": "the first entry of the page that was wanted; -1 for a request",
+    "entry_start": "the first entry of the page that was wanted; -1 for a request. Of a read of ROOT, the entry at "
+    "which it was made",
     "entry_stop": "the entry behind the last one that was wanted",
     "offset": "the first byte in the file",
     "length": "bytes in the file; 0 for what was carried",
@@ -160,6 +161,26 @@ class Trace:
         trace = cls()
         trace.epoch_ns = int(about.get(b"sapwood.epoch_ns", 0))
         trace._columns = {name: _column(table[name], name in _TEXT) for name in COLUMNS}
+        return trace
+
+    @classmethod
+    def of_reads(cls, file: str, cause: str, numbers: Mapping[str, Array]) -> Self:
+        """Make a trace of reads of a file that another program has recorded.
+
+        `numbers` are ``offset``, ``length``, ``start_ns``, ``end_ns`` and others of `COLUMNS`; each read is a request.
+        What is not given is 0, and -1 where a request has none.
+        """
+        count, trace = len(numbers["offset"]), cls()
+        none: dict[str, int] = dict.fromkeys(("basket", "cluster", "entry_start", "entry_stop"), -1)
+        texts = {"cause": cause, "file": file, "tree": "", "branch": ""}
+        filled = {"request": np.arange(1, count + 1), **numbers}
+        for name in COLUMNS:
+            if name in texts:
+                trace._columns[name] = _text([texts[name]] * count)
+            else:
+                given = filled.get(name, np.full(count, none.get(name, 0)))
+                trace._columns[name] = ("number", np.ascontiguousarray(given, np.int64))
+        trace._columns["file"] = _without_secrets(trace._columns["file"])
         return trace
 
     @classmethod

@@ -209,8 +209,13 @@ def root_words(how: engines.Settings) -> list[str]:
     return [str(0 if codec is None else codec.code), str(split), str(int(how.member_wise))]
 
 
-def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> tuple[Path | None, str | None]:
-    """Compile ROOT's program of a study, with a dictionary of its classes or without, or say why that cannot be."""
+def compiled(
+    folder: Path, name: str = "event", *, dictionary: bool = False, libraries: Sequence[str] = ()
+) -> tuple[Path | None, str | None]:
+    """Compile ROOT's program of a study, with a dictionary of its classes or without, or say why that cannot be.
+
+    `libraries` are those of ROOT that it needs beside the usual ones.
+    """
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
     if prefix is None:
@@ -224,6 +229,7 @@ def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> 
     common = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", f"-I{here}"]
     common += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
     roots = ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
+    roots += [f"-l{library}" for library in libraries]
     commands: list[list[str]] = []
     own: list[str] = []
     if dictionary:

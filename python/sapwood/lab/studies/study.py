@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from sapwood.errors import ArgumentError
+from sapwood.show.units import memory_size
 from sapwood.train.account.record import host, versions
 
 if TYPE_CHECKING:
@@ -404,6 +405,20 @@ def _listed(names: Sequence[str]) -> str:
 def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     """Return the median of each measurement of a study, by what and by engine."""
     return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
+
+
+def parse_cache(text: str) -> int:
+    """Turn the size of a cache into bytes; 0, of any unit, is without it.
+
+    Raises
+    ------
+    ArgumentError
+        It is no size.
+    """
+    try:
+        return memory_size(text)
+    except TypeError as error:
+        raise ArgumentError(f"{text!r} is not the size of a cache, as '30 MB' or '0 MB'") from error
 
 
 def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:

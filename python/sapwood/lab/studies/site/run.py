@@ -35,8 +35,8 @@ from sapwood.lab.studies.site.cases import (
     Case,
     jobs_text,
 )
-from sapwood.lab.studies.study import Frame, Step, Study, scratch
-from sapwood.train.data.dataset import Dataset, parse_size
+from sapwood.lab.studies.study import Frame, Step, Study, parse_cache, scratch
+from sapwood.train.data.dataset import Dataset
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -128,7 +128,7 @@ def run(
     counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), max(1, len(hosts)), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
-    sizes = {text: parse_size(text) for text in read_ahead}
+    sizes = {text: parse_cache(text) for text in read_ahead}
     codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
     if given and fewest < (needed := counts[-1] * (per_job or 1)):
         where = f" on {min(on, key=lambda name: len(on[name]))}" * (len(on) > 1)
@@ -296,6 +296,7 @@ def cases_of(
         if not first:
             continue
         variants = [f"read ahead {size}" for size in ahead]
+        without = {f"read ahead {size}" for size in ahead if not parse_cache(size)}  # only ROOT can do without
         if far:
             study.leave_out("variants of files", "remote files are read as they are")
             variants += [PRIOR] * (main == "sapwood")
@@ -310,6 +311,8 @@ def cases_of(
                 continue
             # The system reads ahead of what sapwood and uproot read from local files.
             ahead_of = {"raw", "root", "sapwood"} if far else {"raw", "root"}
+            if variant in without:
+                ahead_of = {"root"}
             of_reading = variant.startswith("read ahead")
             of_storage = of_reading or variant == PRIOR or variant.startswith("disks")
             who = [name for name in readers if name in ahead_of] if of_reading else [main]

@@ -1,0 +1,202 @@
+"""`sapwood trace root`: which bytes ROOT reads of a tree, with its cache and without, beside ours."""
+
+from __future__ import annotations
+
+import html
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sapwood
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab.advice.layout import tree_paths
+from sapwood.lab.studies.event import compiled, root_version
+from sapwood.lab.studies.study import parse_cache, scratch
+from sapwood.show.html import document, table, tiles
+from sapwood.show.svg import Marks, draw_marks
+from sapwood.show.units import bytes_text, count_text, seconds_text
+from sapwood.storage.trace import Trace
+from sapwood.train.data.dataset import Dataset
+
+CACHES = ("0 MB", "30 MB")
+"""Sizes of ROOT's tree cache: without it, and the usual one."""
+OURS = "sapwood"
+_HEAD = (
+    "reader", "reads", "bytes", "median read", "largest read", "backward seeks", "gaps", "bytes in gaps",
+    "time in reads",
+)  # fmt: skip
+_WIDTH = 1 / 120
+"""Of a mark in a figure, as a part of all entries: wide enough to be seen."""
+
+
+def run(
+    source: str,
+    folder: str | os.PathLike[str],
+    *,
+    tree: str | None = None,
+    branches: Sequence[str] = (),
+    caches: Sequence[str] = CACHES,
+) -> tuple[dict[str, Trace], dict[str, Path]]:
+    """Trace the reading of a tree by sapwood and by ROOT; write the traces and a page.
+
+    Parameters
+    ----------
+    source
+        A file, or ``FILE:TREE``.
+    folder
+        Where ``reads.html`` and the traces go, ``sapwood.parquet`` and one for each size of the cache.
+    tree
+        The tree, for files with several.
+    branches
+        Which top-level branches are read, patterns of ``*``; all by default.
+    caches
+        Sizes of ROOT's tree cache; 0 is without it.
+
+    Returns
+    -------
+    tuple[dict[str, Trace], dict[str, Path]]
+        The traces by reader, and what was written.
+
+    Raises
+    ------
+    ArgumentError
+        There is not one tree, or a pattern matches no branch.
+    SapwoodError
+        ROOT is not there, or cannot read the tree.
+    """
+    sizes = {cache: parse_cache(cache) for cache in caches}
+    (where,) = Dataset.of(source, tree).sources
+    with sapwood.open({where.path: None}) as file:
+        paths = tree_paths(file, where)
+        if len(paths) > 1:
+            raise ArgumentError(f"{where.path} has several trees; name one with --tree: {', '.join(paths)}")
+        wanted = _wanted(file[paths[0]], branches)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with scratch(folder, "reads") as own:
+        program, reason = compiled(own, "reads", libraries=("TreePlayer",))
+        if program is None:
+            raise SapwoodError(f"ROOT's reading cannot be traced: {reason}")
+        traces = {OURS: _ours(where.path, paths[0], wanted)}
+        names = [] if not branches else wanted
+        for cache, size in sizes.items():
+            name = f"ROOT with {cache} of cache" if size else "ROOT without cache"
+            traces[name] = _roots(program, where.path, paths[0], names, size)
+    written = {"html": Path(folder) / "reads.html"}
+    written["html"].write_text(_page(traces, f"{where.path}:{paths[0]}", len(wanted)), encoding="utf-8")
+    for name, trace in traces.items():
+        written[name] = Path(folder) / f"{name.replace(' ', '-').lower()}.parquet"
+        trace.save(written[name])
+    return traces, written
+
+
+def _wanted(tree: Any, patterns: Sequence[str]) -> list[str]:
+    """Return the top-level branches that are read."""
+    from fnmatch import fnmatchcase
+
+    names = [branch.name for branch in tree.branches]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(f"{pattern} matches no branch of {tree.object_path}")
+    return [name for name in names if not patterns or any(fnmatchcase(name, one) for one in patterns)]
+
+
+def _ours(path: str, tree: str, branches: Sequence[str]) -> Trace:
+    """Trace sapwood's reading, from when the file is open, in steps of the usual size."""
+    with sapwood.open({path: None}) as file:
+        found = file[tree]
+        with sapwood.trace() as trace:
+            for _ in found.iterate(list(branches), library="np", how=dict):
+                pass
+    return trace
+
+
+def _roots(program: Path, path: str, tree: str, branches: Sequence[str], cache: int) -> Trace:
+    """Trace ROOT's reading, from when the file is open."""
+    words = [str(program), path, tree, str(cache), *branches]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise SapwoodError(f"ROOT cannot read {path}:{tree}: {last}")
+    rows = np.array([line.split() for line in done.stdout.splitlines()[:-1]], np.float64).reshape(-1, 5)
+    offsets, lengths, entries = (rows[:, place].astype(np.int64) for place in range(3))
+    starts = np.round(1e9 * rows[:, 3]).astype(np.int64)
+    ends = starts + np.round(1e9 * rows[:, 4]).astype(np.int64)
+    cause = "prefetch" if cache else "basket"
+    told = {"offset": offsets, "length": lengths, "entry_start": entries, "start_ns": starts, "end_ns": ends}
+    return Trace.of_reads(path, cause, told)
+
+
+def entries_of(trace: Trace) -> Any:
+    """Return for each read the entry at which it was made; of sapwood's the first entry that it was made for."""
+    reads = np.flatnonzero(trace.is_request)
+    entries = trace["entry_start"][reads].copy()
+    pages = np.flatnonzero(~trace.is_request & (trace["length"] > 0))
+    if not len(pages) or not len(reads):
+        return entries
+    order = np.argsort(trace["offset"][reads], kind="stable")
+    place = np.searchsorted(trace["offset"][reads][order], trace["offset"][pages], "right") - 1
+    least = np.full(len(reads), np.iinfo(np.int64).max)
+    np.minimum.at(least, order[np.maximum(place, 0)], trace["entry_start"][pages])
+    return np.where(least < np.iinfo(np.int64).max, least, np.maximum(entries, 0))
+
+
+def rows_of(traces: Mapping[str, Trace]) -> list[list[str]]:
+    """Return a table with a row for each reader, below its head."""
+    rows: list[list[str]] = [list(_HEAD)]
+    for name, trace in traces.items():
+        order, served = trace.order(), trace["length"][trace.is_request].sum()
+        took = sum(of["time_ns"] for of in trace.requests().values()) / 1e9
+        counts = [count_text(order[one]) for one in ("backward", "gaps")]
+        rows.append([
+            name, count_text(order["ranges"]), bytes_text(int(served)), bytes_text(order["median_bytes"]),
+            bytes_text(order["most_bytes"]), *counts, bytes_text(order["gap_bytes"]), seconds_text(took),
+        ])  # fmt: skip
+    return rows
+
+
+def _page(traces: Mapping[str, Trace], what: str, branches: int) -> str:
+    head, *rows = rows_of(traces)
+    known = [(name, trace, entries_of(trace)) for name, trace in traces.items()]
+    last = max((int(entries.max(initial=0)) for _, _, entries in known), default=0)
+    high = max((int((t["offset"] + t["length"])[t.is_request].max(initial=0)) for t in traces.values()), default=0)
+    figures = "".join(_figure(name, trace, entries, last, high) for name, trace, entries in known)
+    reads = {name: int(trace.is_request.sum()) for name, trace in traces.items()}
+    said = [f"{count_text(count)} by {name}" for name, count in sorted(reads.items(), key=lambda one: -one[1])]
+    headline = f"Reads of the file: {', '.join(said)}"
+    told = (
+        f"<code>{html.escape(what)}</code>, {count_text(branches)} branches, read from the first entry to the last. "
+        "The opening of the file is not counted."
+    )
+    body = [
+        f"<header><h1>{html.escape(headline)}</h1><p>{told}</p></header>",
+        tiles([(count_text(count), f"reads of {name}") for name, count in reads.items()]),
+        "<section><h2>Reads</h2>",
+        table(head, [[html.escape(cell) for cell in row] for row in rows], numbers=range(1, len(head))),
+        f'<div class="plots">{figures}</div></section>',
+    ]
+    about = f"ROOT {root_version()}, as its TTreePerfStats recorded it."
+    return document(f"{what} – reads of ROOT and sapwood", body, about)
+
+
+def _figure(name: str, trace: Trace, entries: Any, last: int, high: int) -> str:
+    """Draw the place of each read over the entry at which it was made, on the axes of all figures of the page."""
+    reads = np.flatnonzero(trace.is_request)
+    begin, size = trace["offset"][reads] / 1e6, trace["length"][reads] / 1e6
+    # The corners of the axes, so that all figures have the same; they are drawn as a pixel each.
+    start = np.concatenate([entries, [0, last]])
+    low, up = np.concatenate([begin, [0.0, high / 1e6]]), np.concatenate([begin + size, [0.0, high / 1e6]])
+    marks = Marks(start, start + last * _WIDTH, low, up, np.zeros(len(start), np.int64))
+    drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset of each read against entry, {name}")
+    seen = trace.order()
+    below = (
+        f"Where in the file each read lies, over the entry at which it is made: {count_text(seen['ranges'])} reads, "
+        f"{count_text(seen['backward'])} of them back in the file."
+    )
+    return (
+        f"<figure><figcaption><strong>{html.escape(name)}</strong></figcaption>"
+        f'{drawing}<p class="below">{html.escape(below)}</p></figure>'
+    )

@@ -1,0 +1,85 @@
+"""`sapwood trace root`: ROOT's reads of a file beside ours."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+from sapwood.lab.studies import reads
+from sapwood.storage.trace import Trace
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "events.root"
+    with sapwood.recreate(path) as made:
+        tree = made.mktree("T", {"x": "float64", "y": "float64"}, auto_flush=1000, basket_size=4000)
+        tree.extend({"x": np.random.default_rng(1).random(4000), "y": np.random.default_rng(2).random(4000)})
+    return path
+
+
+def test_reads_of_root_stand_beside_ours(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "program"
+    # It reads 10 and 30 bytes, the second of them before the first in the file.
+    program.write_text("#!/bin/sh\necho $@ >> $0.words\necho 200 10 0 0 0.5\necho 100 30 7 1.0 0.25\necho 4000\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(reads, "compiled", lambda *_, **__: (program, None))
+    out = tmp_path / "out"
+    assert main(["trace", "root", str(path), "-o", str(out), "--branch", "x", "--cache", "0 MB, 1 MB"]) == 0
+    assert (tmp_path / "program.words").read_text() == f"{path} T 0 x\n{path} T 1000000 x\n"
+    names = ["ROOT without cache", "ROOT with 1 MB of cache"]
+    shown = capsys.readouterr().out
+    for name, cause in zip(names, ("basket", "prefetch"), strict=True):
+        trace = Trace.load(out / f"{name.lower().replace(' ', '-')}.parquet")
+        assert set(trace["cause"]) == {cause} and set(trace["file"]) == {str(path)}
+        assert trace["entry_start"].tolist() == [0, 7]
+        assert (trace["end_ns"] - trace["start_ns"]).tolist() == [500_000_000, 250_000_000]
+        assert trace.order() == {
+            "ranges": 2, "backward": 1, "gaps": 0, "gap_bytes": 0, "median_bytes": 20, "most_bytes": 30
+        }  # fmt: skip
+        assert f"{name}  " in shown or f"{name} " in shown
+    ours = Trace.load(out / "sapwood.parquet")
+    assert set(ours["branch"][~ours.is_request]) == {"x"}
+    assert reads.entries_of(ours)[0] == 0
+    page = (out / "reads.html").read_text()
+    assert all(f"<strong>{name}</strong>" in page for name in ("sapwood", *names))
+    assert sorted(one.name for one in out.iterdir() if one.suffix == ".parquet")[2] == "sapwood.parquet"
+
+
+def test_what_is_asked_must_be_there(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(sapwood.ArgumentError, match="z\\* matches no branch"):
+        reads.run(str(path), tmp_path / "out", branches=["z*"])
+    with pytest.raises(sapwood.ArgumentError, match="'much' is not the size of a cache"):
+        reads.run(str(path), tmp_path / "out", caches=["much"])
+    monkeypatch.setattr(reads, "compiled", lambda *_, **__: (None, "there is no C++ compiler"))
+    with pytest.raises(sapwood.SapwoodError, match=r"cannot be traced: there is no C\+\+ compiler"):
+        reads.run(str(path), tmp_path / "out")
+
+
+@pytest.mark.oracle
+def test_root_reads_each_basket_without_its_cache(
+    path: Path, tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
+    traces, written = reads.run(str(path), tmp_path / "out")
+    with sapwood.open(f"{path}:T") as tree:
+        branches = [tree["x"], tree["y"]]
+        baskets = [
+            (one.basket_seek(n), one.basket_key(n).fNbytes, one.basket_entry_start_stop(n)[0])
+            for one in branches
+            for n in range(one.num_baskets)
+        ]
+    found = traces["ROOT without cache"]
+    read = list(zip(found["offset"].tolist(), found["length"].tolist(), found["entry_start"].tolist(), strict=True))
+    assert sorted(read) == sorted(baskets) and len(baskets) > 8
+    assert len(traces["ROOT with 30 MB of cache"]) < len(found)
+    assert "ROOT without cache" in written["html"].read_text()
