@@ -14,6 +14,7 @@ import pytest
 from browser import looks
 
 import sapwood
+from sapwood.cli import main
 from sapwood.errors import ArgumentError
 from sapwood.lab.advice.price import Price, parse_price
 from sapwood.lab.children import engines
@@ -81,6 +82,39 @@ def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
     assert 1e6 < (three - one) / 2 < 40e6
     assert "Memory of streams" in written["html"].read_text()
     assert looks(written["html"], tmp_path) > 50_000
+
+
+def test_objects_are_written_member_wise_and_object_wise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def do(job: sweep._Job, action: str) -> dict[str, Any]:
+        count = 90 if job.cell.layout().member_wise else 100
+        for copy in job.copies():
+            Path(copy).write_bytes(bytes(count))
+        return {"user": count / 50 - 1, "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
+
+    monkeypatch.setattr(sweep._Job, "do", do)
+    source = tmp_path / "objects.root"
+    engines.Sapwood().write(source, 20, engines.Settings("lz4:4", split=99))
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1]}
+    with pytest.raises(ArgumentError, match="it needs --split-level 0"):
+        sweep.run(str(source), tmp_path / "out", **words, splits=[99], streaming=["object-wise"])
+    words |= {"splits": [99, 0], "streaming": ["member-wise", "object-wise"]}
+    study, _ = sweep.run(str(source), tmp_path / "out", **words, rounds=1, quick=True)
+    base = "none, 2 MB, 32 kB, split "
+    names = {m["engine"] for m in study.content["measurements"]}
+    assert names == {base + more for more in ("99, long", "0, long", "0, object-wise, long")}
+    (row,) = next(t["rows"] for t in study.content["tables"] if t["title"] == "Member-wise and object-wise")
+    assert row == [f"{base}0, long", "100 B", "90 B", "−10.0 %", "1.00 s", "800 ms", "−20.0 %"]
+
+
+def test_rewriting_changes_how_objects_are_streamed(tmp_path: Path) -> None:
+    source, sizes = tmp_path / "objects.root", list[int]()
+    engines.Sapwood().write(source, 20, engines.Settings("none", split=99))
+    for way in ("member-wise", "object-wise"):
+        new = tmp_path / f"{way}.root"
+        assert main(["rewrite", str(source), "-o", str(new), "--split-level", "0", "--streaming", way]) == 0
+        engines.Sapwood().verify(new, 20)
+        sizes.append(new.stat().st_size)
+    assert sizes[0] < 0.98 * sizes[1]
 
 
 def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:

@@ -39,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--split-level", type=int, metavar="N", help="0 for whole objects, up to 99")
     parser.add_argument(
+        "--streaming",
+        choices=("member-wise", "object-wise"),
+        help="how objects in one branch are written (member-wise)",
+    )
+    parser.add_argument(
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out branches; may be repeated"
     )
     parser.add_argument("--no-verify", action="store_true", help="do not compare the values")
@@ -62,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         cluster_size=arguments.cluster_size,
         basket_size=arguments.basket_size,
         split_level=arguments.split_level,
+        streaming=arguments.streaming,
         drop=arguments.drop,
     )
     done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)

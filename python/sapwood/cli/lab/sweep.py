@@ -35,6 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tree_argument(parser)
     add_engine_argument(parser, "sapwood")
     add_layout_arguments(parser)
+    parser.add_argument(
+        "--streaming", action="append", default=[], choices=("member-wise", "object-wise"),
+        help="try this for objects in one branch (member-wise); may be repeated",
+    )  # fmt: skip
     add_list(parser, "--streams", "N", "write this many files at once", int)
     parser.add_argument(
         "--summary", choices=("without", "with", "both"), help="write a summary record into each file, or not, or both"
@@ -58,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         clusters=arguments.cluster_size,
         baskets=arguments.basket_size,
         splits=arguments.split_level,
+        streaming=arguments.streaming,
         streams=arguments.streams,
         summary=arguments.summary,
         price=parse_price(arguments.latency, arguments.bandwidth, arguments.weight),

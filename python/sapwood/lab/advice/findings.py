@@ -14,7 +14,7 @@ from sapwood.errors import ArgumentError
 from sapwood.lab.advice.layout import FileLayout, TreeLayout, file_layout, plain_path
 from sapwood.lab.advice.price import WORSE, Price
 from sapwood.lab.advice.problems import FILES, LAYOUTS, MEMORY, SMALL_FILES, Problem, Used, huge_clusters, zstd
-from sapwood.lab.advice.rewriting import Layout, parse_cluster, parse_codec
+from sapwood.lab.advice.rewriting import MEMBER_WISE, Layout, parse_cluster, parse_codec
 from sapwood.lab.advice.trials import (
     BranchCost,
     Trial,
@@ -370,6 +370,7 @@ def chosen_layout(
     cluster_size: str | None = None,
     basket_size: str | None = None,
     split_level: int | None = None,
+    streaming: str | None = None,
     drop: Sequence[str] = (),
 ) -> Layout | None:
     """Make a layout of the words of the command line; those that are given go before what is advised.
@@ -388,7 +389,7 @@ def chosen_layout(
     if advised:
         advice = advise(inputs, tree=tree, used=used)
         helps = any(finding.applied for finding in advice.findings)
-        if not (helps or compression or cluster_size or basket_size or drop or split_level is not None):
+        if not (helps or compression or cluster_size or basket_size or drop or streaming or split_level is not None):
             return None
         layout = advice.layout
     changes: dict[str, Any] = {"drop": (*layout.drop, *drop)}
@@ -402,4 +403,6 @@ def chosen_layout(
         if not 0 <= split_level <= 99:
             raise ArgumentError(f"split levels are from 0 to 99, not {split_level}")
         changes["split_level"] = split_level
+    if streaming is not None:
+        changes["member_wise"] = streaming == MEMBER_WISE
     return dataclasses.replace(layout, **changes)

@@ -62,12 +62,17 @@ class Change:
         return np.diff(found, prepend=found[:1] * 0) if self.delta else found
 
 
+MEMBER_WISE, OBJECT_WISE = STREAMING = ("member-wise", "object-wise")
+"""How objects in one branch are written."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """A layout to write trees in. What is not set stays as it is, save clusters and baskets, which get the defaults.
 
     `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. A codec that stays is that of the
-    baskets, not what the branch states. `drop` are patterns of branches to leave out. Of single trees, by path,
+    baskets, not what the branch states. `member_wise` is how objects in one branch are written: all values of a member
+    together, or object by object. `drop` are patterns of branches to leave out. Of single trees, by path,
     `codecs` are those of single branches, `unused` are branches to leave out, and `changes` are other values.
     """
 
@@ -75,6 +80,7 @@ class Layout:
     auto_flush: int = -30_000_000
     basket_size: int | None = None
     split_level: int | None = None
+    member_wise: bool = True
     codecs: Mapping[str, Mapping[str, Compression | None]] = field(
         default_factory=dict[str, "Mapping[str, Compression | None]"]
     )
@@ -93,6 +99,7 @@ class Layout:
             "auto_flush": self.auto_flush,
             "basket_size": "for the codec" if self.basket_size is None else self.basket_size,
             "split_level": "as it is" if self.split_level is None else self.split_level,
+            "streaming": MEMBER_WISE if self.member_wise else OBJECT_WISE,
             "codecs": {
                 tree: {name: codec_text(codec) for name, codec in codecs.items()}
                 for tree, codecs in self.codecs.items()
@@ -568,6 +575,7 @@ def write_tree(
             records=shapes.records,
             classes=shapes.classes,
             split_level=shapes.split,
+            member_wise=layout.member_wise,
             compression=codecs,
             auto_flush=layout.auto_flush,
             basket_size=layout.basket_size,

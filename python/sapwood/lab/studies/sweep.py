@@ -22,7 +22,16 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.advice.layout import layout_of as layout_found
 from sapwood.lab.advice.layout import tree_paths
 from sapwood.lab.advice.price import Price
-from sapwood.lab.advice.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
+from sapwood.lab.advice.rewriting import (
+    MEMBER_WISE,
+    OBJECT_WISE,
+    STREAMING,
+    Layout,
+    parse_cluster,
+    parse_codec,
+    read_once,
+    write_streams,
+)
 from sapwood.lab.children import engines
 from sapwood.lab.children.job import IMPORTED
 from sapwood.lab.studies.event import compiled, root_version
@@ -64,12 +73,15 @@ class Cell:
     engine: str = "sapwood"
     long: bool = False
     """Whether it writes two clusters or more, so that memory shows what a stream holds."""
+    streaming: str = MEMBER_WISE
+    """How objects in one branch are written, of `STREAMING`."""
 
     @property
     def name(self) -> str:
         """How the measurement is called."""
         words = [self.codec, self.cluster, self.basket]
         words += [] if self.split is None else [f"split {self.split}"]
+        words += [self.streaming] if self.streaming != MEMBER_WISE else []
         words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary + ["long"] * self.long
         words += [self.engine] if self.engine != ENGINES[0] else []
         return ", ".join(words)
@@ -83,7 +95,8 @@ class Cell:
             One of the words means nothing.
         """
         codec, cluster, basket = parse_codec(self.codec), parse_cluster(self.cluster), parse_size(self.basket)
-        return Layout(compression=codec, auto_flush=cluster, basket_size=basket, split_level=self.split)
+        member_wise = self.streaming == MEMBER_WISE
+        return Layout(codec, cluster, basket, self.split, member_wise)
 
 
 def run(
@@ -96,6 +109,7 @@ def run(
     clusters: Sequence[str] = (),
     baskets: Sequence[str] = (),
     splits: Sequence[int] = (),
+    streaming: Sequence[str] = (),
     streams: Sequence[int] = (),
     summary: str | None = None,
     price: Price = Price(),  # noqa: B008 (it is frozen)
@@ -120,6 +134,8 @@ def run(
     codecs, clusters, baskets, splits
         What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
         Split levels are those of objects: a tree without any has none.
+    streaming
+        How objects in one branch are written, of `STREAMING`; member-wise by default.
     streams, summary
         How many files a job writes at once, and whether with a summary record (`SUMMARIES`); each with each, too.
         Where neither is given, `STREAMS` with and without a summary are tried with one codec and split level alone.
@@ -166,8 +182,11 @@ def run(
         if splits and not objects:
             raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split-level says nothing here")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
+        if streaming and 0 not in tried["splits"]:
+            raise ArgumentError("--streaming is for objects in one branch: it needs --split-level 0 and such objects")
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
         settings |= {"engines": list(names)}
+        settings |= {"streaming": list(streaming)} if streaming else {}
         settings |= {"streams": list(streams), "summary": summary, "price": dataclasses.asdict(price)}
         settings |= {"rounds": rounds, "quick": quick}
         read = [where.path] if source else []
@@ -186,9 +205,11 @@ def run(
         for name in names:
             if name == "root":
                 kept = {**tried, "splits": [None]}
+                if streaming:
+                    study.leave_out("root, streaming", "ROOT copies a tree as it is streamed")
                 cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
             elif name == "sapwood":
-                cells += plan(tried, streams, summary)
+                cells += plan(tried, streams, summary, streaming)
         if not cells:
             raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
         steps: list[Step] = []
@@ -197,15 +218,21 @@ def run(
             job = _Job(cell, where.path, paths[0], count, str(own), number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
-    tables = [*_tables(study, cells), *_memory(study, cells)]
+    tables = [*_tables(study, cells), *_streaming(study, cells), *_memory(study, cells)]
     return study, study.finish(
         tables=tables, figures=_figures(study, cells), findings=_choice(study, cells), tiles=_tiles(study, cells)
     )
 
 
-def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None) -> list[Cell]:
-    """Return what is measured: each with each; see `run`."""
-    layouts = [Cell(*words) for words in itertools.product(*tried.values())]
+def plan(
+    tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None, streaming: Sequence[str] = ()
+) -> list[Cell]:
+    """Return what is measured: each with each, but ways of streaming of objects in one branch alone; see `run`."""
+    layouts: list[Cell] = []
+    for words in itertools.product(*tried.values()):
+        cell = Cell(*words)
+        ways = streaming if cell.split == 0 and streaming else STREAMING[:1]
+        layouts += [dataclasses.replace(cell, streaming=way) for way in dict.fromkeys(ways)]
     for one in layouts:
         one.layout()
     if streams or summary:
@@ -386,6 +413,34 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     ]
 
 
+def _streaming(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Report what member-wise streaming changes, for layouts that were written in both ways."""
+
+    def cpu(cell: Cell) -> float:
+        return _middle(study, READ, cell, "user") + _middle(study, READ, cell, "system")
+
+    def change(cell: Cell, base: Cell, of: Callable[[Cell], float]) -> list[str]:
+        before, after = of(base), of(cell)
+        return [f"{100 * (after / before - 1):+.1f} %".replace("-", "−") if before else "–"]
+
+    rows: list[list[str]] = []
+    for cell in cells:
+        base = dataclasses.replace(cell, streaming=OBJECT_WISE)
+        if cell == base or base not in cells:
+            continue
+        row = [cell.name]
+        row += [bytes_text(_middle(study, WRITE, one, "bytes")) for one in (base, cell)]
+        row += change(cell, base, lambda one: _middle(study, WRITE, one, "bytes"))
+        row += [seconds_text(cpu(one)) for one in (base, cell)]
+        row += change(cell, base, cpu)
+        rows.append(row)
+    head = ["Job", "file object-wise", "member-wise", "change", "CPU to read object-wise", "member-wise", "change"]
+    caption = (
+        "Objects in one branch: changes are of member-wise, as a part of object-wise. CPU is user and system time."
+    )
+    return [{"title": "Member-wise and object-wise", "head": head, "rows": rows, "caption": caption}] if rows else []
+
+
 def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Report what each stream and the summary take in memory, for layouts that were written in several ways."""
 
@@ -479,6 +534,7 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
+    layout += "" if best.streaming == MEMBER_WISE else f" --streaming {best.streaming}"
     close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
     if close:
         chosen += f" Its score of {scores[best]:.2f} is not told apart from that of {'; '.join(close)}."
