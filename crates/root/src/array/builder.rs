@@ -1,6 +1,6 @@
 //! Columns while they grow.
 
-use super::{Column, Number, Type, pool};
+use super::{Column, Number, Type, pages, pool};
 use crate::error::{Error, Result};
 use crate::wire::grow::{self, Grow};
 use arrow_buffer::Buffer;
@@ -257,7 +257,7 @@ impl Builder {
     }
 
     /// Where the memory lies that is left for more values, of each buffer.
-    pub fn room(&mut self) -> Vec<pool::Room> {
+    pub fn room(&mut self) -> Vec<pages::Room> {
         let mut found = Rooms(Vec::new());
         self.each_buffer(&mut found);
         found.0
@@ -520,14 +520,14 @@ impl Visit for Prepare {
 }
 
 /// Finds the memory that is left.
-struct Rooms(Vec<pool::Room>);
+struct Rooms(Vec<pages::Room>);
 
 impl Visit for Rooms {
     fn bytes(&mut self, values: &mut Vec<u8>) {
         self.words(values);
     }
     fn words<T>(&mut self, values: &mut Vec<T>) {
-        self.0.push(pool::Room::of(values.spare_capacity_mut()));
+        self.0.push(pages::Room::of(values.spare_capacity_mut()));
     }
 }
 
@@ -542,7 +542,7 @@ fn provide<T>(values: &mut Vec<T>, more: usize) {
     let before = from - values.len();
     let spare = values.spare_capacity_mut();
     let to = (before + (to - from)).min(spare.len());
-    pool::provide(spare.get_mut(before..to).unwrap_or_default());
+    pages::provide(spare.get_mut(before..to).unwrap_or_default());
 }
 
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Columns in Arrow layout.
 
 mod builder;
+pub mod pages;
 pub mod pool;
 
 pub use crate::types::Number;

@@ -1,19 +1,27 @@
 //! Large buffers, used again.
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB, or all
-//! of them while there is a [`Hold`]; and never so many that together with those in use they are more than have been in
-//! use at once.
+//! Buffers of columns that are no longer wanted (a step of an iteration, an array that Python has let go) are kept for the
+//! next ones for some seconds, up to [`set_most_kept`], or all of them while there is a [`Hold`]; and never so many that
+//! together with those in use they are more than have been in use at once.
 
+use super::pages;
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 use sapwood_io::PerProcess;
-use std::mem::{MaybeUninit, take as empty};
+use std::mem::take as empty;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Bytes kept at most, unless there is a [`Hold`].
-const KEEP: usize = 64 << 20;
+static KEEP: AtomicUsize = AtomicUsize::new(256 << 20);
+/// How long a buffer is kept that nobody takes.
+const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 3000 });
+/// Fewer bytes are given back when the pool is used next; more, by a thread that lives as long as there are any.
+const WATCHED: usize = 4 << 20;
 /// Smaller buffers are the allocator's own business.
 const SMALLEST: usize = 64 << 10;
 /// How many times larger a kept buffer may be than what is asked for: whoever gets it may keep it.
@@ -23,7 +31,8 @@ const HELD_WASTE: usize = 4;
 
 #[derive(Default)]
 struct Pool {
-    buffers: Vec<Vec<u8>>,
+    /// Oldest first, with the time when each came.
+    buffers: Vec<(Instant, Vec<u8>)>,
     /// Bytes of these.
     kept: usize,
     /// Bytes that were lent and are being filled, as far as is known: buffers grow, and may be dropped elsewhere.
@@ -33,6 +42,26 @@ struct Pool {
     /// The most there have been of both.
     most: usize,
     holds: usize,
+    /// Whether a thread gives back what has been kept for long.
+    watched: bool,
+}
+
+/// Sets how many bytes of freed buffers are kept at most for the next ones; gives what was set before.
+pub fn set_most_kept(bytes: usize) -> usize {
+    let before = KEEP.swap(bytes, Ordering::Relaxed);
+    let gone = pool().make_room(0);
+    drop(gone);
+    before
+}
+
+/// The most bytes of freed buffers that are kept for the next ones.
+pub fn most_kept() -> usize {
+    KEEP.load(Ordering::Relaxed)
+}
+
+/// Bytes of freed buffers that are kept now.
+pub fn kept() -> usize {
+    pool().kept
 }
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -54,35 +83,81 @@ impl Pool {
     /// The most bytes to keep.
     fn limit(&self) -> usize {
         let room = self.most.saturating_sub(self.lent());
-        if self.holds > 0 { room } else { room.min(KEEP) }
+        if self.holds > 0 { room } else { room.min(most_kept()) }
     }
     /// Takes out the oldest until `more` bytes can be kept too: sizes change slowly from step to step. They are to be
     /// dropped when nobody waits for the pool.
     #[must_use]
     fn make_room(&mut self, more: usize) -> Vec<Vec<u8>> {
         let limit = self.limit();
-        let mut count = 0;
-        for buffer in &self.buffers {
-            if self.kept + more <= limit {
-                break;
-            }
-            self.kept -= buffer.capacity();
-            count += 1;
-        }
-        self.buffers.drain(..count).collect()
+        let mut rest = self.kept;
+        let goes = |(_, buffer): &&(Instant, Vec<u8>)| {
+            let goes = rest + more > limit;
+            rest -= if goes { buffer.capacity() } else { 0 };
+            goes
+        };
+        let count = self.buffers.iter().take_while(goes).count();
+        self.let_go(count)
+    }
+    /// Takes out those that came before a time, unless there is a [`Hold`].
+    #[must_use]
+    fn sweep(&mut self, before: Option<Instant>) -> Vec<Vec<u8>> {
+        let Some(before) = before.filter(|_| self.holds == 0) else { return Vec::new() };
+        let count = self.buffers.iter().take_while(|(since, _)| *since < before).count();
+        self.let_go(count)
+    }
+    /// Takes out the oldest.
+    fn let_go(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let gone: Vec<Vec<u8>> = self.buffers.drain(..count).map(|(_, buffer)| buffer).collect();
+        self.kept -= gone.iter().map(Vec::capacity).sum::<usize>();
+        gone
     }
     /// Keeps a buffer, if it may; gives those that go.
     #[must_use]
     fn keep(&mut self, buffer: Vec<u8>) -> Vec<Vec<u8>> {
         let size = buffer.capacity();
-        let mut gone = self.make_room(size);
+        let now = Instant::now();
+        let mut gone = self.sweep(now.checked_sub(KEPT_FOR));
+        gone.extend(self.make_room(size));
         if self.kept + size <= self.limit() {
             self.kept += size;
-            self.buffers.push(buffer);
+            self.buffers.push((now, buffer));
         } else {
             gone.push(buffer);
         }
         gone
+    }
+}
+
+/// Keeps a buffer that was counted by `uncount`, if it may.
+fn keep(buffer: Vec<u8>, uncount: impl FnOnce(&mut Pool, usize)) {
+    let mut pool = pool();
+    uncount(&mut pool, buffer.capacity());
+    let gone = pool.keep(buffer);
+    let watch = pool.kept >= WATCHED && !pool.watched;
+    pool.watched |= watch;
+    drop(pool);
+    drop(gone);
+    if watch {
+        let started = thread::Builder::new().name("sapwood-memory".to_owned()).spawn(give_back_old);
+        // Without it, buffers go when the pool is used next.
+        self::pool().watched = started.is_ok();
+    }
+}
+
+/// Drops what nobody has taken for long, until nothing is left.
+fn give_back_old() {
+    loop {
+        thread::sleep(KEPT_FOR);
+        let mut pool = pool();
+        let gone = pool.sweep(Instant::now().checked_sub(KEPT_FOR));
+        let done = pool.buffers.is_empty();
+        pool.watched = !done;
+        drop(pool);
+        drop(gone);
+        if done {
+            return;
+        }
     }
 }
 
@@ -150,6 +225,7 @@ impl Filled {
         let mut buffer = take(bytes);
         if buffer.capacity() == 0 {
             buffer = zeroed(roomy(bytes))?;
+            pages::allow_large(buffer.get_mut(..bytes).unwrap_or_default());
             count(&buffer);
         } else if buffer.len() < bytes {
             buffer.resize(bytes, 0);
@@ -185,10 +261,10 @@ fn take(bytes: usize) -> Vec<u8> {
     }
     let mut pool = pool();
     let largest = bytes.saturating_mul(if pool.holds > 0 { HELD_WASTE } else { WASTE });
-    let fits = pool.buffers.iter().enumerate().filter(|(_, b)| (bytes..=largest).contains(&b.capacity()));
-    let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
-    let Some(place) = best else { return Vec::new() };
-    let buffer = pool.buffers.swap_remove(place);
+    let sizes = pool.buffers.iter().map(|(_, buffer)| buffer.capacity()).enumerate();
+    let best = sizes.filter(|(_, size)| (bytes..=largest).contains(size)).min_by_key(|(_, size)| *size);
+    let Some((place, _)) = best else { return Vec::new() };
+    let (_, buffer) = pool.buffers.remove(place);
     pool.kept -= buffer.capacity();
     let gone = pool.lend(buffer.capacity());
     drop(pool);
@@ -210,11 +286,7 @@ pub fn give_back(buffer: Vec<u8>) {
     if size < SMALLEST {
         return;
     }
-    let mut pool = pool();
-    pool.filling = pool.filling.saturating_sub(size);
-    let gone = pool.keep(buffer);
-    drop(pool);
-    drop(gone);
+    keep(buffer, |pool, size| pool.filling = pool.filling.saturating_sub(size));
 }
 
 struct Pooled(Vec<u8>);
@@ -227,12 +299,7 @@ impl AsRef<[u8]> for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        let buffer = empty(&mut self.0);
-        let mut pool = pool();
-        pool.shared = pool.shared.saturating_sub(buffer.capacity());
-        let gone = pool.keep(buffer);
-        drop(pool);
-        drop(gone);
+        keep(empty(&mut self.0), |pool, size| pool.shared = pool.shared.saturating_sub(size));
     }
 }
 
@@ -248,60 +315,6 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
     pool.most = pool.most.max(pool.lent());
     drop(pool);
     Buffer::from(Bytes::from_owner(Pooled(buffer)))
-}
-
-/// Has the system provide the pages of `values` in one go.
-///
-/// Pages that come one by one, each by an interrupt at its first touch, cost more than decoding what is put there.
-pub fn provide<T>(values: &mut [T]) {
-    #[cfg(target_os = "linux")]
-    if size_of_val(values) >= SMALLEST_PROVIDED {
-        populate(values.as_ptr().addr(), size_of_val(values));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = values;
-}
-
-/// Where memory lies that another thread will fill.
-#[derive(Debug, Clone, Copy)]
-pub struct Room {
-    start: usize,
-    bytes: usize,
-}
-
-impl Room {
-    /// Of values that are not there yet.
-    pub fn of<T>(values: &[MaybeUninit<T>]) -> Self {
-        Self { start: values.as_ptr().addr(), bytes: size_of_val(values) }
-    }
-    /// Has the system provide the pages from one share of it to another, while the other thread does something else.
-    pub fn provide(self, from: f64, to: f64) {
-        let place =
-            |share: f64| (self.start + (self.bytes as f64 * share.clamp(0.0, 1.0)) as usize) & !(PAGE - 1);
-        #[cfg(target_os = "linux")]
-        populate(place(from), place(to) - place(from).min(place(to)));
-        #[cfg(not(target_os = "linux"))]
-        let _ = place;
-    }
-}
-
-/// Less than this is left to come page by page.
-#[cfg(target_os = "linux")]
-const SMALLEST_PROVIDED: usize = 16 << 10;
-
-const PAGE: usize = 4096;
-
-/// Has the system provide the pages from an address on.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "advice to the system about memory")]
-fn populate(start: usize, bytes: usize) {
-    let before = start % PAGE;
-    // SAFETY: populating pages changes the content of none, whoever has them by now; where nothing is mapped, or the
-    // system does not know the advice, it is refused, and pages come at their first touch.
-    unsafe {
-        let page = std::ptr::without_provenance_mut(start - before);
-        libc::madvise(page, before + bytes, libc::MADV_POPULATE_WRITE);
-    }
 }
 
 #[allow(
@@ -348,21 +361,37 @@ mod tests {
     fn all_that_was_in_use_at_once_is_kept_while_it_is_held() {
         let buffers = |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| vec![0; 1 << 20]).collect() };
         let mut pool = Pool { holds: 1, ..Pool::default() };
-        for _ in 0..100 {
+        for _ in 0..300 {
             assert!(pool.lend(1 << 20).is_empty());
         }
-        let keep = |pool: &mut Pool| {
-            for buffer in buffers(100) {
-                pool.filling -= 1 << 20;
-                assert!(pool.keep(buffer).is_empty());
-            }
-        };
-        keep(&mut pool);
-        assert_eq!((pool.kept, pool.buffers.len()), (100 << 20, 100));
+        for buffer in buffers(300) {
+            pool.filling -= 1 << 20;
+            assert!(pool.keep(buffer).is_empty());
+        }
+        assert_eq!((pool.kept, pool.buffers.len()), (300 << 20, 300));
         // Those that are of no use go for the ones that are lent instead.
         assert_eq!(pool.lend(30 << 20).len(), 30);
+        assert!(pool.sweep(Some(Instant::now())).is_empty());
         pool.holds = 0;
-        assert_eq!(pool.make_room(0).len(), 6);
-        assert_eq!(pool.kept, KEEP);
+        assert_eq!(pool.make_room(0).len(), 14);
+        assert_eq!(pool.kept, most_kept());
+        let before = Instant::now();
+        pool.filling = 0;
+        assert_eq!(pool.let_go(1).len(), 1);
+        drop(pool.keep(vec![0; 1 << 20]));
+        drop(pool.sweep(Some(before)));
+        assert_eq!((pool.kept, pool.buffers.len()), (1 << 20, 1));
+    }
+
+    #[test]
+    fn what_nobody_takes_is_given_back() {
+        let size = (5 << 20) + 4_321;
+        drop(Filled::new(size).unwrap().share());
+        let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.capacity() == roomy(size));
+        let end = Instant::now() + 10 * KEPT_FOR;
+        while is_kept() && Instant::now() < end {
+            thread::sleep(KEPT_FOR / 4);
+        }
+        assert!(!is_kept());
     }
 }

@@ -5,7 +5,7 @@ use super::envelope::{Locator, checksum};
 use super::pages::ColumnRange;
 use super::structure::{Stored, Structure};
 use super::table::{ClusterPages, NTuple};
-use crate::array::{Builder, Column, Number, Type, pool};
+use crate::array::{Builder, Column, Number, Type, pages};
 use crate::compress::decode;
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
@@ -709,7 +709,7 @@ impl PageDecoder for ColumnDecoder {
         let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
         let stored = self.of(slice.number)?;
         let (number, _) = self.wanted.numbers();
-        pool::provide(out);
+        pages::provide(out);
         let encoding = stored.encoding_in(page);
         if let Some(bytes) = self.copied(encoding) {
             let from =

@@ -4,7 +4,7 @@
 //! by that: its thread waits for its turn instead, and meanwhile helps with the one that is appended, piece by piece.
 
 use crate::array::Builder;
-use crate::array::pool::Room;
+use crate::array::pages::Room;
 use crate::error::Result;
 use crate::table::{Output, Page, PageDecoder, PageSlice, PartsLeftOut, Unpacked};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Decompressed pages that are kept for what is read next, within a bound.
 
 use super::page::Page;
-use crate::array::pool;
+use crate::array::{pages, pool};
 use sapwood_io::PerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +110,7 @@ impl Kept {
             // It is read again instead.
             return;
         }
-        copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pool::provide);
+        copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pages::provide);
         copy.extend_from_slice(data);
         copy.extend_from_slice(table.unwrap_or_default());
         let tail = Tail {

@@ -3,7 +3,7 @@
 use super::layout::BranchReader;
 use super::plan::Counts;
 use super::{Framing, Place, Tree, basket};
-use crate::array::{Builder, Number, pool};
+use crate::array::{Builder, Number, pages};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
 use crate::streamer::kind::Kind;
@@ -156,7 +156,7 @@ fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
         Kind::Number(number) => {
             for (to, from) in to.chunks_mut(PIECE).zip(from.chunks(PIECE)) {
-                pool::provide(to);
+                pages::provide(to);
                 if *number == Number::Bool {
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
                 } else {
@@ -165,7 +165,7 @@ fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
             }
         }
         Kind::Packed(packing) => {
-            pool::provide(to);
+            pages::provide(to);
             packing.decode(from, to);
         }
         Kind::Fixed { item, .. } => return place(item, from, to),

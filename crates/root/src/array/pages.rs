@@ -1,0 +1,134 @@
+//! Memory pages of large buffers, requested before values are written.
+//!
+//! Pages that come one by one, each by an interrupt at its first touch, cost more than decoding what is put there. They
+//! are requested many at a time. Large pages (2 MB) cost a fifth as much where the system has them at hand, but ten times
+//! as much where the host of a virtual machine has taken their memory back. So each request for large pages is timed, and
+//! after a slow one there are none for some seconds.
+
+use std::mem::MaybeUninit;
+
+/// Has the system provide the pages of `values` in one go.
+pub fn provide<T>(values: &mut [T]) {
+    system::provide(values.as_ptr().addr(), size_of_val(values));
+}
+
+/// Allows the system large pages for a new buffer that is going to be filled.
+pub fn allow_large(buffer: &mut [u8]) {
+    system::allow_large(buffer.as_ptr().addr(), buffer.len());
+}
+
+/// Where memory lies that another thread will fill.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    start: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Of values that are not there yet.
+    pub fn of<T>(values: &[MaybeUninit<T>]) -> Self {
+        Self { start: values.as_ptr().addr(), bytes: size_of_val(values) }
+    }
+    /// Has the system provide the pages from one share of it to another, while the other thread does something else.
+    pub fn provide(self, from: f64, to: f64) {
+        let place =
+            |share: f64| (self.start + (self.bytes as f64 * share.clamp(0.0, 1.0)) as usize) & !(PAGE - 1);
+        system::provide(place(from), place(to).saturating_sub(place(from)));
+    }
+}
+
+const PAGE: usize = 4096;
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub fn provide(_start: usize, _bytes: usize) {}
+    pub fn allow_large(_start: usize, _bytes: usize) {}
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use super::PAGE;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// Less than this is left to come page by page.
+    const SMALLEST_PROVIDED: usize = 16 << 10;
+    /// Bytes of a large page.
+    const LARGE: usize = 2 << 20;
+    /// Smaller buffers have small pages.
+    const SMALLEST_LARGE: usize = 4 << 20;
+    /// After a slow large page there are none for so long.
+    const PAUSE: Duration = Duration::from_secs(10);
+    /// Processor time that a quick request takes at most; small pages of 2 MB take about 1 ms.
+    const QUICK: Duration = Duration::from_micros(1500);
+
+    /// Whether a buffer may have large pages.
+    static ALLOWED: AtomicBool = AtomicBool::new(false);
+    /// Until when there are none, in milliseconds since the first question.
+    static PAUSED: AtomicU64 = AtomicU64::new(0);
+
+    fn now() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_millis() as u64
+    }
+
+    fn paused() -> bool {
+        let until = PAUSED.load(Ordering::Relaxed);
+        until > 0 && now() < until
+    }
+
+    pub fn allow_large(start: usize, bytes: usize) {
+        let first = start.next_multiple_of(LARGE);
+        let end = (start + bytes) & !(LARGE - 1);
+        if bytes >= SMALLEST_LARGE && first < end && !paused() {
+            advise(first, end - first, libc::MADV_HUGEPAGE);
+            ALLOWED.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn provide(start: usize, bytes: usize) {
+        if bytes < SMALLEST_PROVIDED {
+            return;
+        }
+        let (mut start, end) = (start & !(PAGE - 1), start + bytes);
+        if !ALLOWED.load(Ordering::Relaxed) {
+            advise(start, end - start, libc::MADV_POPULATE_WRITE);
+            return;
+        }
+        while start < end {
+            let next = (start + 1).next_multiple_of(LARGE).min(end);
+            if paused() {
+                advise(start, next - start, libc::MADV_NOHUGEPAGE);
+                advise(start, next - start, libc::MADV_POPULATE_WRITE);
+            } else {
+                let before = processor_time();
+                advise(start, next - start, libc::MADV_POPULATE_WRITE);
+                if processor_time().saturating_sub(before) > QUICK {
+                    PAUSED.store(now() + PAUSE.as_millis() as u64, Ordering::Relaxed);
+                }
+            }
+            start = next;
+        }
+    }
+
+    #[allow(unsafe_code, reason = "advice to the system about memory")]
+    fn advise(start: usize, bytes: usize, advice: libc::c_int) {
+        // SAFETY: none of the advice changes the content of memory, whoever has it by now; where nothing is mapped, or
+        // the system does not know the advice, it is refused, and pages come at their first touch.
+        unsafe {
+            libc::madvise(std::ptr::without_provenance_mut(start), bytes, advice);
+        }
+    }
+
+    /// Processor time of this thread: the time of others, who have the processor meanwhile, does not count.
+    #[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
+    fn processor_time() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes to the given place only.
+        unsafe {
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        }
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
