@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sapwood import reading as reading
     from sapwood import source as source
     from sapwood import writing as writing
-    from sapwood._native import __version__, counters, num_threads, set_num_threads
+    from sapwood._native import __version__, counters, kept_memory, num_threads, set_kept_memory, set_num_threads
     from sapwood.cache import LRUArrayCache, LRUCache
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.containers import (
@@ -173,6 +173,7 @@ __all__ = [
     "dataset",
     "from_pyroot",
     "iterate",
+    "kept_memory",
     "no_filter",
     "num_entries",
     "num_threads",
@@ -180,6 +181,7 @@ __all__ = [
     "patch_uproot",
     "recreate",
     "scan_polars",
+    "set_kept_memory",
     "set_num_threads",
     "to_pyroot",
     "to_writable",
@@ -191,7 +193,14 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     globals(),
     {
-        "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
+        "sapwood._native": (
+            "__version__",
+            "counters",
+            "kept_memory",
+            "num_threads",
+            "set_kept_memory",
+            "set_num_threads",
+        ),
         "sapwood.cache": ("LRUArrayCache", "LRUCache"),
         "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
         "sapwood.containers": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,33 @@ def test_opening_imports_no_classes_of_objects(file: Path) -> None:
     for path in (file, PROJECTED):
         run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
         assert run.stdout == "False\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the pages that Linux provides")
+def test_memory_of_deleted_arrays_serves_the_next_reading(tmp_path: Path) -> None:
+    values = np.arange(4_000_000)
+    with sapwood.recreate(tmp_path / "f.root", compression=None) as file:
+        file.mkrntuple("t", {"x": values})
+
+    def pages() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    with sapwood.open(tmp_path / "f.root") as file:
+        first = file["t"]["x"].array(library="np")
+        other = file["t"]["x"].array(library="np")
+        del other
+        assert sapwood.kept_memory() >= values.nbytes
+        before = pages()
+        again = file["t"]["x"].array(library="np")
+        assert pages() - before < values.nbytes / 4096 / 4
+        assert np.array_equal(first, values)
+        assert np.array_equal(again, values)
+        limit = sapwood.set_kept_memory(0)
+        try:
+            del again
+            assert sapwood.kept_memory() == 0
+            assert np.array_equal(file["t"]["x"].array(library="np"), values)
+            assert sapwood.kept_memory() == 0
+        finally:
+            assert sapwood.set_kept_memory(limit) == 0
+        assert np.array_equal(first, values)

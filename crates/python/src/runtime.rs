@@ -5,7 +5,7 @@ use crate::storage;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sapwood_io::{PerProcess, Source, Token, cancel};
-use sapwood_root::array::pool::Hold;
+use sapwood_root::array::pool::{self as buffers, Hold};
 use sapwood_root::file::RootFile;
 use sapwood_root::table::Table;
 use sapwood_root::{Error, ErrorKind};
@@ -74,6 +74,18 @@ fn set_num_threads(n: i64) -> PyResult<()> {
 #[pyfunction]
 fn num_threads() -> PyResult<usize> {
     Ok(pool()?.current_num_threads())
+}
+
+#[pyfunction]
+fn set_kept_memory(limit: i64, py: Python<'_>) -> PyResult<usize> {
+    let bytes =
+        usize::try_from(limit).map_err(|_| raise(Error::argument(format!("{limit} bytes of memory"))))?;
+    Ok(py.detach(|| buffers::set_most_kept(bytes)))
+}
+
+#[pyfunction]
+fn kept_memory() -> usize {
+    buffers::kept()
 }
 
 /// By when something must be done, as a whole; or whenever it is.
@@ -264,5 +276,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStop>()?;
     module.add_class::<PyHeldBuffers>()?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(num_threads, module)?)
+    module.add_function(wrap_pyfunction!(num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(set_kept_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(kept_memory, module)?)
 }

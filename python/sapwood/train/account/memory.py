@@ -65,7 +65,10 @@ def keep_freed() -> None:
 
 
 def give_back() -> None:
-    """Return freed memory to the system (glibc)."""
+    """Return freed memory to the system: kept buffers of columns, and what the C library has (glibc)."""
+    from sapwood import _native
+
+    _native.set_kept_memory(_native.set_kept_memory(0))
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.malloc_trim(0)
