@@ -166,6 +166,7 @@ class _Plain(NamedTuple):
     lists: Callable[[Foreign, Foreign], Foreign]
     index64: Callable[[Array], Foreign]
     index8: Callable[[Array], Foreign]
+    records: Callable[[list[Foreign], list[str] | None, int, dict[str, Any] | None], Foreign]
 
 
 @cache
@@ -183,12 +184,20 @@ def _plain_nodes() -> _Plain:
     def index64(values: Array) -> Foreign:
         return index.Index64(values, nplike=backend.nplike)
 
+    def records(
+        contents: list[Foreign], names: list[str] | None, length: int, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        return c.RecordArray(contents, names, length, parameters=parameters, backend=backend)
+
     few, many = np.zeros(1, dtype=np.int64), np.zeros(3, dtype=np.int64)
     return _Plain(
         _copier(numbers, (few,), (many.astype(np.float32),)),
         _copier(c.ListOffsetArray, (index64(few), numbers(few)), (index64(many), numbers(many))),
         _copier(index64, (few,), (many,)),
         index.Index8,
+        _copier(
+            records, ([numbers(few)], ["a"], 1, {"__record__": "x"}), ([numbers(many)] * 2, ["b", "c"], 3, {"y": 1})
+        ),
     )
 
 
@@ -207,9 +216,21 @@ def _copier(make: Callable[..., Any], *samples: tuple[Any, ...]) -> Callable[...
         return make
     kind, state = type(made[0]), {name: states[0][name] for name in same}
     places = [found[0] for found in names]
+    create = object.__new__
+    if len(places) == 1:
+        (only,) = places
+
+        def copy_of(part: Foreign) -> Foreign:
+            new = create(kind)
+            attributes = new.__dict__
+            attributes.update(state)
+            attributes[only] = part
+            return new
+
+        return copy_of
 
     def copy(*parts: Foreign) -> Foreign:
-        new = object.__new__(kind)
+        new = create(kind)
         attributes = new.__dict__
         attributes.update(state)
         for place, part in zip(places, parts, strict=True):
@@ -241,12 +262,18 @@ class Layouts:
             known = self._known[id(offsets)] = (offsets, self._plain.index64(offsets))
         return known[1]
 
+    def table(self, contents: list[Foreign], names: list[str], length: int) -> Foreign:
+        """Return the records of a table of `length` entries, of layouts that were made here, each at least as long."""
+        return self._plain.records(contents, names, length, None)
+
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Return the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
+        if not parameters and type(column) is tuple and column[:1] == ("number",):
+            return self._plain.numbers(column[1])
         c = self._contents
         match column:
             case ("number", values):
-                return c.NumpyArray(values, parameters=parameters) if parameters else self._plain.numbers(values)
+                return c.NumpyArray(values, parameters=parameters)
             case ("list", offsets, content):
                 if parameters:
                     return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
@@ -260,11 +287,11 @@ class Layouts:
                 )
             case ("record", length, classname, fields):
                 named = {"__record__": classname} if classname else {}
-                return c.RecordArray(
+                return self._plain.records(
                     [self.layout(content) for _, content in fields],
                     None if _is_tuple(fields) else [name for name, _ in fields],
                     length,
-                    parameters={**named, **(parameters or {})} or None,
+                    {**named, **(parameters or {})} or None,
                 )
             case ("option", index, content):
                 return c.IndexedOptionArray(self._plain.index64(index), self.layout(content), parameters=parameters)

@@ -135,6 +135,21 @@ def test_layouts_are_those_that_the_constructors_make() -> None:
             assert isinstance(value, ak.contents.Content | ak.index.Index) or vars(mine)[name] is value
 
 
+@pytest.mark.parametrize("parameters", [None, {"__record__": "Muon"}])
+def test_records_are_those_that_the_constructor_makes(parameters: dict[str, str] | None) -> None:
+    fields = [("a", NUMBER), ("b", NUMBER)]
+    ours = columns.to_awkward(("record", len(NUMBER[1]), (parameters or {}).get("__record__", ""), fields)).layout
+    contents = [ak.contents.NumpyArray(NUMBER[1]) for _ in fields]
+    theirs = ak.contents.RecordArray(contents, ["a", "b"], len(NUMBER[1]), parameters=parameters)
+    # Awkward keeps the names that it was asked for.
+    assert ours.fields == theirs.fields
+    assert vars(ours).keys() == vars(theirs).keys()
+    same = {name for name in vars(theirs) if name != "_contents" and vars(ours)[name] == vars(theirs)[name]}
+    assert same == vars(theirs).keys() - {"_contents"}
+    assert ak.array_equal(ak.Array(ours), ak.Array(theirs), dtype_exact=True)
+    assert ours.is_equal_to(theirs, all_parameters=True)
+
+
 def test_a_constructor_is_used_where_a_copy_would_miss_something() -> None:
     class Counted:
         def __init__(self, values: list[int]) -> None:

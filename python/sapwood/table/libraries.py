@@ -16,7 +16,10 @@ from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, UnsupportedError
 
-NO_UNIONS = "a column of objects of several classes has no form there"
+NO_UNIONS = (
+    "a column of objects of several classes has no form in Polars, DuckDB or an Arrow stream; "
+    'read it with library="ak" or library="pa"'
+)
 
 Named = list[tuple[str, Foreign]]
 Entries = range | Array
@@ -168,8 +171,12 @@ class Awkward(Library):
             raise TypeError(f"library 'ak': 'how' is None, tuple, list, dict or 'zip', not {how!r}")
         layouts = columns.Layouts()
         contents = [result.layout(layouts) for _, result in results]
+        names = [name for name, _ in results]
+        if parameters is None and contents and all(isinstance(result.value, tuple) for _, result in results):
+            # They are of one backend: Awkward's constructor need not look at each again and again.
+            return ak.Array(layouts.table(contents, names, min(content.length for content in contents)))
         length = None if contents else 0
-        return ak.Array(ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters))
+        return ak.Array(ak.contents.RecordArray(contents, names, length, parameters=parameters))
 
     def join(self, arrays: Sequence[Any]) -> Foreign:
         """Join arrays of records or of values; objects of one class in several versions by the names of members."""

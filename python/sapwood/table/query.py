@@ -21,6 +21,7 @@ from sapwood.errors import (
 from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.garbage import no_garbage
 from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class Query:
         self.repeated: list[str] = []
         """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
-            self._select(Filter(filter_name), Filter(filter_typename), filter_field)
+            with no_garbage():
+                self._select(Filter(filter_name), Filter(filter_typename), filter_field)
         else:
             for name, given in _names_in(expressions):
                 node = self._resolve(name, ())
@@ -298,7 +300,7 @@ class Query:
                 lost.append(name)
                 continue
             taken.add(name)
-            self.outputs.append((name, self._node(field)))
+            self.outputs.append((name, self._leaf(field) if field in leaves else self._node(field)))
         if lost:
             warnings.warn(
                 f"{len(lost)} {self.source.words.fields} have the same path as another one, which was read instead: "
@@ -308,12 +310,15 @@ class Query:
                 stacklevel=stacklevel(),
             )
 
+    def _leaf(self, field: Field) -> Leaf | Group:
+        self._reads.setdefault(field, len(self._reads))
+        return self._nodes.get(field) or self._nodes.setdefault(field, Leaf(field))
+
     def _node(self, field: Field) -> Leaf | Group:
         if not field.is_group:
             if field.reason is not None:
                 self._unreadable[field] = None
-            self._reads.setdefault(field, len(self._reads))
-            return self._nodes.setdefault(field, Leaf(field))
+            return self._leaf(field)
         fields: dict[str, Leaf | Group] = {}
         for child in field.fields:
             below = [child, *child.descendants()]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.table.garbage import no_garbage
 from sapwood.table.libraries import Entries, How, Library, Result
 from sapwood.table.native import Exact
 from sapwood.table.query import Formula, Group, Leaf, Node, Query
@@ -32,16 +31,17 @@ class ResultForm(NamedTuple):
         `only` says of each of these entries whether it is wanted at all. What consists of columns that were left out
         (None) is left out, too.
         """
-        with _no_garbage():
+        with no_garbage():
             results, entries = self.results(query, data, entries, only)
-            nodes = dict(query.outputs)
             refused = {name: why for name, result in results if (why := self.library.refuses(result))}
-            for name, why in refused.items():
-                node = nodes.get(name)
-                if not isinstance(node, Leaf) or node.field in query.named:
-                    raise UnsupportedError(f"{name}: {why}")
-            warn_of_lost(query.source.words.fields, [f"{name}: {why}" for name, why in refused.items()])
-            results = [(name, result) for name, result in results if name not in refused]
+            if refused:
+                nodes = dict(query.outputs)
+                for name, why in refused.items():
+                    node = nodes.get(name)
+                    if not isinstance(node, Leaf) or node.field in query.named:
+                        raise UnsupportedError(f"{name}: {why}")
+                warn_of_lost(query.source.words.fields, [f"{name}: {why}" for name, why in refused.items()])
+                results = [(name, result) for name, result in results if name not in refused]
             if self.how in (tuple, list) and query.repeated:
                 by_name = dict(results)
                 results = [(name, by_name[name]) for name in query.repeated if name in by_name]
@@ -69,7 +69,13 @@ class ResultForm(NamedTuple):
         elif only is not None:
             entries = np.asarray(entries)[only]
         results: list[tuple[str, Result]] = []
+        whole = mask is None and only is None and not self.add_doc
         for name, node in query.outputs:
+            if whole and type(node) is Leaf:
+                value = work.column(node)
+                if value is not None:
+                    results.append((name, Result(value, None, node.field)))
+                continue
             parameters = None
             if isinstance(node, Formula):
                 value = work.value(node)
@@ -85,21 +91,6 @@ class ResultForm(NamedTuple):
                 value = work.keep(value, only, name)
             results.append((name, Result(value, parameters, node.field if isinstance(node, Leaf) else None)))
         return results, entries
-
-
-@contextmanager
-def _no_garbage() -> Generator[None]:
-    """Suspend garbage collection in a block that makes many objects, all of them needed.
-
-    It would run again and again, which costs more than making them where fields are many.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 _SHOWN = 5

@@ -15,6 +15,7 @@ from sapwood.errors import ArgumentError, NotFoundError, no_form, similar
 from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
 from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.garbage import no_garbage
 from sapwood.table.signatures import passes_on
 
 if TYPE_CHECKING:
@@ -398,7 +399,8 @@ class Table(HasFields):
         if self._every is None:
             with _GROWING:
                 if self._every is None:
-                    self._every = self._grow()
+                    with no_garbage():
+                        self._every = self._grow()
         return self._every
 
     def _grow(self) -> list[Any]:
@@ -599,7 +601,7 @@ class Field(HasFields):
     @property
     def is_group(self) -> bool:
         """Whether it has no values of its own, but only parts."""
-        return bool(self._children) and not self.native.has_data
+        return bool(self._direct) and not self.native.has_data
 
     @property
     def type(self) -> Type | None:
