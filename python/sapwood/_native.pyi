@@ -645,6 +645,15 @@ class NTuple(Table):
         """List the columns of projected fields: column and field."""
     def cluster_groups(self) -> list[tuple[int, int, int]]:
         """List the groups of clusters: first entry, entries, clusters."""
+    def page_list(
+        self, group: int
+    ) -> list[tuple[int, int, list[tuple[bool, int, int, list[tuple[int, bool, tuple[int, int] | None]]]]]]:
+        """List the clusters of a group: first entry, entries, and each column.
+
+        Of a column: whether another one represents the field there, its first element, its compression as ROOT numbers
+        it, and each page: elements, whether a checksum follows it, and its first byte and size (None where it is in an
+        object store).
+        """
     def verify(self, deep: bool) -> tuple[list[tuple[str, str, str, int | None]], list[tuple[int, int]]]:
         """Compare clusters and pages with the schema and the page lists, and with `deep` verify checksums.
 
@@ -1042,6 +1051,16 @@ def set_num_threads(n: int) -> None:
 
 def num_threads() -> int:
     """Return how many threads decompress and decode."""
+
+def set_kept_memory(limit: int) -> int:
+    """Set how many bytes of buffers of deleted arrays are kept at most to be used again; the default is 256 MiB.
+
+    A buffer that no reading uses is returned to the system after 3 to 6 seconds. Buffers in use and kept buffers are
+    together never more than the most bytes in use at one time. 0 keeps none. Returns the limit before.
+    """
+
+def kept_memory() -> int:
+    """Return how many bytes of buffers of deleted arrays are kept now."""
 
 def counters() -> dict[str, int]:
     """Count what this process has read so far.

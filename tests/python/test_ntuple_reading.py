@@ -12,6 +12,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+import uproot
 
 import sapwood
 
@@ -241,6 +242,26 @@ def test_metadata_is_that_of_the_schema(ntuple: Any) -> None:
     deferred = [column.first_element_index for column in ntuple["late_array"].columns]
     assert deferred == [20]
     assert ntuple["d"].uncompressed_bytes == 160
+
+
+def test_page_lists_are_those_that_uproot_shows(ntuple: Any) -> None:
+    theirs = uproot.open(TYPES)["types"]
+    assert len(ntuple.page_list_envelopes) == len(theirs.page_list_envelopes) == 2
+    assert len(ntuple.page_link_list) == len(theirs.page_link_list) == 3
+    for ours, other in zip(ntuple.page_list_envelopes, theirs.page_list_envelopes, strict=True):
+        assert ours.header_checksum == other.header_checksum
+        assert [one.num_entries for one in ours.cluster_summaries] == [
+            one.num_entries for one in other.cluster_summaries
+        ]
+    for columns, others in zip(ntuple.page_link_list, theirs.page_link_list, strict=True):
+        for column, other in zip(columns, others, strict=True):
+            assert column.suppressed == other.suppressed
+            assert column.compression_settings == other.compression_settings
+            assert column.suppressed or column.element_offset == other.element_offset
+            pages = [(one.num_elements, one.has_checksum, *one.locator) for one in column.pages]
+            assert pages == [
+                (one.num_elements, one.has_checksum, one.locator.offset, one.locator.num_bytes) for one in other.pages
+            ]
 
 
 def test_it_survives_pickling(ntuple: Any) -> None:

@@ -4,6 +4,8 @@ use crate::runtime::with_file;
 use crate::table::{PyField, PyTable};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use sapwood_root::ntuple::envelope::Locator;
+use sapwood_root::ntuple::pages::{ColumnRange, PageList};
 use sapwood_root::ntuple::schema::{Field, Role};
 use sapwood_root::ntuple::verify::verify;
 use sapwood_root::ntuple::{ClusterPages, NTuple, encoding};
@@ -31,6 +33,11 @@ impl PyNTuple {
 /// What the schema says of a field, in the order of its record.
 type FieldRecord<'a> =
     (u32, u32, usize, u16, u16, u64, Option<usize>, Option<u32>, &'a str, &'a str, &'a str, &'a str);
+
+/// A page: its elements, whether a checksum follows it, and where it is in the file: first byte and bytes.
+type PageRecord = (u64, bool, Option<(u64, u64)>);
+/// A column in a cluster: whether it is suppressed, its first element, its compression, its pages.
+type ColumnPages = (bool, u64, u32, Vec<PageRecord>);
 
 #[pymethods]
 impl PyNTuple {
@@ -100,6 +107,15 @@ impl PyNTuple {
     fn cluster_groups(&self) -> Vec<(u64, u64, u32)> {
         self.ntuple.groups.iter().map(|group| (group.first_entry, group.entries, group.clusters)).collect()
     }
+    /// The clusters of a group: first entry, entries, and for each column its pages.
+    fn page_list(&self, py: Python<'_>, group: usize) -> PyResult<Vec<(u64, u64, Vec<ColumnPages>)>> {
+        let list = with_file(py, &self.ntuple.file, || self.ntuple.page_list(group))?;
+        let column = |range| column_pages(&list, range);
+        let clusters = list.clusters.iter();
+        Ok(clusters
+            .map(|one| (one.first_entry, one.entries, one.columns.iter().map(column).collect()))
+            .collect())
+    }
     #[getter]
     fn attribute_sets(&self) -> Vec<(&str, u16, u16)> {
         let sets = self.ntuple.attributes.iter();
@@ -124,6 +140,20 @@ impl PyNTuple {
     fn attribute_set(&self, py: Python<'_>, name: &str) -> PyResult<Py<Self>> {
         Self::new(py, with_file(py, &self.ntuple.file, || self.ntuple.attribute_set(name))?)
     }
+}
+
+fn column_pages(list: &PageList, range: &ColumnRange) -> ColumnPages {
+    let mut start = 0;
+    let mut pages = Vec::new();
+    for page in list.pages(range) {
+        let place = match page.locator {
+            Locator::File { offset, bytes } => Some((offset, bytes)),
+            Locator::Elsewhere(_) => None,
+        };
+        pages.push((page.end - start, page.checksum, place));
+        start = page.end;
+    }
+    (range.suppressed, range.first_element, range.compression, pages)
 }
 
 fn record(id: usize, field: &Field) -> FieldRecord<'_> {

@@ -85,6 +85,38 @@ class ClusterGroupRecord(NamedTuple):
     num_clusters: int
 
 
+class Locator(NamedTuple):
+    """Where a page is stored in the file."""
+
+    offset: int
+    num_bytes: int
+
+
+class PageDescription(NamedTuple):
+    """A page; `locator` is None where it is in an object store."""
+
+    num_elements: int
+    has_checksum: bool
+    locator: Locator | None
+
+
+class ColumnPages(NamedTuple):
+    """The pages of a column in a cluster. If it is suppressed, another column represents the field there."""
+
+    suppressed: bool
+    element_offset: int
+    compression_settings: int | None
+    pages: list[PageDescription]
+
+
+class PageLink(NamedTuple):
+    """A page list: the clusters of a group, and for each cluster the pages of each column."""
+
+    header_checksum: int
+    cluster_summaries: list[ClusterSummary]
+    pagelinklist: list[list[ColumnPages]]
+
+
 class Header(NamedTuple):
     """What the header of an RNTuple says; fields and columns that were added later are among the records."""
 
@@ -117,6 +149,10 @@ class Footer(NamedTuple):
     header_checksum: int
     cluster_group_records: list[ClusterGroupRecord]
     linked_attribute_sets: list[LinkedAttributeSetRecord]
+
+
+def _page(elements: int, has_checksum: bool, place: tuple[int, int] | None) -> PageDescription:
+    return PageDescription(elements, has_checksum, place and Locator(*place))
 
 
 def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,6 +231,9 @@ class HasRFields(Readable):
     ) -> Iterator[tuple[str, Any]]:
         """Iterate over the paths and fields that `arrays` reads with these filters; none is part of another one."""
         outer: RField | None = None
+        if names.everything and typenames.everything and filter_field is no_filter:
+            yield from ((field.name, field) for field in self.fields)
+            return
         for path, field in self.walk(True, names, typenames, filter_field):
             if outer is None or not field.is_below(outer):
                 outer = field
@@ -398,6 +437,28 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
     def cluster_summaries(self) -> list[ClusterSummary]:
         """The first entry and the number of entries of each cluster."""
         return [ClusterSummary(start, stop - start) for start, stop in pairwise(self.clusters)]
+
+    @property
+    def page_list_envelopes(self) -> list[PageLink]:
+        """The page list of each group of clusters."""
+        return [self._page_list(group) for group in range(len(self._native.cluster_groups()))]
+
+    @property
+    def page_link_list(self) -> list[list[ColumnPages]]:
+        """For each cluster the pages of each column."""
+        return [columns for one in self.page_list_envelopes for columns in one.pagelinklist]
+
+    def _page_list(self, group: int) -> PageLink:
+        clusters = self._native.page_list(group)
+        columns = [
+            [
+                ColumnPages(suppressed, first, None if suppressed else compression, [_page(*page) for page in pages])
+                for suppressed, first, compression, pages in cluster
+            ]
+            for _, _, cluster in clusters
+        ]
+        summaries = [ClusterSummary(first, entries) for first, entries, _ in clusters]
+        return PageLink(self._native.header_checksum, summaries, columns)
 
     def _within(self) -> dict[int | None, list[int]]:
         """Return the IDs of the fields within each field; those of top-level fields go by None."""
