@@ -73,7 +73,7 @@ def test_a_column_below_a_list_may_begin_late(tmp_path: Path) -> None:
         assert file["n"]["hits.b"].array(entry_start=1).to_list() == [[0], [40, 50]]
 
 
-@pytest.mark.parametrize(("flags", "named"), [([2], "flag 1 of word 0"), ([1 << 63, 1], "flag 0 of word 1")])
+@pytest.mark.parametrize(("flags", "named"), [([2], "flag 1 "), ([1 << 63, 1], "flag 64 ")])
 def test_unknown_features_are_refused(tmp_path: Path, flags: list[int], named: str) -> None:
     write(tmp_path / "a.root", replace(PLAIN, flags=flags))
     with sapwood.open(tmp_path / "a.root") as file, pytest.raises(sapwood.UnsupportedError, match=named):

@@ -124,9 +124,9 @@ impl<'a> Reader<'a> {
             let known = if word == 0 { NESTED_DEFERRED_COLUMNS } else { 0 };
             let unknown = flags & !(1 << 63) & !known;
             if unknown != 0 {
-                let flag = unknown.trailing_zeros();
+                let flag = word * 64 + u64::from(unknown.trailing_zeros());
                 return Err(Error::unsupported(format!(
-                    "the RNTuple has feature flag {flag} of word {word} set, which this version does not know"
+                    "the RNTuple has feature flag {flag} set, which this version does not know"
                 ))
                 .at(place));
             }
@@ -426,8 +426,8 @@ pub mod tests {
         assert_eq!(read(&[0]), Ok(()));
         assert_eq!(read(&[1]), Ok(()));
         assert_eq!(read(&[1 << 63, 0]), Ok(()));
-        assert!(read(&[2]).unwrap_err().contains("flag 1 of word 0"));
-        assert!(read(&[1 << 63, 1]).unwrap_err().contains("flag 0 of word 1"));
+        assert!(read(&[2]).unwrap_err().contains("flag 1 "));
+        assert!(read(&[1 << 63, 1]).unwrap_err().contains("flag 64 "));
         assert!(read(&[1 << 63]).is_err());
     }
 
