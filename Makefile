@@ -119,6 +119,9 @@ bench-quick: build peers ## the same in under two minutes: fewer files, fewer re
 bench-ntuple: build peers ## RNTuples against ROOT, uproot, the decompression limit and the same data as trees
 	$(BIN)/python benches/ntuple.py --peers $(PEERS) --keep
 
+bench-ntuple-writing: build oracle-venv ## writing RNTuples from memory against ROOT's parallel writer
+	cd benches && $(abspath $(BIN))/python ntuple_writing.py --root $(ORACLE_PYTHON)
+
 bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and the compressor alone
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 	$(BIN)/python benches/report.py
@@ -206,4 +209,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help

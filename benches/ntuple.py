@@ -148,6 +148,7 @@ def measure(rivals: Rivals, ntread: Path, chosen: list[DataSet], folder: Path, r
             "root-bulk": lambda f=ntuple, n=data.tree: rooted(ntread, f, n, "bulk"),
             "limit": lambda f=ntuple, n=data.tree: rooted(ntread, f, n, "limit"),
             "sapwood": lambda f=ntuple, w=work: rivals.python("sapwood", "arrays", w, [f], 1),
+            "sapwood-again": lambda f=ntuple, w=work: rivals.python("sapwood", "again", w, [f], 1),
             "sapwood-2": lambda f=ntuple, w=work: rivals.python("sapwood", "arrays", w, [f], 2),
             "sapwood-iterate": lambda f=ntuple, w=work: rivals.python("sapwood", "iterate", w, [f], 1),
             "tree": lambda f=tree, w=work: rivals.python("sapwood", "arrays", w, [f], 1),

@@ -6,6 +6,8 @@ has a fill context for each thread; its time is that from making the writer to i
 loop without Fill. What both wrote is read back and compared: the values of each column, sorted, since ROOT's clusters
 come in the order in which its threads finish. Rounds take turns, the fastest counts, all are kept in the result.
 
+A run of everything is kept in results/, and as docs/performance/ntuple-writing.md.
+
 Usage: ntuple_writing.py --root PYTHON-WITH-ROOT [--out RESULT.json] [--rounds N] [--quick] [--only LABEL...]
 """
 
@@ -25,6 +27,7 @@ from typing import Any
 import awkward as ak
 import host
 import numpy as np
+import report
 import writing
 
 HERE = Path(__file__).resolve().parent
@@ -140,6 +143,8 @@ def main() -> None:
     if out is None and not (options.quick or options.only):
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H%M")
         out = HERE / "results" / f"ntuple-writing-{now}-{record['software']['commit'][:8]}.json"
+        page = HERE.parent / "docs" / "performance" / "ntuple-writing.md"
+        page.write_text(report.ntuple_writing_page(record, out.name))
     if out is not None:
         out.write_text(json.dumps(record, indent=1) + "\n")
         print(f"result: {out}")

@@ -1,11 +1,12 @@
 """Reads a tree with sapwood or uproot, which share their API, and prints one line of JSON.
 
-reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...] [--passes N]
-          FILE...
+reader.py ENGINE arrays|again|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...]
+          [--passes N] FILE...
 
 arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
 to the last value, and the peak of the process's memory above what it was after the imports (iterate: after each pass);
-imports are not counted. With sapwood also where the time went: storage, decompression and decoding, and, in all of it,
+imports are not counted. again: the same as arrays, after one reading whose arrays were deleted. With
+sapwood also where the time went: storage, decompression and decoding, and, in all of it,
 the time that the system took and the pages that it provided.
 digest gives, for every branch and every member of an object in it, a hash
 of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
@@ -83,7 +84,7 @@ def main() -> None:
     """Read as the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("engine")
-    parser.add_argument("mode", choices=["arrays", "iterate", "sums", "digest"])
+    parser.add_argument("mode", choices=["arrays", "again", "iterate", "sums", "digest"])
     parser.add_argument("tree")
     parser.add_argument("-b", dest="branches", action="append")
     parser.add_argument("--library", default="ak")
@@ -99,6 +100,8 @@ def main() -> None:
         importlib.import_module("pandas")
     how = {"filter_name": args.branches, "library": args.library}
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
+    if args.mode == "again":
+        library.concatenate(places, **how)
     before, peaks = memory(), []
     at_first = resource.getrusage(resource.RUSAGE_SELF)
     begin, cpu = time.perf_counter(), time.process_time()
