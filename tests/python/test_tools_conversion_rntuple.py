@@ -45,3 +45,13 @@ def test_missing_values_go_through_parquet(tmp_path: Path) -> None:
 def test_only_root_files_have_a_format_of_tables(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="only ROOT files hold"):
         convert(f"{tmp_path}/t.parquet", f"{tmp_path}/t.csv", table_format="rntuple")
+
+
+def test_names_that_only_differ_in_dots_are_not_merged(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "dots.root") as file:
+        file.mktree("t", {"x.y": "int32", "x_y": "int32", "a.b": "int32"}).extend({"x.y": [1], "x_y": [2], "a.b": [3]})
+    with pytest.raises(ArgumentError, match=r"'x\.y' would be 'x_y' in an RNTuple, and so is 'x_y'"):
+        convert(f"{tmp_path}/dots.root", f"{tmp_path}/nt.root", table_format="rntuple")
+    convert(f"{tmp_path}/dots.root", f"{tmp_path}/nt.root", table_format="rntuple", expressions=["x.y", "a.b"])
+    with sapwood.open(tmp_path / "nt.root") as file:
+        assert file["Events"].arrays().to_list() == [{"x_y": 1, "a_b": 3}]

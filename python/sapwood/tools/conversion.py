@@ -264,7 +264,8 @@ class _Collections:
     """The fields of an RNTuple for a table with lists that share counters, as ROOT's importer makes them.
 
     Lists with one counter become one list of records, ``_collection0``, ``_collection1``, ...; fields with the names
-    of the lists and of the counter show its members and its sizes. Dots in names become underscores.
+    of the lists and of the counter show its members and its sizes. Dots in names become underscores; if two
+    names are equal then, that is an error.
 
     Parameters
     ----------
@@ -285,6 +286,11 @@ class _Collections:
         self.lists = {f"_collection{i}": names for i, (_, names) in enumerate(sorted(lists.items()))}
         """The names of the lists of each collection."""
         self._others = [name for name in empty.fields if name not in counted and name not in lists]
+        known: dict[str, str] = {}
+        for name in sorted(empty.fields, key=lambda name: "." in name):
+            short = _plain(name)
+            if known.setdefault(short, name) != name:
+                raise ArgumentError(f"{name!r} would be {short!r} in an RNTuple, and so is {known[short]!r}")
         self.projections: dict[str, str] = {}
         """The paths of what fields show."""
         for (collection, names), counter in zip(self.lists.items(), sorted(lists), strict=True):
