@@ -975,7 +975,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         places = self._places(name)
         if not places:
             raise self._missing(name, f"{name!r} is not in {self.object_path!r}")
-        return max(places, key=lambda place: abs(self._cycles[place]))
+        return places[0] if len(places) == 1 else max(places, key=lambda place: abs(self._cycles[place]))
 
     def _key_at(self, place: int) -> ReadOnlyKey:
         key = self._keys.get(place)
