@@ -1046,6 +1046,47 @@ def arrow_stream(
         Of parts: called with what was left out of a batch.
     """
 
+def take_rows(
+    columns: Sequence[tuple[Foreign, int, int | None, int | None]],
+    offsets: Sequence[Foreign],
+    edges: Sequence[int],
+    length: int,
+    seed: int | None,
+) -> list[list[list[Foreign]]]:
+    """Take the rows of columns in another order, in pieces, on all threads.
+
+    Parameters
+    ----------
+    columns
+        Of each the numbers, how many of them an entry (or an item of a list) has, the place of the offsets of its
+        lists, and the length to which these are padded.
+    offsets
+        The offsets of lists.
+    edges
+        Where the pieces begin, and the end of the last one, as numbers of rows in the new order.
+    length
+        The number of rows of the columns.
+    seed
+        What the order follows from; None for that of the columns.
+
+    Returns
+    -------
+    For each piece and column: an array of numbers; of lists offsets and values, or padded values and a mask. They are
+    one-dimensional and may be changed.
+    """
+
+def checksum(data: Foreign) -> int:
+    """Return the XXH3 checksum of an array of bytes."""
+
+def zone_extremes(values: Foreign, edges: Foreign) -> tuple[Foreign, Foreign, Foreign]:
+    """Return the smallest and the largest number between each edge and the next, and how many are NaN.
+
+    NaN is neither the smallest nor the largest. Where there are no others, both are 0. Bools are bytes.
+    """
+
+def longest_lists(offsets: Foreign, edges: Foreign) -> Foreign:
+    """Return the length of the longest list between each edge and the next."""
+
 def set_num_threads(n: int) -> None:
     """Set how many threads decompress and decode; the default is SAPWOOD_NUM_THREADS, or one for each CPU."""
 

@@ -3,10 +3,13 @@
 #![allow(unsafe_code, reason = "NumPy arrays are made over buffers that their base object keeps alive")]
 
 use arrow_buffer::Buffer;
-use numpy::npyffi::{self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PY_ARRAY_API, npy_intp};
+use numpy::npyffi::{
+    self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API, npy_intp,
+};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use sapwood_root::array::pool::Filled;
 use sapwood_root::array::{Column, Number, Type};
 
 /// Keeps a buffer alive while an array looks at it.
@@ -30,7 +33,17 @@ fn descriptor(py: Python<'_>, number: Number) -> Bound<'_, PyArrayDescr> {
 }
 
 /// A one-dimensional read-only array over a buffer.
-fn array(py: Python<'_>, number: Number, buffer: Buffer) -> PyResult<Bound<'_, PyAny>> {
+pub fn array(py: Python<'_>, number: Number, buffer: Buffer) -> PyResult<Bound<'_, PyAny>> {
+    over(py, number, buffer, 0)
+}
+
+/// A one-dimensional array that may be changed.
+pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Bound<'_, PyAny>> {
+    // Nothing else looks at this buffer.
+    over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
+}
+
+fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<Bound<'_, PyAny>> {
     let length = buffer.len() / number.size();
     let data = buffer.as_ptr();
     let owner = Bound::new(py, Owner(buffer))?;
@@ -47,7 +60,7 @@ fn array(py: Python<'_>, number: Number, buffer: Buffer) -> PyResult<Bound<'_, P
             shape.as_mut_ptr(),
             std::ptr::null_mut(),
             data.cast_mut().cast(),
-            NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED,
+            NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | flags,
             std::ptr::null_mut(),
         );
         let bound = Bound::from_owned_ptr_or_err(py, array)?;

@@ -13,6 +13,7 @@ mod lab;
 mod memory;
 mod ntuple;
 mod objects;
+mod rows;
 mod runtime;
 mod source;
 mod storage;
@@ -37,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tree::register(module)?;
     expr::register(module)?;
     ntuple::register(module)?;
+    rows::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;

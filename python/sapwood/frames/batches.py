@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sapwood import columns
+from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.files.many import OpenFiles
@@ -32,6 +33,8 @@ _BATCHES = 16
 """At most how many batches are read at a time, in whole clusters, where none are mixed."""
 _OPEN = 64
 """How many files are kept open."""
+_ORDER = 2
+"""The number of the way in which orders are made; states of another one do not fit."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
@@ -166,7 +169,7 @@ class Batches:
         self._epoch, self._done = int(state["epoch"]), int(state["batch"])
 
     def _digest(self) -> str:
-        decisive = self._units, self._size, self._mixed, self._seed, self._rank, self._world
+        decisive = _ORDER, self._units, self._size, self._mixed, self._seed, self._rank, self._world
         return blake2b(repr(decisive).encode(), digest_size=16).hexdigest()
 
     # Batches
@@ -176,24 +179,19 @@ class Batches:
         order, size = self._order(self._epoch), self._size
         position = self._done * size
         first = int(np.searchsorted(order.edges, position, "right")) - 1
-        jobs = (partial(self._read, order, number) for number in range(first, len(order.windows)))
-        skip = position - int(order.edges[first]) if first < len(order.windows) else 0
+        jobs = (partial(self._read, order, number, position) for number in range(first, len(order.windows)))
         rest: list[dict[str, _Rows]] = []
         waiting = 0
         try:
             with closing(read_ahead(jobs, _nothing)) as windows:
-                for data, length in windows:
-                    used, skip = skip, 0
-                    while waiting + length - used >= size:
-                        take = size - waiting
-                        rest.append(_between(data, used, used + take))
-                        used, waiting = used + take, 0
-                        self._done += 1
-                        yield self._batch(rest)
-                        rest = []
-                    if used < length:
-                        rest.append(_between(data, used, length))
-                        waiting += length - used
+                for pieces in windows:
+                    for length, piece in pieces:
+                        rest.append(piece)
+                        waiting += length
+                        if waiting == size:
+                            self._done += 1
+                            yield self._batch(rest)
+                            rest, waiting = [], 0
             if waiting and not self._drop_last:
                 self._done += 1
                 yield self._batch(rest)
@@ -206,8 +204,11 @@ class Batches:
         while self._open:
             self._open.popitem()[1][1]()
 
-    def _read(self, order: _Order, number: int) -> tuple[dict[str, _Rows], int]:
-        """Read the clusters of a window; return their rows, mixed and padded, and the number of these."""
+    def _read(self, order: _Order, number: int, position: int) -> list[tuple[int, dict[str, _Rows]]]:
+        """Read the clusters of a window; return its rows, mixed and padded, from a position in the epoch on.
+
+        They come in pieces that end where batches end, each with the number of its rows.
+        """
         units = order.windows[number]
         slices: list[Slice] = []
         for unit in units:
@@ -227,38 +228,46 @@ class Batches:
             weights = [sample.weight for sample in self._samples.values()]
             data["sample"] = ("number", np.repeat(np.array([unit.sample for unit in units], np.int32), lengths))
             data["weight"] = ("number", np.repeat(np.array([weights[unit.sample] for unit in units]), lengths))
-        mixed = np.random.default_rng([self._seed, order_key(units)]).permutation(length) if self._mixed else None
-        known: dict[Hashable, tuple[Array, Array]] = {}
-        rows: dict[str, _Rows] = {}
+        begin = int(order.edges[number])
+        start = max(position - begin, 0)
+        edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
+        edges.append(length)
+        seed = self._key(units) if self._mixed else None
+        sources, offsets = self._sources(data)
+        taken = _native.take_rows([one.given for one in sources], offsets, edges, length, seed)
+        pieces: list[tuple[int, dict[str, _Rows]]] = []
+        for (first, end), piece in zip(pairwise(edges), taken, strict=True):
+            rows: dict[str, _Rows] = {}
+            for one, arrays in zip(sources, piece, strict=True):
+                rows.update(one.rows(arrays))
+            pieces.append((end - first, rows))
+        return pieces
+
+    def _key(self, units: Sequence[_Unit]) -> int:
+        """Return a number for the order in which the entries of clusters are mixed."""
+        return int.from_bytes(blake2b(repr((self._seed, units)).encode(), digest_size=8).digest(), "little")
+
+    def _sources(self, data: Mapping[str, Column]) -> tuple[list[_Source], list[Array]]:
+        """Return what the rows of columns are taken from, and the offsets of their lists, each once."""
+        sources: list[_Source] = []
+        offsets: list[Array] = []
         for name, column in data.items():
-            rows.update(self._prepared(name, column, mixed, known))
-        return rows, length
-
-    def _prepared(
-        self, name: str, column: Column, mixed: Array | None, known: dict[Hashable, tuple[Array, Array]]
-    ) -> dict[str, _Rows]:
-        """Return the rows of a column in the order of `mixed`, padded if that is wanted.
-
-        `known` keeps what several columns need, by a word and the identity of the offsets that they share.
-        """
-        if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
-            offsets, values = column[1], columns.to_numpy(column[2], copy=False)
-            pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
-            if pad is not None:
-                return _padded(name, offsets, values, pad, mixed, known)
-            if mixed is None:
-                return {name: (offsets, values)}
-            # Columns with one counter share their offsets.
-            key = "items", id(offsets)
-            if key not in known:
-                known[key] = _items(offsets, mixed)
-            own, places = known[key]
-            return {name: (own, values.take(places, axis=0, mode="clip") if len(places) else values[:0])}
-        if not columns.is_rectangular(columns.type_of(column)):
-            kind = columns.describe(columns.type_of(column))
-            raise UnsupportedError(f"{name!r} is {kind}: batches hold numbers, arrays of numbers and lists of these")
-        array = columns.to_numpy(column, copy=False)
-        return {name: array if mixed is None else array.take(mixed, axis=0, mode="clip")}
+            lists = pad = None
+            values = column
+            if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
+                pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
+                # Columns with one counter share their offsets.
+                lists = next((place for place, one in enumerate(offsets) if one is column[1]), len(offsets))
+                if lists == len(offsets):
+                    offsets.append(column[1])
+                values = column[2]
+            elif not columns.is_rectangular(columns.type_of(column)):
+                kind = columns.describe(columns.type_of(column))
+                raise UnsupportedError(
+                    f"{name!r} is {kind}: batches hold numbers, arrays of numbers and lists of these"
+                )
+            sources.append(_Source(name, columns.to_numpy(values, copy=False), lists, pad))
+        return sources, offsets
 
     def _query_of(self, unit: _Unit) -> Query:
         key = unit.path, unit.table
@@ -291,21 +300,35 @@ _Rows = Any
 """An array with a row for each entry, or for lists a tuple of offsets and values."""
 
 
-def _between(data: Mapping[str, _Rows], start: int, stop: int) -> dict[str, _Rows]:
-    """Return some rows, without a copy of their values."""
-    found: dict[str, _Rows] = {}
-    for name, rows in data.items():
-        if isinstance(rows, tuple):
-            offsets, values = rows[0][start : stop + 1], rows[1]
-            found[name] = (offsets - offsets[0], values[offsets[0] : offsets[-1]])
+class _Source(NamedTuple):
+    """What rows of a column are taken from: an array with its numbers, of lists also the place of their offsets."""
+
+    name: str
+    values: Array
+    lists: int | None
+    pad: int | None
+
+    @property
+    def given(self) -> tuple[Array, int, int | None, int | None]:
+        """What the native core takes."""
+        return np.ascontiguousarray(self.values).reshape(-1), prod(self.values.shape[1:]), self.lists, self.pad
+
+    def rows(self, arrays: Sequence[Array]) -> Iterator[tuple[str, _Rows]]:
+        """Yield what a batch has of it, made of the arrays that the native core returned."""
+        inner = self.values.shape[1:]
+        if self.lists is None:
+            yield self.name, arrays[0].reshape(len(arrays[0]) // max(prod(inner), 1), *inner)
+        elif self.pad is None:
+            yield self.name, (arrays[0], arrays[1].reshape(len(arrays[1]) // max(prod(inner), 1), *inner))
         else:
-            found[name] = rows[start:stop]
-    return found
+            mask = arrays[1].reshape(-1, self.pad)
+            yield self.name, arrays[0].reshape(len(mask), self.pad, *inner)
+            yield f"{self.name}_mask", mask
 
 
 def _joined(pieces: Sequence[Array]) -> Array:
-    """Join arrays into one that can be written to."""
-    return pieces[0] if len(pieces) == 1 and pieces[0].flags.writeable else np.concatenate(pieces)
+    """Join arrays."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _joined_offsets(pieces: Sequence[Array]) -> Array:
@@ -317,49 +340,6 @@ def _joined_offsets(pieces: Sequence[Array]) -> Array:
 
 def _nothing() -> None:
     """Have nothing to end: a window is read to its end."""
-
-
-def order_key(units: Sequence[_Unit]) -> int:
-    """Return a checksum of a list of clusters and of their order."""
-    return int.from_bytes(blake2b(repr(units).encode(), digest_size=8).digest(), "little")
-
-
-def _items(offsets: Array, rows: Array) -> tuple[Array, Array]:
-    """Return the offsets of the lists in some rows, and the places of their items."""
-    starts = offsets[:-1].take(rows)
-    lengths = np.diff(offsets).take(rows)
-    own = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=own[1:])
-    # From one item to the next the place grows by 1, but where a list begins.
-    steps = np.ones(own[-1], np.int64)
-    some = np.flatnonzero(lengths)
-    begins = starts[some]
-    ends = begins + lengths[some]
-    steps[own[some]] = begins - np.concatenate([[1], ends])[: len(some)] + 1
-    return own, np.cumsum(steps, out=steps)
-
-
-def _padded(
-    name: str, offsets: Array, values: Array, pad: int, rows: Array | None, known: dict[Hashable, tuple[Array, Array]]
-) -> dict[str, Array]:
-    """Cut lists off at a length, or fill them with zeros to it; `name_mask` says which values are there."""
-    key = "lengths", id(offsets)
-    if key not in known:
-        starts, lengths = offsets[:-1], np.diff(offsets)
-        known[key] = (starts, lengths) if rows is None else (starts.take(rows), lengths.take(rows))
-    starts, lengths = known[key]
-    mask = np.arange(pad) < lengths[:, None]
-    shape = (*mask.shape, *values.shape[1:])
-    width = pad * values[:1].nbytes
-    if not len(values) or not width:
-        return {name: np.zeros(shape, values.dtype), f"{name}_mask": mask}
-    # Each row is copied as a whole, with what lies behind its list, which becomes zero then.
-    more = np.concatenate([values, np.zeros((pad, *values.shape[1:]), values.dtype)])
-    rows_of: Array = np.ndarray(len(values) + 1, np.dtype((np.void, width)), more, strides=(width // pad,))
-    padded = rows_of[starts].view(values.dtype).reshape(shape)
-    bits = padded.view(f"u{values.dtype.itemsize}")
-    np.multiply(bits, mask.reshape(*mask.shape, *(1 for _ in values.shape[1:])), out=bits)
-    return {name: padded, f"{name}_mask": mask}
 
 
 def batches(

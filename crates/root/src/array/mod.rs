@@ -1,6 +1,8 @@
 //! Columns in Arrow layout.
 
 mod builder;
+pub mod extremes;
+pub mod gather;
 pub mod pages;
 pub mod pool;
 
