@@ -144,7 +144,7 @@ def test_root_takes_part_in_conversion_merging_and_attributes(tmp_path: Path, ro
         file.mktree("t", tree, counter_name=lambda name: counters.get(name, f"n{name}"), records={"leaves": "leaves"})
     convert(f"{tmp_path}/tree.root", f"{tmp_path}/converted.root", name="t", table_format="rntuple", step_size="5 kB")
     for number in range(2):
-        with sapwood.recreate(tmp_path / f"{number}.root", compression=CODECS[number + 3]) as file:
+        with sapwood.recreate(tmp_path / f"{number}.root", compression=CODECS[number + 3], index=True) as file:
             table = file.mkrntuple("n", {"x": "int32", "v": "var * float32"}, cluster_entries=70)
             quality = table.add_attribute_set("quality", {"good": "bool", "run": "int32", "note": "string"})
             table.extend({"x": np.arange(ENTRIES) + number, "v": TABLE["lists"]})
@@ -157,8 +157,9 @@ def test_root_takes_part_in_conversion_merging_and_attributes(tmp_path: Path, ro
         f"views:{tmp_path}/imported.root:t",
         f"{tmp_path}/merged.root:n",
         f"attributes:{tmp_path}/0.root:n:quality",
+        f"attributes:{tmp_path}/0.root:n:sapwood_index",
     )
-    converted, imported, merged, attributes = done
+    converted, imported, merged, attributes, index = done
     assert fields(tmp_path / "converted.root", "t") == fields(tmp_path / "imported.root", "t")
     assert converted == imported
     want = {name: ak.to_list(values) for name, values in tree.items() if name not in ("row", "leaves")}
@@ -173,6 +174,9 @@ def test_root_takes_part_in_conversion_merging_and_attributes(tmp_path: Path, ro
         [0, 90, {"good": True, "run": 5, "note": "é"}],
         [90, ENTRIES, {"good": False, "run": 6, "note": ""}],
     ]
+    assert [(first, length) for first, length, _ in index] == [(i, min(70, ENTRIES - i)) for i in range(0, ENTRIES, 70)]
+    bounds = {"low": 70, "high": 139, "count": 70, "missing": 0, "nan": 0, "longest": 0}
+    assert {name[2:]: value for name, value in index[1][2].items() if name[0] == "x"} == bounds
     # Back to a tree: one counter for the lists that share one, and a branch for each part of a record.
     leaves = tree.pop("leaves")
     tree |= {f"leaves_{part}": leaves[part] for part in leaves.fields}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sapwood
-from sapwood import cli, columns
+from sapwood import cli, columns, train
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
 from sapwood.table import index
 from sapwood.table.statistics import index_of, statistics
@@ -179,6 +180,75 @@ def test_skipped_entries_are_not_read(files: tuple[Path, Path]) -> None:
     assert 0 < trace.layers()["bytes_decompressed"] <= whole.layers()["bytes_decompressed"] / 19
 
 
+class Selected(train.Task):
+    """Takes the entries of a cut."""
+
+    branches = ("sorted", "pt")
+
+    def __init__(self, cut: str, name: str = "selected") -> None:
+        self.cut, self.name = cut, name
+
+    def process(self, events: Any) -> Any:
+        return {"found": events["sorted"].tolist(), "pt": float(ak.sum(events["pt"]))}
+
+
+def test_a_cut_of_one_percent_reads_less_than_three_percent_everywhere(tmp_path: Path) -> None:
+    path, plain = tmp_path / "file.root", tmp_path / "plain.root"
+    n = np.arange(10_000, dtype=np.int32)
+    data = {"sorted": n, "pt": ak.unflatten(np.arange(15_000, dtype=np.float32), n % 4)}
+    for to, options in ((path, {"index": True}), (plain, {})):
+        with sapwood.recreate(to, **options) as file:
+            tree = file.mktree("t", {"sorted": "int32", "pt": "var * float32"}, auto_flush=50)
+            for start in range(0, len(n), 50):
+                tree.extend({name: values[start : start + 50] for name, values in data.items()})
+    low, high = 5000, 5100
+    cut = f"(sorted >= {low}) & (sorted < {high})"
+    ways: dict[str, Any] = {
+        "arrays": lambda path: sapwood.open(f"{path}:t").arrays(["sorted", "pt"], cut)["sorted"].tolist(),
+        "train": lambda path: train.run(Selected(cut), f"{path}:t", threads=1)["selected"]["found"],
+    }
+    if importlib.util.find_spec("duckdb"):
+        import duckdb
+
+        query = f"SELECT sorted, pt FROM events WHERE sorted >= {low} AND sorted < {high}"
+
+        def sql(path: Path) -> list[int]:
+            connection = duckdb.connect()
+            connection.register("events", sapwood.dataset(f"{path}:t"))
+            return [one for one, _ in connection.execute(query).fetchall()]
+
+        ways["DuckDB"] = sql
+    if importlib.util.find_spec("polars"):
+        import polars as pl
+
+        passes = pl.col("sorted").is_between(low, high - 1)
+        ways["Polars"] = lambda path: (
+            sapwood.scan_polars(f"{path}:t").filter(passes).select("sorted", "pt").collect()["sorted"].to_list()
+        )
+    for name, way in ways.items():
+        used: list[int] = []
+        for one in (path, plain):
+            with sapwood.trace() as trace:
+                assert sorted(way(one)) == list(range(low, high)), name
+            used.append(trace.layers()["bytes_decompressed"])
+        assert 0 < used[0] < 0.03 * used[1], (name, used)
+
+
+@pytest.mark.parametrize("step", [70, 400, 10**6])
+def test_a_train_passes_over_what_no_task_wants(files: tuple[Path, Path], step: int) -> None:
+    tasks = [Selected("sorted > 480", "high"), Selected("(sorted >= -500) & (sorted < -490)", "low")]
+    outcomes = [train.run(tasks, f"{path}:t", threads=1, step_size=step) for path in files]
+    for place in range(2):
+        plain, indexed = (one.tasks[place].results for one in outcomes)
+        assert sorted(plain["found"]) == sorted(indexed["found"]) and plain["pt"] == indexed["pt"]
+    assert [one.entries for one in outcomes] == [ENTRIES, ENTRIES]
+    assert [one.account()["entries_passed_over"] for one in outcomes] == [0, 900]
+    # A task that wants all entries gets them, and so does one whose cut looks at other entries.
+    for cut in (None, "sorted > sorted[::-1]"):
+        tasks[1].cut = cut  # type: ignore[assignment]
+        assert train.run(tasks, f"{files[1]}:t", threads=1).entries_passed_over == 0
+
+
 def test_many_files_are_skipped_each_by_its_own_index(files: tuple[Path, Path]) -> None:
     paths = [f"{path}:t" for path in (*files, *files)]
     found = sapwood.concatenate(paths, "sorted", "sorted > 480", library="pd")
@@ -315,3 +385,106 @@ def test_stats_prints_each_field_and_writes_the_index(tmp_path: Path, capsys: py
     assert text.split()[:5] == ["field", "type", "stored", "ratio", "pages"] and "index written" in text
     assert skipped(path, "sorted > 480") == 950 and skipped(path, "f8 < -10") == 0
     assert cli.main(["stats", f"{path}:t", "nothing"]) == 1
+
+
+# The index of an RNTuple, in its file
+
+
+def write_ntuple(path: Path, stop: int = ENTRIES, **options: Any) -> None:
+    with sapwood.recreate(path, index=True) as file:
+        table = file.mkrntuple("n", dict(NTUPLE_TYPES), cluster_entries=CLUSTER, **options)
+        for start in range(0, stop, CLUSTER):
+            table.extend(ntuple_data(start, min(stop, start + CLUSTER)))
+
+
+NTUPLE_TYPES = {
+    **TYPES, "r": "{a: int32, b: var * float32}", "m": "var * {q: int64}", "maybe": "?float64",
+    "packed": "Float16_t[0, 1, 4]",
+}  # fmt: skip
+
+
+def ntuple_data(start: int, stop: int) -> dict[str, Any]:
+    n = np.arange(start, stop)
+    return {
+        **{name: values[start:stop] for name, values in DATA.items()},
+        "r": ak.zip({"a": n, "b": DATA["pt"][start:stop]}, depth_limit=1),
+        "m": ak.zip({"q": ak.unflatten(np.repeat(n, 2), np.full(len(n), 2))}),
+        "maybe": ak.mask(ak.Array(n / 2), n % 3 > 0), "packed": n / ENTRIES,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ntuple(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ntuple") / "file.root"
+    write_ntuple(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cut", "least"),
+    [
+        ("sorted > 480", 950), ("(sorted > 0) & (sorted < 10)", 950), ("f8 < -10", 1000), ("flag", 500),
+        ("big > 2**62", 0), ("r.a > 980", 950), ("maybe > 490", 0), ("special != 7", 0),
+    ],
+)  # fmt: skip
+def test_an_rntuple_has_its_index_in_the_file(
+    ntuple: Path, cut: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not Path(f"{ntuple}{index.SUFFIX}").exists()
+    with sapwood.open(f"{ntuple}:n") as table:
+        assert table.explain("sorted", cut).entries_skipped >= least
+        found = table.arrays(["sorted", "pt"], cut).tolist()
+        monkeypatch.setattr(index, "find", lambda _: None)
+        assert table.explain("sorted", cut).entries_skipped == 0
+        assert table.arrays(["sorted", "pt"], cut).tolist() == found and (found or least == ENTRIES)
+
+
+def test_the_index_in_a_file_holds_all_numbers(ntuple: Path) -> None:
+    with sapwood.open(f"{ntuple}:n") as table:
+        stored = index.find(table)
+        assert stored is not None and set(stored.fields) == {*TYPES, "r.a", "r.b", "m.q", "maybe"}
+        made = index_of(table, [(one.path, zones) for one, zones in statistics(table)])
+        assert stored.edges == made.edges
+        for name in stored.fields:
+            for one, other in zip(stored.fields[name].arrays(), made.fields[name].arrays(), strict=True):
+                assert np.array_equal(one, other), name
+    with sapwood.open(f"{ntuple}:n") as table, sapwood.trace() as trace:
+        table.arrays(cut="sorted > 480")
+    part = trace.layers()["bytes_requested"]
+    with sapwood.open(f"{ntuple}:n") as table, sapwood.trace() as trace:
+        table.arrays()
+    assert part < trace.layers()["bytes_requested"] / 2
+
+
+def test_entries_that_are_added_are_read_whatever_the_index_says(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    write_ntuple(path, 500)
+    with sapwood.update(path) as file:
+        file["n"].extend(ntuple_data(500, 1000))
+    with sapwood.open(f"{path}:n") as table, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table.explain("sorted", "sorted > 480").entries_skipped == 500
+        assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+        assert table.arrays("sorted", "sorted < -490").sorted.tolist() == list(range(-500, -490))
+        assert len(table.arrays("f8", "f8 > 1e9")) == 0
+
+
+def test_clusters_that_are_copied_leave_the_index_behind(ntuple: Path, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "copy.root", index=True) as file, sapwood.open(f"{ntuple}:n") as table:
+        file.mkrntuple("n", table)
+        file["n"].extend(ntuple_data(0, 10))
+    with sapwood.open(f"{tmp_path / 'copy.root'}:n") as table:
+        assert table.attribute_sets == [] and index.find(table) is None and table.num_entries == ENTRIES + 10
+
+
+def test_a_damaged_index_in_a_file_is_noticed(ntuple: Path, tmp_path: Path) -> None:
+    whole = ntuple.read_bytes()
+    with sapwood.open(f"{ntuple}:n") as table:
+        stored = table.attribute_set(index.INDEX_SET)
+        pages = [row[3] for name in ("_userData.sorted%low", "_rangeStart") for row in
+                 stored.native.plan([stored[name].number], 0, stored.num_entries)[0]]  # fmt: skip
+    for place in pages:
+        path = tmp_path / "damaged.root"
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
+        with sapwood.open(f"{path}:n") as table, pytest.warns(SapwoodWarning, match="is not used"):
+            assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))

@@ -513,6 +513,13 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         """The names of the attribute sets that are linked to it."""
         return [name for name, _, _ in self._native.attribute_sets]
 
+    @property
+    def stored_index(self) -> RNTuple | None:
+        """The attribute set that is its index (see `sapwood.recreate`); None where there is none."""
+        from sapwood.table.index import INDEX_SET
+
+        return self.attribute_set(INDEX_SET) if INDEX_SET in self.attribute_sets else None
+
     def attribute_set(self, name: str) -> RNTuple:
         """Return an attribute set: an RNTuple whose entries describe ranges of entries of this one.
 

@@ -4,6 +4,10 @@ It is tied to the file by UUID, size, time of the last change, and the places of
 not belong, or is damaged, is not used. The file has the magic, the length of a header in JSON, a hash of it, the
 header, and one block of arrays for each field, with a hash of its own in the header: only the blocks that a query needs
 are read.
+
+A table of a format that has a place for it may have its index in the file itself: a table of zones, each of which says
+which entries it has, and what is known of each field in them. Entries that it does not name, which were added later,
+are always read. An index beside the file goes before it.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sapwood import columns
+from sapwood import _native, columns
 from sapwood.columns import Array, Column
-from sapwood.errors import SapwoodWarning, StorageError, stacklevel
+from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.table.identity import digest, identity_of, places_of
 from sapwood.table.predicates import Bounds, Predicate
 from sapwood.table.schema import Field, Table
@@ -31,6 +35,10 @@ SUFFIX = ".sapwood-index"
 _MAGIC = b"SAPWIDX1"
 _MAX_HEADER = 64 << 20
 _COUNTS = ("count", "missing", "nan", "longest")
+INDEX_SET = "sapwood_index"
+"""The name of an index that is in the file of its table."""
+_SET_FIELD = "{}%{}"
+_DOT = "%2E"
 
 
 @dataclass
@@ -54,6 +62,13 @@ class FieldZones:
         low, high = np.zeros(zones, kind), np.zeros(zones, kind)
         return FieldZones(low, high, *(np.zeros(zones, np.int64) for _ in _COUNTS))
 
+    @staticmethod
+    def unknown(kind: np.dtype[Any]) -> FieldZones:
+        """Return a zone of which nothing is excluded."""
+        bounds = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        counts = (np.array([one], np.int64) for one in (3, 1, 1, np.iinfo(np.int64).max))
+        return FieldZones(*(np.array([one], kind) for one in bounds), *counts)
+
     def take(self, zone: int, column: Column) -> Array | None:
         """Look at the values of a zone; return its numbers, None where the column has other values."""
         self.count[zone] = columns.length_of(column)
@@ -64,10 +79,10 @@ class FieldZones:
         self._bound(zone, values)
         return values
 
-    def take_all(self, column: Column, edges: Array, known: dict[int, Array]) -> None:
+    def take_all(self, column: Column, edges: Array, known: dict[tuple[int, int], tuple[Array, ...]]) -> None:
         """Look at the values of all zones, of which `edges` are the first entries and the end.
 
-        `known` keeps the lengths of lists by the identity of their offsets, which several columns may share.
+        `known` keeps what was found of lists by the identity of their offsets and edges, which columns may share.
         """
         whole = column
         inside = edges
@@ -76,34 +91,26 @@ class FieldZones:
                 inside = inside * column[2]
                 np.maximum(self.longest, column[2], out=self.longest)
             else:
-                offsets = column[1]
-                lengths = known.get(id(offsets))
-                if lengths is None:
-                    lengths = known[id(offsets)] = np.diff(offsets)
-                most = [lengths[start:stop].max(initial=0) for start, stop in pairwise(inside.tolist())]
-                np.maximum(self.longest, most, out=self.longest)
-                inside = offsets[inside]
+                key = id(column[1]), id(inside)
+                if key not in known:
+                    offsets = np.ascontiguousarray(column[1], np.int64)
+                    # What the key names is kept, too, so that no other array gets its identity.
+                    known[key] = _native.longest_lists(offsets, inside), offsets[inside], column[1], inside
+                longest, inside, *_ = known[key]
+                np.maximum(self.longest, longest, out=self.longest)
             column = column[-1]
         if column[0] != "number":
             for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
                 self.take(zone, columns.cut_out(whole, start, stop))
             return
         self.count[:] = np.diff(inside)
-        for zone, (start, stop) in enumerate(pairwise(inside.tolist())):
-            self._bound(zone, column[1][start:stop])
+        self.low[:], self.high[:], self.nan[:] = _native.zone_extremes(np.ascontiguousarray(column[1]), inside)
 
     def _bound(self, zone: int, values: Array) -> None:
-        if not len(values):
-            return
-        low, high = values.min(), values.max()
-        if low != low:
-            good = ~np.isnan(values)
-            self.nan[zone] = len(values) - np.count_nonzero(good)
-            rest = values[good]
-            if len(rest):
-                self.low[zone], self.high[zone] = rest.min(), rest.max()
-        else:
-            self.low[zone], self.high[zone] = low, high
+        edges = np.array([0, len(values)], np.int64)
+        (self.low[zone],), (self.high[zone],), (self.nan[zone],) = _native.zone_extremes(
+            np.ascontiguousarray(values), edges
+        )
 
     def bounds(self) -> Bounds:
         """Return what predicates need."""
@@ -266,7 +273,83 @@ class _Blocks(Mapping[str, FieldZones]):
         return FieldZones(*arrays)
 
 
-def _not_used(path: Path, why: str) -> None:
+def index_set(zones: Zones) -> dict[str, Column]:
+    """Return an index as columns with a value for each zone, by names that stand for what is known of which field."""
+    names = ("low", "high", *_COUNTS)
+    found: dict[str, Column] = {}
+    for path, known in zones.fields.items():
+        for name, values in zip(names, known.arrays(), strict=True):
+            # ROOT opens no attribute set with records that have no class.
+            found[_SET_FIELD.format(_name_in_set(path), name)] = ("number", values)
+    return found
+
+
+def _name_in_set(path: str) -> str:
+    return path.replace("%", "%25").replace(".", _DOT)
+
+
+class _Stored(Mapping[str, FieldZones]):
+    """The fields of an index in the file, read when they are looked at; `rest` says that entries are in no zone."""
+
+    def __init__(self, stored: Table, table: Table, *, rest: bool) -> None:
+        self._stored = stored
+        self._table = table
+        self._rest = rest
+        self._known: dict[str, FieldZones | None] = {}
+
+    def __getitem__(self, name: str) -> FieldZones:
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        found = self._known[name]
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in indexable(self._table) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _read(self, name: str) -> FieldZones | None:
+        field = self._table.find(name)
+        kind = None if field is None or field.path_in(self._table) != name else number_type(field.type)
+        names = (_SET_FIELD.format(_name_in_set(name), part) for part in ("low", "high", *_COUNTS))
+        places = [f"_userData.{one}" for one in names]
+        if kind is None or self._stored.find(places[0]) is None:
+            return None
+        try:
+            arrays: list[Array] = [np.asarray(self._stored[place].array(library="np")) for place in places]
+        except (SapwoodError, KeyError, ValueError) as error:
+            return _not_used(self._stored.object_path, f"what it says of {name!r} cannot be read ({error})")
+        types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
+        if [one.dtype for one in arrays] != types:
+            return _not_used(self._stored.object_path, f"{name!r} has another type now")
+        found = FieldZones(*arrays)
+        return FieldZones.joined([found, FieldZones.unknown(kind)]) if self._rest else found
+
+
+def _in_file(table: Table) -> Zones | None:
+    """Return the index that is in the file of a table, None where there is none that can be used."""
+    stored = table.stored_index
+    if stored is None:
+        return None
+    try:
+        starts, lengths = (
+            np.asarray(stored[name].array(library="np"), np.int64) for name in ("_rangeStart", "_rangeLen")
+        )
+    except (SapwoodError, KeyError, ValueError, TypeError) as error:
+        return _not_used(stored.object_path, f"its zones cannot be read ({error})")
+    edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []
+    if not edges or edges[0] != 0 or edges[-1] > table.num_entries or not (np.diff(edges) == lengths).all():
+        return _not_used(stored.object_path, "its zones are not those of the table")
+    if (lengths <= 0).any():
+        return _not_used(stored.object_path, "its zones are not in order")
+    rest = edges[-1] < table.num_entries
+    return Zones([*edges, table.num_entries] if rest else edges, _Stored(stored, table, rest=rest))
+
+
+def _not_used(path: Path | str, why: str) -> None:
     warnings.warn(f"the index {path} is not used: {why}", SapwoodWarning, stacklevel=stacklevel())
 
 
@@ -280,7 +363,7 @@ def find(table: Table) -> Zones | None:
     """Return the index of a table, None where there is none that belongs to it; warn of one that does not."""
     path = path_for(table)
     if path is None or not path.is_file():
-        return None
+        return _in_file(table)
     try:
         with path.open("rb") as file:
             header, start = _header(file)

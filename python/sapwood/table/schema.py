@@ -403,6 +403,11 @@ class Table(HasFields):
                         self._every = self._grow()
         return self._every
 
+    @property
+    def stored_index(self) -> Table | None:
+        """The index of the table that its own file has: a table of zones (see `sapwood.table.index`)."""
+        return None
+
     def _grow(self) -> list[Any]:
         every: list[Any] = []
         for number, stored in enumerate(self._stored_fields):

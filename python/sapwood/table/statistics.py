@@ -131,16 +131,16 @@ class ZoneCollector:
         length = next((length_of(column) for column in data.values()), 0)
         if not length:
             return
-        edges = [*range(0, length, self._entries), length]
-        lengths: dict[int, Array] = {}
+        edges = np.array([*range(0, length, self._entries), length], np.int64)
+        lists: dict[tuple[int, int], tuple[Array, ...]] = {}
         for name, column in data.items():
             kind = number_type(type_of(column))
             if kind is not None:
                 zones = FieldZones.of(kind, len(edges) - 1)
-                zones.take_all(column, np.asarray(edges), lengths)
+                zones.take_all(column, edges, lists)
                 self._found.setdefault(name, []).append(zones)
         last = self._edges[-1]
-        self._edges += [last + edge for edge in edges[1:]]
+        self._edges += [last + edge for edge in edges[1:].tolist()]
 
     def zones(self) -> Zones:
         """Return what was collected, small zones joined."""

@@ -115,8 +115,9 @@ def recreate(
         Write the same bytes for the same input: the identity is always the same (unless `uuid_function` is given), and
         all dates are 1995-01-01, the first that ROOT knows.
     index
-        Look at the smallest and largest values while writing, and write an index of each tree beside the file when it
-        is closed, so that cuts skip what cannot pass (see `sapwood stats --index`). Only for local paths.
+        Look at the smallest and largest values while writing, and write an index when the file is closed, so that cuts
+        skip what cannot pass (see `sapwood stats --index`): of trees beside the file, of RNTuples as an attribute set
+        in it. Only for local paths.
     format
         What assigning a table makes: ``"ttree"`` or ``"rntuple"``.
     initial_directory_bytes, initial_streamers_bytes
@@ -235,7 +236,13 @@ class WritableFile(OutputFile):
             The storage took no more; the message says how many entries are safe.
         """
         ends = not self.closed and os.getpid() == self._process
-        super().close()
+        try:
+            if ends and self.index:
+                for table in self.tables.values():
+                    if isinstance(table, WritableNTuple):
+                        table.write_index()
+        finally:
+            super().close()
         if ends and self.index:
             self._write_index()
 
@@ -809,8 +816,10 @@ class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
             list((projections or {}).items()),
         )  # fmt: skip
         table = directory._enter(last, number, plan)
+        if self._file.index:
+            table.collect_zones(min(_ZONE, cluster_entries or _ZONE))
         if filled is not None:
-            native.extend(number, filled)
+            table.take(filled)
         for chunk in chunks or ():
             table.extend(chunk)
         return table

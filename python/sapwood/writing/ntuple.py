@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from types import EllipsisType
 from typing import TYPE_CHECKING, cast
@@ -12,9 +12,11 @@ import numpy as np
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.table.index import INDEX_SET, index_set
+from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
-from sapwood.writing.shapes import Shape, blank, fit, has_maps, is_objects, members_of, shape_of
+from sapwood.writing.shapes import Shape, blank, fit, has_maps, is_objects, is_packed, members_of, shape_of
 from sapwood.writing.table import WritableTable
 from sapwood.writing.types import is_types, to_type
 
@@ -159,6 +161,43 @@ class WritableNTuple(WritableTable):
         """Take an RNTuple that the native core has made."""
         super().__init__(path, file, number)
         self._plan = plan
+        self._zones: ZoneCollector | None = None
+        self._looked_at: list[str] = []
+
+    def collect_zones(self, entries: int) -> None:
+        """Look at all values to come, for an index of the RNTuple with zones of so many entries."""
+        self._zones = ZoneCollector(entries)
+        # Fields that come later are not there in the first zones.
+        self._looked_at = list(self._plan.shapes)
+
+    def take(self, columns: list[Column]) -> None:
+        """Write the columns of all fields."""
+        self._file.native.extend(self._number, columns)
+        if self._zones is not None:
+            by_name = dict(zip(self._plan.shapes, columns, strict=True))
+            self._zones.take(
+                {
+                    path: column
+                    for name in self._looked_at
+                    if not is_packed(self._plan.shapes[name])
+                    for path, column in _numbers_in(name, by_name[name], lambda column: column)
+                }
+            )
+
+    def write_index(self) -> None:
+        """Write what was seen of the values as an attribute set, if all entries were looked at."""
+        found = None if self._zones is None else self._zones.zones()
+        if found is None or found.edges[-1] != self.num_entries or not found.fields:
+            return
+        sets = index_set(found)
+        types: dict[str, Type] = {name: type_of(column) for name, column in sets.items()}
+        plan = FieldPlan.of_stored(types)
+        native = self._file.native
+        native.add_attribute_set(self._number, INDEX_SET, plan.native(..., native.compression))
+        ranges = np.asarray(found.edges, np.uint64)
+        said: Column = ("record", len(ranges) - 1, "", list(zip(sets, plan.columns(sets), strict=True)))
+        numbers: list[Column] = [("number", ranges[:-1].copy()), ("number", np.diff(ranges))]
+        native.extend_attribute_set(self._number, INDEX_SET, [*numbers, said])
 
     def keys(self) -> list[str]:
         """Return the names of the top-level fields that take data."""
@@ -193,7 +232,7 @@ class WritableNTuple(WritableTable):
             if len({length_of(column) for column in (*known, *new.values())}) > 1:
                 raise ArgumentError("data for fields and for new ones have different lengths: nothing was added")
             self._add_plan(FieldPlan.of_stored({name: type_of(column) for name, column in new.items()}))
-        self._file.native.extend(self._number, self._plan.columns(columns))
+        self.take(self._plan.columns(columns))
 
     def _add_plan(
         self, plan: FieldPlan, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
@@ -253,6 +292,8 @@ class WritableNTuple(WritableTable):
             kinds = to_columns(source.arrays(more, entry_stop=0), missing=True)
             self._add_plan(FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()}))
         copied, before = 0, self.num_entries
+        # Copied clusters are not looked at.
+        self._zones = None
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
             if recluster or less:
@@ -264,7 +305,8 @@ class WritableNTuple(WritableTable):
                 columns = to_columns(chunk, missing=True)
                 self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
         for name in source.attribute_sets:
-            self._add_attributes(source, name, before)
+            if name != INDEX_SET:
+                self._add_attributes(source, name, before)
         return copied
 
     def _add_attributes(self, source: RNTuple, name: str, before: int) -> None:
@@ -364,6 +406,22 @@ class WritableNTuple(WritableTable):
         if columns is not None:
             raise ArgumentError("add_fields takes types; data for the fields come with the next entries")
         self._add_plan(plan, compression)
+
+
+def _numbers_in(name: str, column: Column, whole: Callable[[Column], Column]) -> Iterator[tuple[str, Column]]:
+    """Yield the paths and columns of all numbers in a field; `whole` puts what lies around them back."""
+    match column:
+        case ("record", _, _, fields):
+            for inner, part in fields:
+                yield from _numbers_in(f"{name}.{inner}", part, whole)
+        case ("list", offsets, content):
+            yield from _numbers_in(name, content, lambda part: whole(("list", offsets, part)))
+        case ("fixed", length, size, content):
+            yield from _numbers_in(name, content, lambda part: whole(("fixed", length, size, part)))
+        case ("number", _) | ("option", _, ("number", _)):
+            yield name, whole(column)
+        case _:
+            pass
 
 
 class WritableAttributeSet:

@@ -199,6 +199,8 @@ class Run:
     versions: dict[str, str]
     started: str
     entries: int = 0
+    entries_passed_over: int = 0
+    """Those of `entries` that were not read, since an index says that they cannot pass the cut of any task."""
     steps: int = 0
     counters: dict[str, int] = field(default_factory=dict[str, int])
     requests: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
@@ -302,6 +304,7 @@ class Run:
         return {
             "started": self.started,
             "entries": self.entries,
+            "entries_passed_over": self.entries_passed_over,
             "steps": self.steps,
             "rate": self.rate,
             "time_wall": self.time_wall,

@@ -520,6 +520,7 @@ class _Train:
             self.bytes_done += file.weight * step.entries / max(file.entries, 1)
         record.steps += len(steps)
         record.entries += part.entries
+        record.entries_passed_over += part.passed_over
         self.sizes.update(part.sizes)
         read = Counter[int]()
         for step in steps:
@@ -622,7 +623,7 @@ class _Train:
                 "steps": {place: file.steps for place, file in plan.records.items()},
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
                 "used": (record.time_cpu, record.time_cpu_waiting, record.counters, record.requests),
-                "lost": record.trace["lost"],
+                "lost": record.trace["lost"], "passed_over": record.entries_passed_over,
                 # Tokens are in the options, and a run that goes on has its own.
                 "files": {replace(one, options={}): self.before.get(one) or self.seen[one] for one in done},
                 "outputs": self.writer.cut() if self.writer is not None else None,
@@ -639,6 +640,7 @@ class _Train:
             task.time_cpu, task.time_wall, task.memory_peak, task.failure = cpu, wall, peak, failure
         record.entries, record.steps, record.time_reading, record.time_merging = state["run"]
         record.time_cpu, record.time_cpu_waiting, record.counters, record.requests = state["used"]
+        record.entries_passed_over = state["passed_over"]
         record.resumed, record.time_cpu_resumed = record.entries, record.time_cpu
         record.trace = {"lost": state["lost"]}
         if self.writer is not None:

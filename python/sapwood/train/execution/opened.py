@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 
-from sapwood.errors import StorageError
+from sapwood.errors import SapwoodError, StorageError
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Leaf, Query
 from sapwood.table.results import ResultForm
@@ -21,6 +21,8 @@ from sapwood.train.task.columns import Block, Resolved
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
+    from sapwood.table.index import Zones
+    from sapwood.table.predicates import Predicate
 
 AWKWARD = ResultForm(library_of("ak"))
 
@@ -83,6 +85,8 @@ class OpenTree:
         self._users = 0
         self._closing = False
         self._queries: dict[tuple[str, ...] | None, Query] = {}
+        self._kept: tuple[Zones, list[Predicate]] | None = None
+        self._narrowed = False
 
     def read(self, names: Sequence[str], start: int, stop: int, like: Query | None = None) -> dict[str, Any]:
         """Read columns, as layouts by name; `like` is their query on a table with the same columns."""
@@ -90,6 +94,46 @@ class OpenTree:
             return {}
         record = Scan(self.query(names, like)).arrays(start, stop, AWKWARD).layout
         return {name: record.content(name) for name in names}
+
+    def kept(self, needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges of entries that its index says can pass the cut of a task; `needs` are always the same."""
+        with self._lock:
+            if not self._narrowed:
+                self._narrowed = True
+                self._kept = self._narrow(needs)
+            if self._kept is None:
+                return [(start, stop)]
+            zones, predicates = self._kept
+            found = sorted(one for predicate in predicates for one in zones.kept(predicate, start, stop))
+        joined: list[tuple[int, int]] = []
+        for begin, end in found:
+            if joined and begin <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
+            else:
+                joined.append((begin, end))
+        return joined
+
+    def _narrow(self, needs: Sequence[Resolved]) -> tuple[Zones, list[Predicate]] | None:
+        """Return its index and what each task's cut says of zones; None where a task needs all entries."""
+        if not needs or any(need.cut is None or need.everything for need in needs):
+            return None
+        from sapwood.table import index
+        from sapwood.table.predicates import of_cut
+
+        zones = index.find(self.tree.table)
+        if zones is None:
+            return None
+        found: list[Predicate] = []
+        for need in needs:
+            texts = [formula.text for _, formula in need.fields if formula.branches]
+            try:
+                predicate = None if need.cut is None else of_cut(Query(self.tree, texts, need.cut.text))
+            except SapwoodError:
+                return None  # names that this table has not, or that only tasks have
+            if predicate is None:
+                return None
+            found.append(predicate)
+        return zones, found
 
     def everything(
         self,

@@ -59,7 +59,8 @@ class Part:
     """The outcome of some steps: the results of each task (None: off or failed), or the error of reading.
 
     `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by
-    task; `size` estimates the bytes of the results; `sizes` are decoded bytes by column.
+    task; `size` estimates the bytes of the results; `sizes` are decoded bytes by column. `passed_over` counts entries
+    that were not read, since an index says that they cannot pass the cut of any task.
     """
 
     keys: tuple[tuple[int, int], ...]
@@ -74,6 +75,7 @@ class Part:
     sizes: Counter[str] = field(default_factory=Counter[str])
     touched: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     reading: float = 0.0
+    passed_over: int = 0
 
     def change(self, how: Callable[[Any], Any], fault: str) -> None:
         """Convert the results of each task; a task whose results cannot be converted fails, with a reason."""
@@ -166,4 +168,5 @@ def join_parts(first: Part, second: Part) -> Part:
         sizes=first.sizes + second.sizes,
         touched=[a | b for a, b in zip(first.touched, second.touched, strict=True)],
         reading=first.reading + second.reading,
+        passed_over=first.passed_over + second.passed_over,
     )

@@ -175,6 +175,7 @@ class Worker:
             return part
         finally:
             part.reading = time.perf_counter() - began
+        part.passed_over = step.wanted - block.length
         part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
         with self._gate.work():
             for number in range(len(self.job.tasks)):
@@ -274,7 +275,15 @@ class Worker:
     def _read_from(self, tree: OpenTree, step: Step) -> tuple[StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
-        layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.query)
+        ranges = [(step.entry_start, step.entry_stop)]
+        if step.chosen is None and not self.job.friends:
+            # Where nothing is left, the types are.
+            ranges = tree.kept(shape.needs, *ranges[0]) or [(step.entry_start, step.entry_start)]
+        pieces = [tree.read(shape.reads, *one, shape.query) for one in ranges]
+        layouts = pieces[0]
+        if len(pieces) > 1:
+            layouts = {name: ak.concatenate([one[name] for one in pieces], highlevel=False) for name in layouts}
+        length = sum(stop - start for start, stop in ranges)
         if shape.query is None:
             shape.query = tree.query(shape.reads)
         missing, cast = dict(file.made_up), dict(file.cast)
@@ -282,7 +291,7 @@ class Worker:
             if name in layouts:
                 layouts[name] = columns_like(layouts[name], kind, name)
         for name, kind in missing.items():
-            layouts[name] = made_up(kind, step.entries)
+            layouts[name] = made_up(kind, length)
         for place, friend in enumerate(self.job.friends):
             theirs = [name.partition(".")[2] for name in shape.names if _of_friend(name, {friend.name})]
             if not theirs or not friend.is_of(file.source):
@@ -294,7 +303,6 @@ class Worker:
             layouts |= {f"{friend.name}.{name}": layout for name, layout in found.items()}
         for name in set(shape.reads).difference(shape.names):  # only to find the entries of friends
             layouts.pop(name, None)
-        length = step.entries
         if step.chosen is not None:
             rows = step.chosen - step.entry_start
             layouts = {name: ak.to_layout(ak.Array(layout)[rows]) for name, layout in layouts.items()}
