@@ -403,6 +403,44 @@ def cut_out(column: Column, start: int, stop: int) -> Column:
             return column
 
 
+def joined(pieces: Sequence[Column]) -> Column | None:
+    """Join columns of one type, end to end; None where they hold values of several types."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    parts: Any = pieces
+    match first:
+        case ("number", _):
+            return ("number", np.concatenate([one[1] for one in parts]))
+        case ("text", *_):
+            return ("text", _joined_offsets([one[1] for one in parts]), np.concatenate([one[2] for one in parts]))
+        case ("list", *_):
+            content = joined([one[2] for one in parts])
+            return None if content is None else ("list", _joined_offsets([one[1] for one in parts]), content)
+        case ("fixed", _, size, _):
+            content = joined([one[3] for one in parts])
+            return None if content is None else ("fixed", sum(one[1] for one in parts), size, content)
+        case ("record", _, classname, fields):
+            found = [(name, joined([one[3][place][1] for one in parts])) for place, (name, _) in enumerate(fields)]
+            if any(column is None for _, column in found):
+                return None
+            own = [(name, column) for name, column in found if column is not None]
+            return ("record", sum(one[1] for one in parts), classname, own if isinstance(fields, list) else ())
+        case ("option", *_):
+            content = joined([one[2] for one in parts])
+            bases = np.cumsum([0, *(length_of(one[2]) for one in parts)])
+            places = [np.where(one[1] < 0, -1, one[1] + base) for one, base in zip(parts, bases[:-1], strict=True)]
+            return None if content is None else ("option", np.concatenate(places), content)
+        case _:
+            return None
+
+
+def _joined_offsets(pieces: Sequence[Array]) -> Array:
+    """Join the offsets of lists, each of which begin with 0."""
+    ends = np.cumsum([0, *(one[-1] for one in pieces)])
+    return np.concatenate([pieces[0][:1], *(one[1:] + end for one, end in zip(pieces, ends[:-1], strict=True))])
+
+
 def from_awkward(array: Foreign) -> Column:
     """Return the column of an `awkward.Array` or layout; copies only what is not packed already.
 

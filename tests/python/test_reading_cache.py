@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 
@@ -201,20 +202,90 @@ def test_a_damaged_column_is_noticed_and_read_from_the_file(
     assert read(path, tmp_path) == (wanted, 0)
 
 
-def test_after_a_start_of_the_machine_checksums_are_compared(
-    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flipped_bit_is_noticed(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
     read(path, tmp_path)
-    monkeypatch.setattr(cache_module, "_start_of_machine", lambda: "another start")
-    assert read(path, tmp_path) == (wanted, 0)
+    flipped = 0
     for one in columns_in(tmp_path):
         data = bytearray(one.read_bytes())
         marker = max(data.find(np.float64(1234).tobytes()), 0)
         if marker:
             data[marker + 5] ^= 1
             one.write_bytes(data)
+            flipped += 1
+    assert flipped == 1
     with pytest.warns(SapwoodWarning, match="checksum"):
         assert read(path, tmp_path)[0] == wanted
+
+
+def test_other_ranges_of_entries_are_found_in_it(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    """Steps are kept; then all entries, other steps, and a part of one are read from them."""
+    with opened(path, tmp_path) as tree:
+        for _ in tree.iterate(step_size=2 * CLUSTER):
+            pass
+        cost = tree.file.counters()["bytes_read"]
+        assert tree.arrays().to_list() == wanted
+        assert tree.arrays(entry_start=10, entry_stop=20).to_list() == wanted[10:20]
+        assert [one for step in tree.iterate(step_size=333) for one in step.to_list()] == wanted
+        assert tree.arrays(entry_start=7, entry_stop=7).to_list() == []
+        assert tree.file.counters()["bytes_read"] == cost
+    # What was read in one piece takes the place of smaller ones.
+    with opened(path, tmp_path) as tree:
+        columns_in(tmp_path)[0].unlink()
+        tree.arrays()
+    assert sum("-0-2000." in one.name for one in columns_in(tmp_path)) == 1
+    assert len(columns_in(tmp_path)) == 4 * (FIELDS - 1) + 1
+
+
+def test_lists_of_records_and_missing_values_are_joined(tmp_path: Path) -> None:
+    numbers = np.arange(900)
+    data = ak.Array(
+        {
+            "maybe": ak.mask(ak.Array(numbers), numbers % 3 > 0),
+            "many": ak.unflatten(ak.zip({"a": numbers, "b": ak.unflatten(numbers, np.ones(900, int))}, depth_limit=1),
+                                 np.full(300, 3)).to_list() * 3,
+            "pair": np.stack([numbers, -numbers], axis=1),
+        }
+    )  # fmt: skip
+    with sapwood.recreate(tmp_path / "n.root") as file:
+        file.mkrntuple("t", data, cluster_entries=100)
+    with opened(tmp_path / "n.root", tmp_path / "c") as table:
+        for _ in table.iterate(step_size=100):
+            pass
+        cost = table.file.counters()["bytes_read"]
+        assert table.arrays(entry_start=50, entry_stop=777).to_list() == data[50:777].to_list()
+        assert table.file.counters()["bytes_read"] == cost
+
+
+def test_datasets_frames_and_histograms_use_it(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    copy = write(tmp_path / "other.root", add=0.5)
+    files = [f"{path}:t", f"{copy}:t"]
+
+    def cost(work: Callable[[], Any]) -> tuple[Any, int]:
+        with sapwood.trace() as trace:
+            found = work()
+        return found, trace.layers()["bytes_decompressed"]
+
+    def filled() -> list[float]:
+        with opened(path, tmp_path / "c") as tree:
+            return tree.hist("x", hist.axis.Regular(10, 0, ENTRIES)).values().tolist()
+
+    works: list[Callable[[], Any]] = [
+        filled,
+        lambda: sapwood.dataset(files, column_cache=tmp_path / "c").to_table(columns=["x", "pt"]).to_pylist(),
+        lambda: [
+            one["x"] for part in sapwood.iterate(files, ["x"], column_cache=tmp_path / "c") for one in part.to_list()
+        ],
+    ]
+    for work in works:
+        cost(work)
+    for work in works:
+        assert cost(work)[1] == 0
+        cache_in.cache_clear()
+    assert filled() == [ENTRIES / 10] * 10
+    assert works[2]() == [*DATA["x"], *(DATA["x"] + 0.5)]
+    with sapwood.open(f"{path}:t") as plain:
+        assert works[1]()[:ENTRIES] == plain.arrays(["x", "pt"]).to_list()
 
 
 def forked(work: Callable[[], None]) -> int:

@@ -1,11 +1,13 @@
 """A cache of decoded columns: Arrow IPC files in a folder, which all processes of a machine share.
 
-A file holds one field over the range of entries that was read. Its name is a hash of what it was read from: UUID, size
-and version of the ROOT file, table, field, the places of its pages, and the range. Each array of the column is one row
-of a column of large lists, so that arrays of any lengths fit into one record batch and are used where they are mapped.
+A file holds one field over a range of entries that was read, as a rule whole clusters. Its name is a hash of what it
+was read from (UUID, size and version of the ROOT file, table, field, the places of its pages) and the range. A reading
+of other entries uses what is there of them, joined from several files where it must. Each array of the column is one
+row of a column of large lists, so that arrays of any lengths fit into one record batch and are used where they are
+mapped.
 
 A file is written beside its place, in room that was reserved for it, and renamed when it is whole. It is not synced:
-of files written before the last start of the machine, the checksums are compared before they are used.
+the checksums of its arrays are compared when a process uses it for the first time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from weakref import WeakKeyDictionary
-from zlib import crc32
 
 import numpy as np
 
@@ -39,10 +40,17 @@ if TYPE_CHECKING:
 _SUFFIX = ".column.arrow"
 _PARTIAL = ".partial"
 _LOCK = "lock"
-_FORM = 1
+_FORM = 2
 """The number of the form in which columns are stored; another one is not used."""
 _FRESH = 60
 """Seconds in which the time of the last use of a file is not set again."""
+
+Range = tuple[int, int]
+"""The first of some entries, and the one behind the last."""
+
+
+def _key(name: str, start: int, stop: int) -> str:
+    return f"{name}-{start}-{stop}"
 
 
 class CacheUse(NamedTuple):
@@ -71,20 +79,14 @@ class ColumnCache:
         self._warned = False
         self._identities: WeakKeyDictionary[Table, str | None] = WeakKeyDictionary()
         self._fields: WeakKeyDictionary[Table, dict[int, str]] = WeakKeyDictionary()
+        self._listed: tuple[int, dict[str, list[Range]]] = -1, {}
+        self._verified: set[tuple[str, int]] = set()
+        """Names and numbers (of their inodes) of the files whose checksums this process has compared."""
 
     # What is in it
 
-    def key(self, parts: Sequence[Part], place: int) -> str | None:
-        """Return the name of a field of parts that are read together; None where a file has no identity."""
-        names: list[str] = []
-        for table, numbers, start, stop in parts:
-            found = self._field(table, numbers[place])
-            if found is None:
-                return None
-            names.append(f"{found} {start} {stop}")
-        return digest("\n".join(names).encode())
-
-    def _field(self, table: Table, number: int) -> str | None:
+    def name(self, table: Table, number: int) -> str | None:
+        """Return what a field is called in the cache; None where its file has no identity."""
         if table not in self._identities:
             from sapwood import _native
 
@@ -96,8 +98,54 @@ class ColumnCache:
             return None
         known = self._fields.setdefault(table, {})
         if number not in known:
-            known[number] = f"{file} {number} {places_of(table, number)}"
+            known[number] = digest(f"{file} {number} {places_of(table, number)}".encode())
         return known[number]
+
+    def ranges(self, name: str) -> list[Range]:
+        """Return the ranges of entries of a field that are there."""
+        try:
+            changed = self.folder.stat().st_mtime_ns
+        except OSError:
+            return []
+        # The clock of a file system may stand still between two changes.
+        if self._listed[0] != changed or time.time_ns() - changed < 10**9:
+            found: dict[str, list[Range]] = {}
+            for path, _ in self._files(_SUFFIX):
+                field, _, numbers = path.name.removesuffix(_SUFFIX).partition("-")
+                start, _, stop = numbers.partition("-")
+                if start.isdecimal() and stop.isdecimal():
+                    found.setdefault(field, []).append((int(start), int(stop)))
+            self._listed = changed, found
+        return self._listed[1].get(name, [])
+
+    def cover(self, name: str, start: int, stop: int) -> list[Range]:
+        """Return ranges that are there and together have all of the entries wanted; none where some are missing."""
+        there = self.ranges(name)
+        if (start, stop) in there:
+            return [(start, stop)]
+        chosen: list[Range] = []
+        position = start
+        while position < stop:
+            best = max((one for one in there if one[0] <= position), key=lambda one: one[1], default=None)
+            if best is None or best[1] <= position:
+                return []
+            chosen.append(best)
+            position = best[1]
+        return chosen
+
+    def find(self, name: str, start: int, stop: int) -> list[Column] | None:
+        """Return the columns of a range of entries, to be joined; None where some are missing."""
+        found: list[Column] = []
+        first = start
+        for begin, end in self.cover(name, start, stop):
+            column = self.get(_key(name, begin, end))
+            if column is None or columns.length_of(column) != end - begin:
+                return None
+            last = min(end, stop)
+            exact = (first, last) == (begin, end)
+            found.append(column if exact else columns.cut_out(column, first - begin, last - begin))
+            first = last
+        return found or None
 
     def get(self, key: str) -> Column | None:
         """Return a column, in memory that is mapped and may be changed without changing the file; None if not there."""
@@ -105,6 +153,7 @@ class ColumnCache:
         try:
             with path.open("rb") as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                identity = key, os.fstat(file.fileno()).st_ino
                 if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH:
                     with suppress(OSError):
                         os.utime(path)
@@ -113,19 +162,17 @@ class ColumnCache:
         except (OSError, ValueError) as error:
             return self._drop(path, error)
         try:
-            return _stored(memory, key)
+            column = _stored(memory, key, verify=identity not in self._verified)
         except Exception as error:  # noqa: BLE001 - a damaged file can fail in any part of Arrow
             return self._drop(path, error)
+        self._verified.add(identity)
+        return column
 
     def _drop(self, path: Path, error: Exception) -> None:
         with suppress(OSError):
             path.unlink()
         what = f"the cached column {path} is damaged ({error}): the file that it was made from is read"
         warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
-
-    def __contains__(self, key: str) -> bool:
-        """Return whether there is a file for a column."""
-        return self._path(key).exists()
 
     def put(self, found: Mapping[str, Column]) -> None:
         """Keep columns, but those without a form here or larger than the cache; a failing disk is one warning."""
@@ -164,9 +211,17 @@ class ColumnCache:
                 write(file)
                 file.flush()
                 beside.replace(path)
+            self._remove_inside(key)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
+
+    def _remove_inside(self, key: str) -> None:
+        """Remove the ranges of a field that lie inside of one that was written."""
+        name, start, stop = key.split("-")
+        for begin, end in self.ranges(name):
+            if (begin, end) != (int(start), int(stop)) and int(start) <= begin and end <= int(stop):
+                self._path(_key(name, begin, end)).unlink(missing_ok=True)
 
     def _make_room(self, length: int) -> None:
         """Remove what writers left that ended, and the columns that were not used for the longest time."""
@@ -291,15 +346,6 @@ def _column(shape: Any, arrays: Sequence[Array]) -> Any:
             raise ValueError("the shape of the column is damaged")
 
 
-@cache
-def _start_of_machine() -> str | None:
-    """Return what differs each time the machine starts; None where that is not known."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
-
-
 def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
     """Return what writes a column to a file, or only counts its bytes (None), and returns how many there are."""
     import pyarrow as pa
@@ -312,8 +358,8 @@ def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
         )
         for one in plain
     ]
-    sums = [crc32(one.view(np.uint8).data) for one in plain]
-    about = json.dumps({"key": key, "column": shape, "sums": sums, "start": _start_of_machine()})
+    sums = [_checksum(one) for one in plain]
+    about = json.dumps({"key": key, "column": shape, "sums": sums})
     schema = pa.schema([pa.field(str(i), one.type) for i, one in enumerate(rows)], {"sapwood": about})
     batch = pa.record_batch(rows, schema=schema)
 
@@ -326,8 +372,14 @@ def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
     return write
 
 
-def _stored(memory: mmap.mmap, key: str) -> Column:
-    """Return the column of a file in memory; its arrays lie in that memory."""
+def _checksum(array: Array) -> int:
+    from sapwood import _native
+
+    return _native.checksum(array.view(np.uint8))
+
+
+def _stored(memory: mmap.mmap, key: str, *, verify: bool) -> Column:
+    """Return the column of a file in memory, where its arrays lie; with `verify` their checksums are compared."""
     import pyarrow as pa
 
     whole = pa.py_buffer(memory)
@@ -343,25 +395,33 @@ def _stored(memory: mmap.mmap, key: str) -> Column:
         start = 0 if buffer is None else buffer.address - whole.address
         # Arrow's own views of this memory could not be written to.
         arrays.append(np.frombuffer(memory, values.type.to_pandas_dtype(), len(values), start))
-    if (
-        _start_of_machine() in (None, about["start"])
-        or [crc32(one.view(np.uint8).data) for one in arrays] == about["sums"]
-    ):
-        column = _column(about["column"], arrays)
-        columns.length_of(column)
-        return column
-    raise ValueError("its checksum is wrong")
+    if verify and [_checksum(one) for one in arrays] != about["sums"]:
+        raise ValueError("its checksum is wrong")
+    column = _column(about["column"], arrays)
+    columns.length_of(column)
+    return column
 
 
 # What a scan asks
 
 
 class CachedFields:
-    """The fields of parts that are read together, in their cache."""
+    """The fields of parts that are read together, in their cache.
 
-    def __init__(self, cache: ColumnCache, keys: Mapping[int, str]) -> None:
+    Parameters
+    ----------
+    cache
+        The cache.
+    ranges
+        The ranges of entries of the parts that have some.
+    names
+        By the place of a field, its name in the cache for each of these parts.
+    """
+
+    def __init__(self, cache: ColumnCache, ranges: Sequence[Range], names: Mapping[int, Sequence[str]]) -> None:
         self._cache = cache
-        self._keys = keys
+        self._ranges = ranges
+        self._names = names
 
     @staticmethod
     def of(parts: Sequence[Part]) -> CachedFields | None:
@@ -371,18 +431,49 @@ class CachedFields:
         cache: ColumnCache | None = getattr(file, "column_cache", None)
         if cache is None or file.closed:
             return None
-        keys = {place: cache.key(parts, place) for place in range(len(numbers))}
-        return CachedFields(cache, {place: key for place, key in keys.items() if key is not None})
+        parts = [part for part in parts if part[2] < part[3]]
+        names: dict[int, list[str]] = {}
+        for place in range(len(numbers)):
+            own = [cache.name(part[0], part[1][place]) for part in parts]
+            if own and None not in own:
+                names[place] = [name for name in own if name is not None]
+        return CachedFields(cache, [(start, stop) for _, _, start, stop in parts], names)
 
     def found(self, without: set[int]) -> dict[int, Column]:
         """Return the columns that are there, by the places of their fields, but for some."""
-        given = {place: self._cache.get(key) for place, key in self._keys.items() if place not in without}
-        return {place: column for place, column in given.items() if column is not None}
+        given: dict[int, Column] = {}
+        for place, names in self._names.items():
+            if place in without:
+                continue
+            pieces: list[Column] = []
+            for name, (start, stop) in zip(names, self._ranges, strict=True):
+                own = self._cache.find(name, start, stop)
+                if own is None:
+                    break
+                pieces += own
+            else:
+                column = columns.joined(pieces)
+                if column is not None:
+                    given[place] = column
+        return given
 
     def has_all(self) -> bool:
         """Return whether there are some, and all of them are there."""
-        return bool(self._keys) and all(key in self._cache for key in self._keys.values())
+        return bool(self._names) and all(
+            self._cache.cover(name, *one)
+            for names in self._names.values()
+            for name, one in zip(names, self._ranges, strict=True)
+        )
 
     def keep(self, found: Mapping[int, Column]) -> None:
         """Keep columns that were read, by the places of their fields."""
-        self._cache.put({self._keys[place]: column for place, column in found.items() if place in self._keys})
+        data: dict[str, Column] = {}
+        for place, column in found.items():
+            first = 0
+            for name, (start, stop) in zip(self._names.get(place, ()), self._ranges, strict=False):
+                whole = len(self._ranges) == 1
+                data[_key(name, start, stop)] = (
+                    column if whole else columns.cut_out(column, first, first + stop - start)
+                )
+                first += stop - start
+        self._cache.put(data)

@@ -83,10 +83,26 @@ class Filling:
 
     def read(self, start: int, stop: int) -> None:
         """Fill all histograms with a range of entries of the query's table, while it is read."""
-        native = self.query.source.table.native
+        table = self.query.source.table
+        if getattr(table.file, "column_cache", None) is not None:
+            self._read_cached(start, stop)
+            return
+        native = table.native
         numbers = self.query.numbers
         fields = [numbers[place] for place in self._inputs] or numbers[:1]
         self._add(self._program.fill_tables(self._fills, [(native, fields, start, stop)]))
+
+    def _read_cached(self, start: int, stop: int) -> None:
+        """Do the same with columns that are in the cache, or come there."""
+        from sapwood.table.scan import Slice, read
+        from sapwood.table.steps import StepPlan
+
+        for step in StepPlan(self.query, _STEP, (start, stop)):
+            found = read([Slice.of(self.query, *step)])
+            data = [found[place] for place in self._inputs] or found[:1]
+            if None in data:
+                raise NotNativeError("a field cannot be read")
+            self._add(self._program.fill(self._fills, data, step[1] - step[0]))
 
     def _add(self, bins: Sequence[Any]) -> None:
         for one, histogram, found in zip(self._wanted, self._histograms, bins, strict=True):

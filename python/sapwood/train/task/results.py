@@ -284,7 +284,8 @@ class Declared(Task):
         nodes = dict(query.outputs)
         leaves = {name: nodes[text] for name, text in names.items()}
         engine: Any = query.source.table.engine
-        if not leaves or engine is not _native:
+        # A cache of columns is read, and filled, on the other way.
+        if not leaves or engine is not _native or getattr(query.source.file, "column_cache", None) is not None:
             return None
         types: dict[str, Any] = {}
         fields: list[int] = []
