@@ -83,6 +83,22 @@ def test_steps_ranges_and_cuts_give_the_same_as_one_array(folder: Path, table: A
     assert part["f.w"].tolist() == w[310:333].tolist()
 
 
+def test_only_the_parts_with_entries_that_are_needed_are_read(folder: Path, tmp_path: Path, table: Any) -> None:
+    """Its clusters have 300 entries each; `event` is read whole, for the index."""
+    event = np.arange(ENTRIES, dtype=np.int64)
+    _write(tmp_path / "sorted.root", "tree", "t", {"event": event, "v": event + 0.5})
+
+    def baskets(start: int, stop: int) -> int:
+        with sapwood.trace() as trace:
+            found = table.arrays("f.v", entry_start=start, entry_stop=stop)["f.v"]
+        assert found.tolist() == (event[start:stop] + 0.5).tolist()
+        return sum("v of" in one or one.startswith("v") for one in trace["branch"].tolist())
+
+    table.add_friend(tmp_path / "sorted.root", "f", on="event")
+    assert [baskets(350, 500), baskets(400, 600), baskets(250, 500), baskets(0, ENTRIES)] == [1, 0, 1, 2]
+    assert table.arrays("f.v", entry_start=5, entry_stop=5)["f.v"].tolist() == []
+
+
 def test_columns_of_friends_alone_can_be_read(folder: Path, table: Any) -> None:
     table.add_friend(folder / "friend.root", "f", on=())
     assert table.arrays("f.w", library="np")["f.w"].tolist() == (ORDER * 2.0).tolist()
@@ -195,6 +211,10 @@ def test_many_values_in_four_columns_are_not_taken_for_each_other() -> None:
     """65,536 values in each of four columns: their combinations do not fit into 64 bits."""
     columns = {name: np.arange(65536) for name in "abcd"}
     columns["c"][[0, 4]] = 4, 0
-    index = FriendIndex("f", "abcd", lambda names: [ak.Array(columns.get(name, np.arange(65536))) for name in names])
+
+    def read(names: Any, start: int, stop: int) -> list[Any]:
+        return [ak.Array(columns.get(name, np.arange(65536))[start:stop]) for name in names]
+
+    index = FriendIndex("f", "abcd", [0, 65536], read)
     asked = [np.array(pair) for pair in ((0, 65533), (0, 6), (4, 0), (0, 1))]
     assert ak.Array(index.beside(asked, ["w"])["w"]).to_list() == [0, None]

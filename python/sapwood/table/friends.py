@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class FriendIndex:
-    """The entries of a friend, by the values of its index columns. Other columns are read whole, when first needed.
+    """The entries of a friend, by the values of its index columns.
+
+    Of other columns, the parts with entries that are needed are read when they are first needed, and kept.
 
     Of several entries with the same values the first counts, with a warning: ROOT takes any of them.
 
@@ -27,17 +29,24 @@ class FriendIndex:
         What errors and warnings call the friend.
     by
         The columns of whole numbers by which its entries are found.
+    edges
+        The first entries of the parts of which it is read (clusters), and the end.
     read
-        Returns columns of all its entries, as Awkward arrays in the order of their names.
+        Returns columns of a range of entries, as Awkward arrays in the order of their names.
     """
 
-    def __init__(self, name: str, by: Sequence[str], read: Callable[[Sequence[str]], list[Any]]) -> None:
+    def __init__(
+        self, name: str, by: Sequence[str], edges: Sequence[int], read: Callable[[Sequence[str], int, int], list[Any]]
+    ) -> None:
         self._name = name
         self._by = by
+        self._edges = np.asarray(edges)
         self._read = read
         self._lock = threading.Lock()
-        self._columns: dict[str, Any] = {}
-        keys = [self._whole(array, column) for column, array in zip(by, read(by), strict=True)]
+        self._columns: dict[str, dict[int, Any]] = {}
+        """The parts of columns that were read, by their numbers."""
+        whole = read(by, 0, int(self._edges[-1]))
+        keys = [self._whole(array, column) for column, array in zip(by, whole, strict=True)]
         self._values = [np.unique(key) for key in keys]
         self._known: list[Array] = []
         """The codes that occur for the first column, the first two, ...; renumbered so that they do not overflow."""
@@ -63,14 +72,36 @@ class FriendIndex:
             rows = np.where(there, self._rows[places], -1)
         else:
             rows = np.full(len(codes), -1)
-        with self._lock:
-            missing = [name for name in names if name not in self._columns]
-            if missing:
-                self._columns.update(zip(missing, self._read(missing), strict=True))
-        index = ak.index.Index64(rows)
+        parts = np.searchsorted(self._edges, rows[there], "right") - 1
+        wanted = np.unique(parts)
+        starts = np.cumsum([0, *(self._edges[wanted + 1] - self._edges[wanted])])
+        rows[there] += (starts[:-1] - self._edges[wanted])[np.searchsorted(wanted, parts)]
+        found = self._parts(names, wanted.tolist())
         if there.all():
-            return {name: ak.to_layout(self._columns[name][rows]) for name in names}
-        return {name: ak.contents.IndexedOptionArray.simplified(index, self._columns[name].layout) for name in names}
+            return {name: ak.to_layout(found[name][rows]) for name in names}
+        index = ak.index.Index64(rows)
+        return {name: ak.contents.IndexedOptionArray.simplified(index, found[name].layout) for name in names}
+
+    def _parts(self, names: Sequence[str], wanted: Sequence[int]) -> dict[str, Any]:
+        """Return some parts of columns, joined; those that were not needed before are read."""
+        import awkward as ak
+
+        with self._lock:
+            missing: dict[tuple[int, ...], list[str]] = {}
+            for name in names:
+                known = self._columns.setdefault(name, {})
+                missing.setdefault(tuple(part for part in wanted if part not in known), []).append(name)
+            for parts, columns in missing.items():
+                for first, end in _runs(parts):
+                    start = int(self._edges[first])
+                    for name, array in zip(columns, self._read(columns, start, int(self._edges[end])), strict=True):
+                        for part in range(first, end):
+                            inside = slice(int(self._edges[part]) - start, int(self._edges[part + 1]) - start)
+                            self._columns[name][part] = array[inside]
+            found = {name: [self._columns[name][part] for part in wanted] for name in names}
+        if not wanted:
+            return dict(zip(names, self._read(names, 0, 0), strict=True))
+        return {name: arrays[0] if len(arrays) == 1 else ak.concatenate(arrays) for name, arrays in found.items()}
 
     def _codes(self, keys: Sequence[Array]) -> tuple[Array, Array]:
         """Return one number for each entry's values, and which of them occur in the friend."""
@@ -162,13 +193,13 @@ class FriendElement:
         """Return the index of the friend, made at the first call."""
         table: Any = self.table
 
-        def read(names: Sequence[str]) -> list[Any]:
-            arrays = table.arrays(list(names))
+        def read(names: Sequence[str], start: int, stop: int) -> list[Any]:
+            arrays = table.arrays(list(names), entry_start=start, entry_stop=stop)
             return [arrays[name] for name in names]
 
         with self._lock:
             if self._index is None:
-                self._index = FriendIndex(self.name, by, read)
+                self._index = FriendIndex(self.name, by, table.clusters, read)
             return self._index
 
     def close(self) -> None:
@@ -177,6 +208,15 @@ class FriendElement:
             if self._table is not None and not isinstance(self._source, Table):
                 self._table.close()
             self._table = self._index = None
+
+
+def _runs(parts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first of numbers that follow one another, and the one behind the last of them."""
+    first = 0
+    for place, part in enumerate(parts):
+        if place + 1 == len(parts) or parts[place + 1] != part + 1:
+            yield parts[first], part + 1
+            first = place + 1
 
 
 def _places(values: Array, wanted: Array) -> tuple[Array, Array]:

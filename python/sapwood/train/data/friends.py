@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import awkward as ak
 from sapwood.errors import StorageError
 from sapwood.table.friends import FriendIndex
 from sapwood.train.data.catalogue import open_source
-from sapwood.train.data.dataset import Friend, find_tree
+from sapwood.train.data.dataset import Friend, Source, find_tree
 
 
 class ReplacedFriendError(StorageError):
@@ -20,15 +21,33 @@ class ReplacedFriendError(StorageError):
 
 def index_of(friend: Friend) -> FriendIndex:
     """Return the index of a friend over all its files."""
-    return FriendIndex(friend.name, friend.by, partial(_read, friend))
-
-
-def _read(friend: Friend, names: Sequence[str]) -> list[Any]:
-    tables: list[Any] = []
+    edges = [0]
+    ends: list[int] = []
     for source in friend.sources:
-        with open_source(source) as file:
-            if source.uuid and file.file.hex_uuid != source.uuid:
-                raise ReplacedFriendError(f"{source.path} is another file than the one that was looked at before")
-            tables.append(find_tree(file, source)[0].arrays(list(names)))
-    table: Any = ak.concatenate(tables)
-    return [table[name] for name in names]
+        with _opened(source) as table:
+            edges += [ends[-1] + edge if ends else edge for edge in table.clusters[1:]]
+            ends.append(edges[-1])
+    return FriendIndex(friend.name, friend.by, edges, partial(_read, friend, ends))
+
+
+@contextmanager
+def _opened(source: Source) -> Generator[Any]:
+    with open_source(source) as file:
+        if source.uuid and file.file.hex_uuid != source.uuid:
+            raise ReplacedFriendError(f"{source.path} is another file than the one that was looked at before")
+        yield find_tree(file, source)[0]
+
+
+def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int, stop: int) -> list[Any]:
+    tables: list[Any] = []
+    begin = 0
+    for source, end in zip(friend.sources, ends, strict=True):
+        first = min(max(start - begin, 0), end - begin)
+        last = min(max(stop - begin, 0), end - begin)
+        # One of them is read in any case: it has the types.
+        if first < last or (source is friend.sources[-1] and not tables):
+            with _opened(source) as table:
+                tables.append(table.arrays(list(names), entry_start=first, entry_stop=last))
+        begin = end
+    joined: Any = tables[0] if len(tables) == 1 else ak.concatenate(tables)
+    return [joined[name] for name in names]
