@@ -1,4 +1,4 @@
-"""The last queries of the ADL benchmark in DuckDB: the results of Awkward Array, from the columns that they use."""
+"""The last queries of the ADL benchmark in DuckDB and Polars: Awkward's results, from the columns that they use."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ def test_queries_give_the_results_of_awkward_and_read_only_their_columns(tmp_pat
             file.mkrntuple("Events", data)
     expected = bench.reference(data)
     events = sapwood.dataset(f"{path}:Events")
+    frames = bench.polars_queries(sapwood.scan_polars(f"{path}:Events"))
     for name, needs in bench.NEEDS.items():
-        with sapwood.trace() as trace:
-            found = bench.sql(events, bench.QUERIES[name])
-        assert [(float(value), count) for value, count in found] == expected[name], name
-        assert len(found) > 10
-        read = {one.rpartition(" of ")[2].partition(".")[0] for one in trace["branch"].tolist() if one}
-        counters = {one for one in read if one in ("nMuon", "nElectron", "nJet")}
-        assert read - counters == needs, name
+        for run in (
+            lambda name=name: bench.sql(events, bench.QUERIES[name]),
+            lambda name=name: frames[name].collect().rows(),
+        ):
+            with sapwood.trace() as trace:
+                found = run()
+            assert [(float(value), count) for value, count in found] == expected[name], name
+            assert len(found) > 10
+            read = {one.rpartition(" of ")[2].partition(".")[0] for one in trace["branch"].tolist() if one}
+            counters = {one for one in read if one in ("nMuon", "nElectron", "nJet")}
+            assert read - counters == needs, name
