@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
-use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
+use sapwood_root::expr::corrections::{Content, Correction, Distribution, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
-use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
+use sapwood_root::expr::{self, Angular, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
 use sapwood_root::read::Part;
 use std::sync::Arc;
 
@@ -79,6 +79,12 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
         "nested_items" => Op::NestedItems(value.extract()?),
         "nested_distances" => Op::NestedDistances,
         "correct" => Op::Correct(value.cast::<PyCorrection>()?.get().correction.clone()),
+        "component" => {
+            let what: String = value.extract()?;
+            let what = named(Angular::NAMES, &what);
+            Op::Component(what.ok_or_else(|| PyValueError::new_err("no such component"))?)
+        }
+        "energy" => Op::Energy,
         "local_index" => Op::LocalIndex,
         "concatenate" => Op::Concatenate,
         "fill_none" => Op::FillNone(constant(value)?),
@@ -138,6 +144,12 @@ fn content(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<Content> {
             };
             Content::Formula(steps.into_iter().map(step).collect::<PyResult<_>>()?)
         }
+        "random" => {
+            let (inputs, distribution): (_, String) = given.extract()?;
+            let distribution = named(Distribution::NAMES, &distribution);
+            let no_such = || PyValueError::new_err("no such distribution");
+            Content::Random(inputs, distribution.ok_or_else(no_such)?)
+        }
         "transform" => {
             let (input, whole, rule, content) = given.extract()?;
             Content::Transform { input, whole, rule, content }
@@ -155,6 +167,7 @@ fn edges(kind: &str, numbers: &[f64]) -> PyResult<Edges> {
     Ok(match (kind, numbers) {
         ("regular", &[bins, low, high]) => Edges::Regular { bins: bins as usize, low, high },
         ("integer", &[first, bins]) => Edges::Integer { bins: bins as usize, first: first as i64 },
+        ("category", known) => Edges::Category(known.iter().map(|&one| one as i64).collect()),
         ("variable", edges) if edges.len() > 1 => Edges::Variable(edges.to_vec()),
         _ => return Err(PyValueError::new_err(format!("no axis {kind:?} of {} numbers", numbers.len()))),
     })
@@ -225,19 +238,18 @@ impl PyProgram {
         Ok(list)
     }
 
+    #[pyo3(signature = (wanted, data, length, shared = false))]
     fn fill<'py>(
         &self,
         py: Python<'py>,
         wanted: Vec<FillGiven>,
         data: Bound<'py, PyList>,
         length: usize,
+        shared: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let (data, fills) = (given(&data)?, fills(wanted)?);
-        let work = || {
-            let mut bins = fills.iter().map(Bins::new).collect::<Result<Vec<_>, _>>()?;
-            expr::fill_columns(&self.program, &fills, &data, length, &mut bins)?;
-            Ok::<_, sapwood_root::Error>(bins)
-        };
+        let pool = if shared { Some(pool()?) } else { None };
+        let work = || expr::fill_columns(pool.as_deref(), &self.program, &fills, &data, length);
         arrays(py, py.detach(work).map_err(raise)?)
     }
 

@@ -295,6 +295,11 @@ def _components(v: Foreign) -> tuple[Any, Any, Any, Any]:
 
 
 def _computed(v: Foreign) -> tuple[Any, Any, Any, Any]:
+    given = [v[name] for name in ("pt", "eta", "phi", "mass")]
+    if all(isinstance(part, Symbol) for part in given):
+        pt, eta, phi, mass = given
+        x, y, z = (pt.apply("component", angle, value=name) for name, angle in zip("xyz", (phi, phi, eta), strict=True))
+        return x, y, z, mass.apply("energy", x, y, z)
     pt, eta, phi, mass = (_double(v[name]) for name in ("pt", "eta", "phi", "mass"))
     x, y, z = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
     return x, y, z, np.sqrt(np.maximum(mass * np.absolute(mass) + (x * x + y * y + z * z), 0.0))

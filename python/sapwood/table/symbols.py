@@ -34,6 +34,7 @@ _PLAIN = frozenset({
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
     "hypot", "copysign", "sign", "double", "where", "fill_none",
     "combination_sums", "combination_vectors", "combination_vector_at", "nested_distances",
+    "component", "energy",
 }) | _EXACT  # fmt: skip
 
 

@@ -42,6 +42,8 @@ pub enum Content {
     Category(usize, Vec<(i64, usize)>, Option<usize>),
     /// A formula of the inputs.
     Formula(Vec<Step>),
+    /// A random number that depends on inputs alone, each perhaps a whole number.
+    Random(Vec<(usize, bool)>, Distribution),
     /// Another content, for which an input, perhaps rounded, is what a first content gives.
     Transform {
         /// The input.
@@ -54,6 +56,62 @@ pub enum Content {
         content: usize,
     },
 }
+
+/// How random numbers are distributed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distribution {
+    /// Evenly from 0 to 1.
+    Flat,
+    /// Normally, of two numbers of 53 bits.
+    StandardNormal,
+    /// Normally, of two numbers of 32 bits.
+    Normal,
+}
+
+impl Distribution {
+    /// All, by their names in files.
+    pub const NAMES: &[(&str, Self)] =
+        &[("stdflat", Self::Flat), ("stdnormal", Self::StandardNormal), ("normal", Self::Normal)];
+
+    /// A number of the generator PCG32 with a seed.
+    fn number(self, seed: u64) -> f64 {
+        const INCREMENT: u64 = 1_442_695_040_888_963_407;
+        let next = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(INCREMENT);
+        let mut state = next(seed.wrapping_add(INCREMENT));
+        let mut bits = || {
+            let old = state;
+            state = next(old);
+            ((((old >> 18) ^ old) >> 27) as u32).rotate_right((old >> 59) as u32)
+        };
+        if self == Self::Normal {
+            loop {
+                let [x, y] = [(); 2].map(|()| f64::from(bits()) / f64::from(1u32 << 31) - 1.0);
+                let square = x * x + y * y;
+                if square < 1.0 && square != 0.0 {
+                    return x * (-2.0 * square.ln() / square).sqrt();
+                }
+            }
+        }
+        let mut even = || {
+            let low = f64::from(bits());
+            let number = (low + f64::from(bits()) * TWO_32) / (TWO_32 * TWO_32);
+            if number < 1.0 { number } else { 1.0f64.next_down() }
+        };
+        if self == Self::Flat {
+            return even();
+        }
+        loop {
+            let [x, y] = [(); 2].map(|()| 2.0 * even() - 1.0);
+            let square = x * x + y * y;
+            if square <= 1.0 && square != 0.0 {
+                return y * (-2.0 * square.ln() / square).sqrt();
+            }
+        }
+    }
+}
+
+/// Two to the power of 32.
+const TWO_32: f64 = 4_294_967_296.0;
 
 /// How deep contents may lie inside each other.
 const MOST_DEPTH: usize = 100;
@@ -71,7 +129,7 @@ pub struct Correction {
 impl Content {
     fn children(&self) -> Vec<usize> {
         match self {
-            Self::Value(_) | Self::Formula(_) => Vec::new(),
+            Self::Value(_) | Self::Formula(_) | Self::Random(..) => Vec::new(),
             Self::Bins(_, contents, flow) => {
                 let beyond = if let Flow::Content(beyond) = flow { Some(*beyond) } else { None };
                 contents.iter().copied().chain(beyond).collect()
@@ -90,6 +148,7 @@ impl Content {
                 axes.iter().all(|(input, edges)| *input < inputs && edges.bins() > 0)
                     && bins == contents.len()
             }
+            Self::Random(of, _) => of.iter().all(|(input, _)| *input < inputs),
             Self::Category(input, ..) | Self::Transform { input, .. } => *input < inputs,
             Self::Formula(steps) => {
                 let mut height = 0usize;
@@ -196,6 +255,14 @@ impl Correction {
                 let chosen = key.or(*other).ok_or_else(|| self.beyond(*input, value, "category"))?;
                 self.value(chosen, row, stack)
             }
+            Some(Content::Random(of_inputs, distribution)) => {
+                let bits = |(input, whole): &(usize, bool)| {
+                    let value = of(row, *input);
+                    if *whole { (value as i64).to_le_bytes() } else { value.to_le_bytes() }
+                };
+                let bytes: Vec<u8> = of_inputs.iter().flat_map(bits).collect();
+                Ok(distribution.number(xxhash_rust::xxh64::xxh64(&bytes, 0)))
+            }
             Some(Content::Transform { input, whole, rule, content }) => {
                 let made = self.value(*rule, row, stack)?;
                 let before = of(row, *input);
@@ -263,6 +330,7 @@ impl Edges {
                 (edges.first().copied().unwrap_or(0.0), edges.last().copied().unwrap_or(0.0))
             }
             Self::Integer { bins, first } => (*first as f64, (*first as f64) + *bins as f64),
+            Self::Category(known) => (0.0, known.len() as f64),
         }
     }
 
@@ -276,7 +344,7 @@ impl Edges {
             Self::Regular { bins, .. } => {
                 ((*bins as f64 * (value - low) / (high - low)) as usize).min(bins.saturating_sub(1))
             }
-            Self::Integer { .. } => (value - low) as usize,
+            Self::Integer { .. } | Self::Category(_) => (value - low) as usize,
             Self::Variable(edges) => edges.partition_point(|edge| *edge <= value).saturating_sub(1),
         })
     }
@@ -404,6 +472,7 @@ mod tests {
             Content::Formula(vec![Step::Number(1.0), plus]),
             Content::Formula(vec![Step::Input(1)]),
             Content::Formula(Vec::new()),
+            Content::Random(vec![(1, false)], Distribution::Flat),
             Content::Bins(vec![(0, edges.clone())], vec![0], Flow::Error),
             Content::Bins(vec![(1, edges)], vec![0, 0], Flow::Error),
             Content::Category(0, vec![(1, 1)], None),

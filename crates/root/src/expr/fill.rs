@@ -1,6 +1,7 @@
 //! Histograms that are filled with values of an evaluation.
 
 use super::value::{Cells, Element, Numbers, Value, broadcast, each, pairs, same_lists};
+use super::wide::{self, Wide};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -26,6 +27,8 @@ pub enum Edges {
         /// The first.
         first: i64,
     },
+    /// A bin for each of some whole numbers.
+    Category(Vec<i64>),
 }
 
 impl Edges {
@@ -34,6 +37,7 @@ impl Edges {
         match self {
             Self::Regular { bins, .. } | Self::Integer { bins, .. } => *bins,
             Self::Variable(edges) => edges.len().saturating_sub(1),
+            Self::Category(known) => known.len(),
         }
     }
 }
@@ -71,14 +75,7 @@ impl Axis {
         };
         match &self.edges {
             &Edges::Regular { bins: n, low, high } if self.under && over => {
-                // Without branches, so that several values are computed at once.
-                let (width, size, last) = (high - low, n as f64, n as i32);
-                each!(numbers, cells => for (&cell, place) in cells.iter().zip(places) {
-                    let at = (Into::<Double>::into(cell).0 - low) / width;
-                    let outside = if at < 0.0 { -1 } else { last };
-                    let bin = if (0.0..1.0).contains(&at) { (at * size) as i32 } else { outside };
-                    *place += (bin + 1) as u32 * stride;
-                });
+                each!(numbers, cells => wide::run(Evenly { cells, bins: n as i32, low, high, stride, places }));
             }
             &Edges::Regular { bins: n, low, high } => {
                 let (width, size) = (high - low, n as f64);
@@ -101,16 +98,49 @@ impl Axis {
                     put(bin, place);
                 });
             }
-            &Edges::Integer { first, .. } => {
-                if matches!(numbers, Numbers::F32(_) | Numbers::F64(_) | Numbers::U64(_)) {
-                    return Err(Error::unsupported("an axis of whole numbers takes these"));
+            Edges::Integer { .. } | Edges::Category(_)
+                if matches!(numbers, Numbers::F32(_) | Numbers::F64(_) | Numbers::U64(_)) =>
+            {
+                return Err(Error::unsupported("an axis of whole numbers takes these"));
+            }
+            Edges::Category(known) => {
+                for (&cell, place) in i64::of(numbers).iter().zip(places) {
+                    let found = known.iter().position(|one| *one == cell);
+                    put(found.map_or(bins, |bin| bin as i64), place);
                 }
+            }
+            &Edges::Integer { first, .. } => {
                 for (&cell, place) in i64::of(numbers).iter().zip(places) {
                     put(cell.saturating_sub(first).clamp(-1, bins), place);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Adds bins of one width, times a stride, to places.
+struct Evenly<'v, T> {
+    cells: &'v [T],
+    bins: i32,
+    low: f64,
+    high: f64,
+    stride: u32,
+    places: &'v mut [u32],
+}
+
+impl<T: Copy + Into<Double>> Wide for Evenly<'_, T> {
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "so that it is compiled for the processor of its caller")]
+    fn work(self) {
+        // Without branches, so that several values are computed at once.
+        let (width, size) = (self.high - self.low, f64::from(self.bins));
+        for (&cell, place) in self.cells.iter().zip(self.places) {
+            let at = (Into::<Double>::into(cell).0 - self.low) / width;
+            let outside = if at < 0.0 { -1 } else { self.bins };
+            let bin = if (0.0..1.0).contains(&at) { (at * size) as i32 } else { outside };
+            *place += (bin + 1) as u32 * self.stride;
+        }
     }
 }
 

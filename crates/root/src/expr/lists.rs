@@ -285,6 +285,9 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
         }
         n += usize::from(truth != 0);
     }
+    if n == found.len() {
+        return Ok(value.clone());
+    }
     found.truncate(n);
     Ok(Value::Lists(ends.into(), Box::new(items.gather(&found))))
 }
@@ -404,21 +407,24 @@ fn each_choice(items: usize, n: usize, mut work: impl FnMut(&[usize])) {
 /// How many items are copied at once.
 const BLOCK: usize = 4;
 
-/// Writes `n` items, and perhaps more, which what is written next replaces. Short lists are then copied without a loop.
+/// Writes what `work` makes of `n` items, and perhaps of more, which what is written next replaces. Short lists are then
+/// written without a loop.
 #[inline]
-fn put<T: Copy>(found: &mut [T], at: usize, cells: &[T], start: usize, n: usize) {
+fn put<T: Copy, R>(found: &mut [R], at: usize, cells: &[T], start: usize, n: usize, work: impl Fn(T) -> R) {
     let mut done = 0;
-    while done < n {
+    loop {
         let (from, to) = (start + done, at + done);
-        if let (Some(cells), Some(found)) = (cells.get(from..from + BLOCK), found.get_mut(to..to + BLOCK)) {
-            found.copy_from_slice(cells);
-        } else {
+        let (Some(own), Some(slots)) = (cells.get(from..from + BLOCK), found.get_mut(to..to + BLOCK)) else {
             let cells = cells.get(from..start + n).unwrap_or_default();
-            let found = found.get_mut(to..at + n).unwrap_or_default();
-            found.iter_mut().zip(cells).for_each(|(slot, cell)| *slot = *cell);
+            let slots = found.get_mut(to..at + n).unwrap_or_default();
+            return slots.iter_mut().zip(cells).for_each(|(slot, &cell)| *slot = work(cell));
+        };
+        slots.iter_mut().zip(own).for_each(|(slot, &cell)| *slot = work(cell));
+        done += BLOCK;
+        // One block is written in any case: lists of none and of a few are written alike.
+        if done >= n {
             return;
         }
-        done += BLOCK;
     }
 }
 
@@ -450,7 +456,7 @@ fn members<T: Element>(cells: &[T], combined: &Combined, n: usize, k: usize) -> 
             }
             (2, _) => {
                 for place in 1..items {
-                    put(&mut found, at, cells, start + place, items - place);
+                    put(&mut found, at, cells, start + place, items - place, |cell| cell);
                     at += items - place;
                 }
             }
@@ -508,8 +514,7 @@ pub fn combination_sums<'a>(value: &Value<'a>, n: usize) -> Result<Value<'a>> {
         return Err(no_such("sum of combinations"));
     }
     let combined = Combined::of(offsets, n)?;
-    let mut found = Vec::with_capacity(combined.total);
-    squares(&combined, [cells], n, |[sum]| sum, &mut found);
+    let found = squares(&combined, [cells], n, |[sum]| sum);
     Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
 }
 
@@ -540,17 +545,15 @@ pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -
         return Err(no_such("sum of combinations"));
     }
     let combined = Combined::of(offsets, n)?;
-    let mut found = Vec::with_capacity(combined.total);
-    match (what, cells.as_slice()) {
-        (Quantity::Mass, &[x, y, z, energy]) => {
-            squares(&combined, [x, y, z, energy], n, mass_square, &mut found);
-            found.iter_mut().for_each(|square| *square = mass(*square));
-        }
-        (Quantity::Pt, &[x, y]) => {
-            squares(&combined, [x, y], n, pt_square, &mut found);
-            found.iter_mut().for_each(|square| *square = square.sqrt());
-        }
+    let mut found = match (what, cells.as_slice()) {
+        (Quantity::Mass, &[x, y, z, energy]) => squares(&combined, [x, y, z, energy], n, mass_square),
+        (Quantity::Pt, &[x, y]) => squares(&combined, [x, y], n, pt_square),
         _ => return Err(no_such("quantity of combinations")),
+    };
+    // Roots in a loop of their own, so that several are computed at once.
+    match what {
+        Quantity::Mass => found.iter_mut().for_each(|square| *square = mass(*square)),
+        Quantity::Pt => found.iter_mut().for_each(|square| *square = square.sqrt()),
     }
     Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
 }
@@ -564,32 +567,47 @@ pub fn combination_vector_at<'a>(parts: &[&Value<'a>], n: usize, what: Quantity)
     if (n != 2 && n != 3) || wanted.len() + 1 != offsets.len() {
         return Err(no_such("sum of combinations"));
     }
-    Combined::of(offsets, n)?;
-    let found: Vec<f64> = match (what, cells.as_slice()) {
+    if n == 2 {
+        vector_at::<2>(offsets, &cells, wanted, there.as_ref(), what)
+    } else {
+        vector_at::<3>(offsets, &cells, wanted, there.as_ref(), what)
+    }
+}
+
+fn vector_at<'a, const N: usize>(
+    offsets: &[i64],
+    cells: &[&[f64]],
+    wanted: &[i64],
+    there: Option<&Cells<'a, u8>>,
+    what: Quantity,
+) -> Result<Value<'a>> {
+    let exists = there.map(|there| &**there);
+    let found: Vec<f64> = match (what, cells) {
         (Quantity::Mass, &[x, y, z, energy]) => {
-            let sums = sums_at(offsets, [x, y, z, energy], n, wanted, there.as_deref())?;
+            let sums = sums_at::<4, N>(offsets, [x, y, z, energy], wanted, exists)?;
             sums.into_iter().map(|sum| mass(mass_square(sum))).collect()
         }
         (Quantity::Pt, &[x, y]) => {
-            let sums = sums_at(offsets, [x, y], n, wanted, there.as_deref())?;
+            let sums = sums_at::<2, N>(offsets, [x, y], wanted, exists)?;
             sums.into_iter().map(|sum| pt_square(sum).sqrt()).collect()
         }
         _ => return Err(no_such("quantity of combinations")),
     };
-    Ok(Value::Numbers(f64::wrap(found.into()), there.clone()))
+    Ok(Value::Numbers(f64::wrap(found.into()), there.cloned()))
 }
 
 /// For each list the sum of the members of one combination; zeros where there is none.
-fn sums_at<const D: usize>(
+fn sums_at<const D: usize, const N: usize>(
     offsets: &[i64],
     cells: [&[f64]; D],
-    n: usize,
     wanted: &[i64],
     there: Option<&[u8]>,
 ) -> Result<Vec<[f64; D]>> {
+    let listed = listed::<N>();
+    let own = |place: usize| cells.map(|cells| cells.get(place).copied().unwrap_or(0.0));
     let mut found = Vec::with_capacity(wanted.len());
     for (row, ((start, items), &place)) in places(offsets).zip(wanted).enumerate() {
-        let all = choices(items, n);
+        let all = choices(items, N);
         let place = if place < 0 { place + all as i64 } else { place };
         let mut rest = match usize::try_from(place) {
             Ok(place) if place < all => place,
@@ -601,9 +619,15 @@ fn sums_at<const D: usize>(
                 continue;
             }
         };
+        if let Some(places) = listed.get(items).and_then(|choices| choices.get(rest)) {
+            let mut members = places.iter().map(|&place| own(start + usize::from(place)));
+            let first = members.next().unwrap_or([0.0; D]);
+            found.push(members.fold(first, |sum, member| plus(sum, &member)));
+            continue;
+        }
         let mut sum: Option<[f64; D]> = None;
         let mut item = 0;
-        for left in (0..n).rev() {
+        for left in (0..N).rev() {
             // Combinations of the items that follow begin with this one.
             while left > 0 && item < items && rest >= choices(items - item - 1, left) {
                 rest -= choices(items - item - 1, left);
@@ -612,8 +636,8 @@ fn sums_at<const D: usize>(
             if left == 0 {
                 item += rest;
             }
-            let own = cells.map(|cells| cells.get(start + item).copied().unwrap_or(0.0));
-            sum = Some(sum.map_or(own, |sum| plus(sum, &own)));
+            let member = own(start + item);
+            sum = Some(sum.map_or(member, |sum| plus(sum, &member)));
             item += 1;
         }
         found.push(sum.unwrap_or([0.0; D]));
@@ -652,32 +676,86 @@ fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
     one
 }
 
+/// Up to how many items of a list the combinations are looked up.
+const LISTED: usize = 8;
+
+/// The places of all combinations of `N` items of a list, by its length up to [`LISTED`].
+fn listed<const N: usize>() -> Vec<Vec<[u8; N]>> {
+    let of = |items: usize| {
+        let mut found = Vec::new();
+        each_choice(items, N, |chosen| {
+            let mut places = [0; N];
+            places.iter_mut().zip(chosen).for_each(|(slot, &place)| *slot = place as u8);
+            found.push(places);
+        });
+        found
+    };
+    (0..=LISTED).map(of).collect()
+}
+
+/// The sum of some rows.
+fn sum_of<const D: usize, const N: usize>(rows: &[[f64; D]; LISTED], places: [u8; N]) -> [f64; D] {
+    let row = |place: u8| rows.get(usize::from(place) % LISTED).copied().unwrap_or([0.0; D]);
+    let Some((&first, others)) = places.split_first() else { return [0.0; D] };
+    others.iter().fold(row(first), |sum, &other| plus(sum, &row(other)))
+}
+
+/// Calls `work` with the sums of `n` of some rows and `before`, in the order of [`each_choice`].
+fn each_sum<const D: usize>(
+    list: &[[f64; D]],
+    before: Option<[f64; D]>,
+    n: usize,
+    work: &mut impl FnMut([f64; D]),
+) {
+    let with = |row: &[f64; D]| before.map_or(*row, |sum| plus(sum, row));
+    if n == 1 {
+        return list.iter().for_each(|row| work(with(row)));
+    }
+    for (place, row) in list.iter().enumerate() {
+        each_sum(list.get(place + 1..).unwrap_or_default(), Some(with(row)), n - 1, work);
+    }
+}
+
+/// For each combination a number that the sum of its `N` members gives.
+fn of_sums<const D: usize, const N: usize>(
+    combined: &Combined,
+    cells: [&[f64]; D],
+    work: impl Fn([f64; D]) -> f64,
+) -> Vec<f64> {
+    let listed = listed::<N>();
+    let mut list: Vec<[f64; D]> = Vec::new();
+    let mut found = vec![0.0; combined.total];
+    let mut at = 0;
+    let item = |place: usize| cells.map(|cells| cells.get(place).copied().unwrap_or(0.0));
+    for &(start, length) in &combined.lists {
+        if let Some(choices) = listed.get(length) {
+            let mut rows = [[0.0; D]; LISTED];
+            rows.iter_mut().zip(start..start + length).for_each(|(row, place)| *row = item(place));
+            let slots = found.get_mut(at..at + choices.len()).unwrap_or_default();
+            slots.iter_mut().zip(choices).for_each(|(slot, places)| *slot = work(sum_of(&rows, *places)));
+            at += choices.len();
+            continue;
+        }
+        list.clear();
+        list.extend((start..start + length).map(item));
+        each_sum(&list, None, N, &mut |sum| {
+            if let Some(slot) = found.get_mut(at) {
+                *slot = work(sum);
+            }
+            at += 1;
+        });
+    }
+    found
+}
+
+/// The same for two or three members.
 fn squares<const D: usize>(
     combined: &Combined,
     cells: [&[f64]; D],
     n: usize,
-    square: impl Fn([f64; D]) -> f64,
-    found: &mut Vec<f64>,
-) {
-    let mut list: Vec<[f64; D]> = Vec::new();
-    for &(start, length) in &combined.lists {
-        list.clear();
-        list.extend(
-            (start..start + length).map(|at| cells.map(|cells| cells.get(at).copied().unwrap_or(0.0))),
-        );
-        for (a, first) in list.iter().enumerate() {
-            let rest = list.get(a + 1..).unwrap_or_default();
-            if n == 2 {
-                found.extend(rest.iter().map(|second| square(plus(*first, second))));
-                continue;
-            }
-            for (b, second) in rest.iter().enumerate() {
-                let two = plus(*first, second);
-                let others = rest.get(b + 1..).unwrap_or_default();
-                found.extend(others.iter().map(|third| square(plus(two, third))));
-            }
-        }
-    }
+    work: impl Fn([f64; D]) -> f64,
+) -> Vec<f64> {
+    if n == 2 { of_sums::<D, 2>(combined, cells, work) } else { of_sums::<D, 3>(combined, cells, work) }
 }
 
 /// For each item of the first of two lists a list of as many as the second has.
@@ -723,7 +801,7 @@ impl Nested {
                 if k == 0 {
                     put_same(&mut found, at, cells.get(start + place).copied().unwrap_or_default(), theirs);
                 } else {
-                    put(&mut found, at, cells, other, theirs);
+                    put(&mut found, at, cells, other, theirs, |cell| cell);
                 }
                 at += theirs;
             }
@@ -733,11 +811,9 @@ impl Nested {
     /// The differences of the items of both lists, for each pair.
     fn differences(&self, mine: &[f64], theirs: &[f64]) -> Vec<f64> {
         let (mut found, mut at) = (vec![0.0; self.total], 0);
-        for &[(start, many), (other, more)] in &self.rows {
-            let others = theirs.get(other..other + more).unwrap_or_default();
+        for &[(start, many), (other, more)] in self.rows.iter().filter(|[_, (_, more)]| *more > 0) {
             for one in mine.get(start..start + many).unwrap_or_default() {
-                let slots = found.get_mut(at..at + more).unwrap_or_default();
-                slots.iter_mut().zip(others).for_each(|(slot, other)| *slot = one - other);
+                put(&mut found, at, theirs, other, more, |other| one - other);
                 at += more;
             }
         }
@@ -818,7 +894,7 @@ fn join<T: Element>(cells: &[Cells<'_, T>], starts: &[Vec<i64>], rows: usize) ->
     for row in 0..rows {
         for (cells, starts) in cells.iter().zip(starts) {
             if let Some(&[start, stop]) = starts.get(row..row + 2) {
-                put(&mut found, at, cells, start as usize, (stop - start) as usize);
+                put(&mut found, at, cells, start as usize, (stop - start) as usize, |cell| cell);
                 at += (stop - start) as usize;
             }
         }

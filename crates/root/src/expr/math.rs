@@ -478,6 +478,33 @@ pub fn unary<'a>(what: Unary, of: &Value<'a>) -> Result<Value<'a>> {
     })
 }
 
+/// A component of vectors, of their size and an angle.
+pub fn component<'a>(what: Function, size: &Value<'a>, angle: &Value<'a>) -> Result<Value<'a>> {
+    broadcast(&[size, angle], &mut |values| match values {
+        [Value::Numbers(size, here), Value::Numbers(angle, there)] => Ok(Value::Numbers(
+            f64::wrap(trigonometry::component(what, size, angle).into()),
+            both(here.as_ref(), there.as_ref()),
+        )),
+        _ => Err(no_such("component of constants")),
+    })
+}
+
+/// Energies of vectors, of their mass and their components.
+pub fn energy<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
+    broadcast(parts, &mut |values| match values {
+        [
+            Value::Numbers(mass, here),
+            Value::Numbers(Numbers::F64(x), there),
+            Value::Numbers(Numbers::F64(y), _),
+            Value::Numbers(Numbers::F64(z), also),
+        ] => {
+            let there = both(both(here.as_ref(), there.as_ref()).as_ref(), also.as_ref());
+            Ok(Value::Numbers(f64::wrap(trigonometry::energies(mass, [x, y, z]).into()), there))
+        }
+        _ => Err(no_such("energy")),
+    })
+}
+
 fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     use Unary as U;
     let number = numbers.number();

@@ -15,10 +15,12 @@ mod math;
 mod run;
 mod trigonometry;
 mod value;
+mod wide;
 
 pub use lists::{Quantity, Reduction};
 pub use math::{Binary, Unary};
 pub use run::{columns, fill_columns, fill_tables, types};
+pub use trigonometry::Function as Angular;
 pub use value::Constant;
 
 use crate::error::{Error, Result};
@@ -77,6 +79,10 @@ pub enum Op {
     NestedDistances,
     /// A correction of several inputs.
     Correct(Arc<Correction>),
+    /// A component of vectors in double precision: their size times a function of an angle.
+    Component(Angular),
+    /// Energies of vectors, of mass and components.
+    Energy,
     /// The place of each item in its list.
     LocalIndex,
     /// Items of several lists in one.
@@ -106,6 +112,8 @@ pub struct Program {
 
 /// The most nodes of a program.
 const MOST_NODES: usize = 1 << 16;
+/// The most that chunks of entries become smaller for combinations.
+const MOST_GROWTH: f64 = 256.0;
 
 impl Program {
     /// A program of nodes. `kept` are those whose values are asked for. `regular`: lists of one size are taken as lists.
@@ -139,24 +147,33 @@ impl Program {
         self.last_use.iter().filter(|&&last| last == usize::MAX).count()
     }
 
-    /// How many times as large as the columns values are, about: combinations are more than the items of lists.
-    fn growth(&self) -> usize {
-        let of = |node: &Node| match node.op {
-            Op::Combinations(..=2, _)
-            | Op::CombinationItems(..=2, _)
-            | Op::CombinationSums(..=2)
-            | Op::CombinationVectors(..=2, _) => 2,
-            Op::Combinations(..)
-            | Op::CombinationItems(..)
-            | Op::CombinationSums(_)
-            | Op::CombinationVectors(..)
-            | Op::Cartesian(_)
-            | Op::Nested(_)
-            | Op::NestedItems(_)
-            | Op::NestedDistances => 4,
-            _ => 1,
-        };
-        self.nodes.iter().map(of).max().unwrap_or(1)
+    /// How many times as large as the columns values are, about, where lists have `mean` items: combinations are more
+    /// than these, by as much as for lists whose lengths are distributed as Poisson's.
+    fn growth(&self, mean: f64) -> f64 {
+        let times = self.nodes.iter().map(|node| match Self::members(&node.op) {
+            0 | 1 => 1.0,
+            2 => mean / 2.0,
+            // Also of more: their number is not known.
+            _ => mean * mean / 6.0,
+        });
+        let pairs = self.nodes.iter().any(|node| node.is_product());
+        times.fold(if pairs { mean } else { 1.0 }, f64::max).clamp(1.0, MOST_GROWTH)
+    }
+
+    /// Whether there may be more values than items.
+    fn grows(&self) -> bool {
+        self.nodes.iter().any(|node| node.is_product() || Self::members(&node.op) > 0)
+    }
+
+    /// Of how many items an operation makes combinations.
+    const fn members(op: &Op) -> usize {
+        match op {
+            Op::Combinations(n, _)
+            | Op::CombinationItems(n, _)
+            | Op::CombinationSums(n)
+            | Op::CombinationVectors(n, _) => *n,
+            _ => 0,
+        }
     }
 
     /// Computes nodes for some entries: those that are `needed` and not known yet, or else all. Of all nodes, values
@@ -266,12 +283,22 @@ impl Rows {
 }
 
 impl Node {
+    /// Whether it makes pairs of items of two lists.
+    const fn is_product(&self) -> bool {
+        matches!(self.op, Op::Cartesian(_) | Op::Nested(_) | Op::NestedItems(_) | Op::NestedDistances)
+    }
+
     /// About how much work it is, beside others.
     const fn work(&self) -> u32 {
         match self.op {
             Op::Input(..) | Op::Constant(_) => 0,
             Op::CombinationVectors(..) | Op::CombinationSums(_) | Op::NestedDistances | Op::Correct(_) => 8,
-            Op::Combinations(..) | Op::Cartesian(_) | Op::CombinationItems(..) | Op::Argsort => 4,
+            Op::Combinations(..)
+            | Op::Cartesian(_)
+            | Op::CombinationItems(..)
+            | Op::Argsort
+            | Op::Component(_)
+            | Op::Energy => 4,
             Op::Nested(_) | Op::NestedItems(_) | Op::Unary(_) | Op::Take | Op::Filter | Op::Concatenate => 2,
             _ => 1,
         }
@@ -307,6 +334,8 @@ impl Node {
             (Op::Cartesian(k), values) => lists::cartesian(values, *k),
             (Op::Nested(k), [first, second]) => lists::nested(first, second, *k),
             (Op::Correct(correction), inputs) => correction.evaluate(inputs),
+            (Op::Component(what), [size, angle]) => math::component(*what, size, angle),
+            (Op::Energy, parts) => math::energy(parts),
             (Op::LocalIndex, [of]) => lists::local_index(of),
             (Op::Concatenate, values) => lists::concatenate(values),
             (Op::FillNone(with), [of]) => lists::fill_none(of, *with),

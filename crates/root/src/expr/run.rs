@@ -14,8 +14,10 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// How many numbers of each column a chunk has at most, about: a few arrays of these fit a second-level cache.
-const CELLS: usize = 1 << 13;
+/// How many numbers of each column a chunk has at most, about: a few arrays of these fit a second-level cache. As doubles
+/// they take less than 64 KB by a margin: blocks of that size are mappings of their own, and each would cost system calls
+/// and fresh pages for every operation of a chunk.
+const CELLS: usize = 6 << 10;
 /// How many it has at least.
 const LEAST_CELLS: usize = 1 << 10;
 /// How many numbers all kept nodes of a chunk have together.
@@ -28,6 +30,13 @@ const NEAR_STEP_BYTES: f64 = (1 << 20) as f64;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
 /// Steps of a cluster that is larger than this.
 const MOST_BYTES: f64 = (64 << 20) as f64;
+
+/// Entries of columns that are worth a share of their own.
+const SHARE: usize = 1 << 16;
+/// The most shares of columns.
+const MOST_SHARES: usize = 32;
+/// The most bins that are filled in shares.
+const MOST_SHARED: usize = 1 << 14;
 
 /// Columns, ready for a program.
 struct Inputs<'a> {
@@ -48,10 +57,10 @@ impl<'a> Inputs<'a> {
             views.push(View::of(column, program.regular, &mut known)?);
         }
         let cells = columns.iter().map(cells).max().unwrap_or(0).max(length).max(1);
-        let growth = program.growth();
-        let most = (KEPT_CELLS / program.kept().max(1)).clamp(LEAST_CELLS, CELLS) / growth;
-        let least = if growth > 1 { 1 } else { 64 };
-        let chunk = ((most as u128 * length as u128 / cells as u128) as usize).max(least);
+        let growth = program.growth(cells as f64 / length.max(1) as f64);
+        let most = (KEPT_CELLS / program.kept().max(1)).clamp(LEAST_CELLS, CELLS) as f64 / growth;
+        let least = if program.grows() { 1 } else { 64 };
+        let chunk = ((most * length as f64 / cells as f64) as usize).max(least);
         Ok(Self { views, length, chunk })
     }
     /// Chunks of a range of entries.
@@ -175,16 +184,54 @@ fn value_of<'v, 'a>(values: &'v [Option<Value<'a>>], node: usize) -> Result<&'v 
     values.get(node).and_then(Option::as_ref).ok_or_else(|| Error::argument("there is no such value"))
 }
 
-/// Fills histograms with what a program makes of columns, on this thread.
+/// Fills histograms with what a program makes of columns: on this thread, or on those of a pool. The bins are the same,
+/// to the last bit, with any number of threads.
 pub fn fill_columns(
+    pool: Option<&ThreadPool>,
     program: &Program,
     fills: &[Fill],
     columns: &[Column],
     length: usize,
-    bins: &mut [Bins],
-) -> Result<()> {
+) -> Result<Vec<Bins>> {
     let inputs = Inputs::of(program, columns, length)?;
-    fill_inputs(program, &Conditions::of(program, fills), &Fills::of(fills), &inputs, 0, length, bins)
+    let (conditions, fills) = (Conditions::of(program, fills), Fills::of(fills));
+    let mut bins = fills.empty()?;
+    match pool {
+        Some(pool) => {
+            let size: usize = bins.iter().map(|bins| bins.sums.len()).sum();
+            // As many with any number of threads, so that sums of weights are, too.
+            let shares = if size > MOST_SHARED { 1 } else { (length / SHARE).clamp(1, MOST_SHARES) };
+            fill_shared(pool, shares, program, &conditions, &fills, &inputs, &mut bins)?;
+        }
+        None => fill_inputs(program, &conditions, &fills, &inputs, 0, length, &mut bins)?,
+    }
+    Ok(bins)
+}
+
+/// Fills histograms on the threads of a pool, which take shares of the entries; the bins of these are joined in order.
+fn fill_shared(
+    pool: &ThreadPool,
+    shares: usize,
+    program: &Program,
+    conditions: &Conditions,
+    fills: &Fills<'_>,
+    inputs: &Inputs<'_>,
+    whole: &mut [Bins],
+) -> Result<()> {
+    let length = inputs.length;
+    if shares == 1 {
+        return fill_inputs(program, conditions, fills, inputs, 0, length, whole);
+    }
+    let each = length.div_ceil(shares);
+    let share = |share: usize| {
+        let mut bins = fills.empty()?;
+        fill_inputs(program, conditions, fills, inputs, share * each, (share + 1) * each, &mut bins)?;
+        Ok(bins)
+    };
+    let found: Vec<Vec<Bins>> =
+        pool.install(|| (0..shares).into_par_iter().map(share).collect::<Result<_>>())?;
+    join(whole, &found);
+    Ok(())
 }
 
 /// A condition that all histograms share.
@@ -315,33 +362,17 @@ pub fn fill_tables(
     let worth = (bytes / LEAST_BYTES).clamp(1.0, 1e6) as usize;
     let threads = pool.current_num_threads().min(if near { cores.min(worth) } else { usize::MAX });
     if threads == 1 || stretches.len() < 2 * threads {
-        for stretch in &stretches {
-            steps(parts, *stretch, pool, |columns, length| {
-                let inputs = Inputs::of(program, columns, length)?;
-                let shares = threads.min(length / (2 * inputs.chunk)).max(1);
-                if shares == 1 {
-                    return fill_inputs(program, conditions, fills, &inputs, 0, length, &mut whole);
-                }
-                let each = length.div_ceil(shares);
-                let share = |share: usize| {
-                    let mut bins = fills.empty()?;
-                    fill_inputs(
-                        program,
-                        conditions,
-                        fills,
-                        &inputs,
-                        share * each,
-                        (share + 1) * each,
-                        &mut bins,
-                    )?;
-                    Ok(bins)
-                };
-                let found: Vec<Vec<Bins>> =
-                    pool.install(|| (0..shares).into_par_iter().map(share).collect::<Result<_>>())?;
-                join(&mut whole, &found);
-                Ok(())
-            })?;
-        }
+        let mut all = || {
+            stretches.iter().try_for_each(|stretch| {
+                steps(parts, *stretch, pool, |columns, length| {
+                    let inputs = Inputs::of(program, columns, length)?;
+                    let shares = threads.min(length / (2 * inputs.chunk)).max(1);
+                    fill_shared(pool, shares, program, conditions, fills, &inputs, &mut whole)
+                })
+            })
+        };
+        // One thread reads and computes: what it has read is in its caches.
+        if near && threads == 1 { pool.install(all) } else { all() }?;
         return Ok(whole);
     }
     let (next, failed, token) = (AtomicUsize::new(0), AtomicBool::new(false), Token::current());
@@ -483,9 +514,8 @@ mod tests {
             storage: Storage::Mean,
         };
         let program = Program::new(above_forty(), &[0], false).unwrap();
-        let mut bins = Bins::new(&fill).unwrap();
-        fill_columns(&program, std::slice::from_ref(&fill), &[jets()], 3, std::slice::from_mut(&mut bins))
-            .unwrap();
+        let bins = fill_columns(None, &program, std::slice::from_ref(&fill), &[jets()], 3).unwrap();
+        let mut bins = bins.into_iter().next().unwrap();
         assert_eq!(bins.sums, [0.0, 1.0, 2.0, 2.0]);
         assert_eq!(bins.squares, [0.0, 10.0, 37.5, 55.0]);
         let half = bins.clone();

@@ -3,6 +3,9 @@
 //! Results are within two units in the last place, as those of the system's library, but not always its bits.
 #![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
+use super::value::{Element, Numbers};
+use super::wide::{self, Wide, is_wide};
+
 /// Up to here the remainder of π/2 is exact enough.
 const MOST_ANGLE: f64 = 1e5;
 /// Up to here the powers of two are exact.
@@ -105,6 +108,9 @@ pub enum Function {
 }
 
 impl Function {
+    /// Those that make components of vectors, by the names that Python gives these.
+    pub const NAMES: &[(&str, Self)] = &[("x", Self::Cosine), ("y", Self::Sine), ("z", Self::Hyperbolic)];
+
     fn one(self, x: f64) -> f64 {
         match self {
             Self::Sine => x.sin(),
@@ -114,49 +120,91 @@ impl Function {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn several(what: Function, cells: &[f64], found: &mut [f64]) {
-    let each = found.iter_mut().zip(cells);
-    match what {
-        Function::Sine => {
-            for (slot, &x) in each {
-                *slot = sine(x, 0);
-            }
-        }
-        Function::Cosine => {
-            for (slot, &x) in each {
-                *slot = sine(x, 1);
-            }
-        }
-        Function::Hyperbolic => {
-            for (slot, &x) in each {
-                *slot = hyperbolic(x);
-            }
+/// A function of each number, times another number.
+struct Products<'v, T, S> {
+    what: Function,
+    cells: &'v [T],
+    sizes: S,
+    found: &'v mut [f64],
+}
+
+impl<T: Element, S: Iterator<Item = f64>> Wide for Products<'_, T, S> {
+    #[inline(always)]
+    fn work(self) {
+        let each = self.found.iter_mut().zip(self.cells).zip(self.sizes);
+        match self.what {
+            Function::Sine => each.for_each(|((slot, x), size)| *slot = size * sine(x.double(), 0)),
+            Function::Cosine => each.for_each(|((slot, x), size)| *slot = size * sine(x.double(), 1)),
+            Function::Hyperbolic => each.for_each(|((slot, x), size)| *slot = size * hyperbolic(x.double())),
         }
     }
 }
 
-/// A function of each number.
-pub fn each(what: Function, cells: &[f64]) -> Vec<f64> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        let mut found = vec![0.0; cells.len()];
-        #[allow(unsafe_code, reason = "a processor that has more instructions than the build assumes")]
-        // SAFETY: the processor has both; the function has no other precondition.
-        unsafe {
-            several(what, cells, &mut found);
-        }
-        let most = if what == Function::Hyperbolic { MOST_EXPONENT } else { MOST_ANGLE };
-        // The sign of zero is not kept either.
-        let outside = |x: &f64| x.is_nan() || x.abs() > most || *x == 0.0;
-        if cells.iter().any(outside) {
-            let far = found.iter_mut().zip(cells).filter(|(_, x)| outside(x));
-            far.for_each(|(slot, &x)| *slot = what.one(x));
-        }
+fn products<T: Element>(what: Function, cells: &[T], sizes: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+    let mut found = vec![0.0; cells.len()];
+    if !is_wide() {
+        let each = found.iter_mut().zip(cells).zip(sizes);
+        each.for_each(|((slot, x), size)| *slot = size * what.one(x.double()));
         return found;
     }
-    cells.iter().map(|&x| what.one(x)).collect()
+    wide::run(Products { what, cells, sizes: sizes.clone(), found: &mut found });
+    let most = if what == Function::Hyperbolic { MOST_EXPONENT } else { MOST_ANGLE };
+    // The sign of zero is not kept either.
+    let outside = |x: f64| x.is_nan() || x.abs() > most || x == 0.0;
+    if cells.iter().any(|x| outside(x.double())) {
+        let far = found.iter_mut().zip(cells).zip(sizes).filter(|((_, x), _)| outside(x.double()));
+        far.for_each(|((slot, x), size)| *slot = size * what.one(x.double()));
+    }
+    found
+}
+
+/// A function of each number.
+pub fn each(what: Function, cells: &[f64]) -> Vec<f64> {
+    products(what, cells, std::iter::repeat(1.0))
+}
+
+/// A component of vectors: their size times a function of an angle, in double precision.
+pub fn component(what: Function, sizes: &Numbers<'_>, angles: &Numbers<'_>) -> Vec<f64> {
+    match (sizes, angles) {
+        (Numbers::F32(sizes), Numbers::F32(angles)) => {
+            products(what, angles, sizes.iter().map(|size| size.double()))
+        }
+        _ => products(what, &f64::of(angles), f64::of(sizes).iter().copied()),
+    }
+}
+
+/// Energies of vectors with these masses and components.
+struct Energies<'v, M> {
+    masses: M,
+    parts: [&'v [f64]; 3],
+    found: &'v mut [f64],
+}
+
+impl<M: Iterator<Item = f64>> Wide for Energies<'_, M> {
+    #[inline(always)]
+    fn work(self) {
+        let [x, y, z] = self.parts;
+        let each = self.found.iter_mut().zip(self.masses).zip(x).zip(y).zip(z);
+        each.for_each(|((((slot, mass), x), y), z)| {
+            let square = mass * mass.abs() + (x * x + y * y + z * z);
+            let above = if square > 0.0 || square.is_nan() { square } else { 0.0 };
+            *slot = above.sqrt();
+        });
+    }
+}
+
+fn energies_of(masses: impl Iterator<Item = f64>, parts: [&[f64]; 3]) -> Vec<f64> {
+    let mut found = vec![0.0; parts.iter().map(|part| part.len()).min().unwrap_or(0)];
+    wide::run(Energies { masses, parts, found: &mut found });
+    found
+}
+
+/// Energies of vectors: of negative masses as `vector` has them.
+pub fn energies(masses: &Numbers<'_>, parts: [&[f64]; 3]) -> Vec<f64> {
+    match masses {
+        Numbers::F32(masses) => energies_of(masses.iter().map(|mass| mass.double()), parts),
+        other => energies_of(f64::of(other).iter().copied(), parts),
+    }
 }
 
 #[cfg(test)]

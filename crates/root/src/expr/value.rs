@@ -58,7 +58,7 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn floor_divided(self, other: Self) -> Self;
     /// With the sign of the divisor, as in `NumPy`.
     fn modulo(self, other: Self) -> Self;
-    /// Whether it is smaller in size than a float, of which it then is its own remainder.
+    /// Whether it is less than twice as large as a float, so that its remainder is found by a subtraction.
     fn is_within(self, other: Self) -> bool;
     /// [`Self::modulo`] where [`Self::is_within`] holds, without a branch.
     fn near_modulo(self, other: Self) -> Self;
@@ -248,11 +248,14 @@ macro_rules! floats {
                     rest
                 }
             }
-            fn is_within(self, other: Self) -> bool { self.abs() < other.abs() }
+            fn is_within(self, other: Self) -> bool { self.abs() < 2.0 * other.abs() }
             fn near_modulo(self, other: Self) -> Self {
-                let turned = self + other;
-                let inside = if (other < 0.0) == (self < 0.0) { self } else { turned };
-                if self == 0.0 { (0.0 as $type).copysign(other) } else { inside }
+                // The difference is exact, as numbers between one and two times the divisor lie close to it.
+                let less = self - other.abs().copysign(self);
+                let rest = if self.abs() < other.abs() { self } else { less };
+                let turned = rest + other;
+                let inside = if (other < 0.0) == (rest < 0.0) { rest } else { turned };
+                if rest == 0.0 { (0.0 as $type).copysign(other) } else { inside }
             }
             fn is_nan(self) -> bool { <$type>::is_nan(self) }
         );
@@ -430,13 +433,15 @@ impl<'a> View<'a> {
             Column::Number { number, values } => Self::Numbers(*number, values),
             Column::List { offsets, values } => {
                 let mut found: Cells<'a, i64> = Cells::Borrowed(offsets.typed_data());
+                let same = known.iter().find(|other| ***other == *found);
+                let ordered = same.is_some() || pairs(&found).all(|(start, stop)| start <= stop);
                 let length = values.len() as i64;
-                let fits = pairs(&found).all(|(start, stop)| start <= stop);
-                if !fits || found.first().is_some_and(|&o| o < 0) || found.last().is_some_and(|&o| o > length)
-                {
+                let outside =
+                    found.first().is_some_and(|&o| o < 0) || found.last().is_some_and(|&o| o > length);
+                if !ordered || outside {
                     return Err(Error::argument("the offsets of lists do not fit their items"));
                 }
-                match known.iter().find(|other| ***other == *found) {
+                match same {
                     Some(same) => found = same.clone(),
                     None => known.push(found.clone()),
                 }
