@@ -82,11 +82,17 @@ DATA: dict[str, tuple[list[dict[str, str]], Any]] = {
         [X, Y],
         {"nodetype": "transform", "input": "x", "rule": formula("2*x"), "content": binning("clamp")},
     ),
+    "random": ([N, X], {"nodetype": "hashprng", "inputs": ["n", "x"], "distribution": "stdflat"}),
+    "random normal": ([X, Y], {"nodetype": "hashprng", "inputs": ["y"], "distribution": "stdnormal"}),
+    "random cheap": ([X, Y], {"nodetype": "hashprng", "inputs": ["x", "y"], "distribution": "normal"}),
     "whole transform": (
         [N, X, Y],
         {"nodetype": "transform", "input": "n", "rule": formula("x"), "content": category("n", {1: 2.0}, -1.0)},
     ),
 }  # fmt: skip
+
+
+STACKS = [("*", "*"), ("+", "+"), ("/", "/"), ("+", "last")]
 
 
 def document() -> dict[str, Any]:
@@ -97,7 +103,15 @@ def document() -> dict[str, Any]:
         }
         for name, (inputs, data) in DATA.items()
     ]  # fmt: skip
-    return {"schema_version": 2, "corrections": corrections}
+    stacks = [
+        {
+            "name": f"stack {change} {join}", "output": {"name": "w", "type": "real"}, "inputs": [S, X, Y],
+            "inputs_update": ["x"], "input_op": change, "output_op": join,
+            "stack": ["uniform", "text", "multi", "text"],
+        }
+        for change, join in STACKS
+    ]  # fmt: skip
+    return {"schema_version": 2, "corrections": corrections, "compound_corrections": stacks}
 
 
 def inputs_of(name: str) -> list[Any]:
@@ -123,6 +137,15 @@ def test_values_are_those_of_correctionlib(name: str, theirs: Any) -> None:
     given = inputs_of(name)
     ours = Corrections(document())(name, *given)
     np.testing.assert_allclose(ours, theirs[name].evaluate(*given), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize("name", [f"stack {change} {join}" for change, join in STACKS])
+def test_stacks_of_corrections_are_those_of_correctionlib(name: str, theirs: Any) -> None:
+    x, y = inputs_of("uniform")
+    x, y = x[(x != 0) & (y != 0)], y[(x != 0) & (y != 0)]
+    right = theirs.compound[name].evaluate("up", x, y)
+    np.testing.assert_allclose(Corrections(document())(name, "up", x, y), right, rtol=1e-13, atol=1e-15)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +229,13 @@ def deep(levels: int) -> Any:
     [
         ({"corrections": []}, ArgumentError, "not a set of corrections"),
         ({"schema_version": 1, "corrections": []}, ArgumentError, "version 1"),
-        (one({"nodetype": "hashprng", "inputs": ["x"], "distribution": "normal"}), UnsupportedError, "hashprng"),
+        (one({"nodetype": "lwtnn"}), UnsupportedError, "lwtnn"),
+        (one({"nodetype": "hashprng", "inputs": ["x"], "distribution": "odd"}), ArgumentError, "no such distribution"),
+        (
+            one({"nodetype": "hashprng", "inputs": ["z"], "distribution": "normal"}),
+            ArgumentError,
+            "'z' is not an input",
+        ),
         (one({"nodetype": "binning", "input": "x"}), ArgumentError, "cannot use the correction"),
         (one(deep(100)), LimitError, "inside each other"),
         (one(formula("(" * 500 + "x" + ")" * 500), inputs=[X, Y]), LimitError, "nested operations"),
@@ -225,6 +254,20 @@ def test_wrong_corrections_are_refused(given: Any, kind: type[Exception], messag
     with pytest.raises(kind, match=message):
         corrections = Corrections(given)
         corrections("c", *([x] * len(given["corrections"][0]["inputs"])))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stack": []}, {"stack": ["none"]}, {"stack": ["text"]}, {"inputs_update": ["q"]}, {"input_op": "-"},
+        {"input_op": "last"}, {"inputs": []},
+    ],
+)  # fmt: skip
+def test_wrong_stacks_are_refused(change: dict[str, Any]) -> None:
+    given = document()
+    given["compound_corrections"][0] |= {"inputs": [X, Y], "stack": ["uniform"]} | change
+    with pytest.raises(ArgumentError, match=r"takes|cannot use the correction"):
+        Corrections(given)("stack * *", np.ones(2), np.ones(2))
 
 
 def test_text_is_read_by_corrections_alone() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import operator
 import os
 import re
 import zlib
@@ -50,6 +51,10 @@ _ONE = frozenset({
     "asinh", "acosh", "atanh",
 })  # fmt: skip
 _TWO = frozenset({"atan2", "pow", "max", "min"})
+_UPDATES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "*": operator.mul, "/": operator.truediv, "last": lambda before, found: found,
+}  # fmt: skip
+"""How a correction of a stack changes an input, or joins what those before it gave."""
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\[\d+\])|(==|!=|>=|<=|[-+*/^<>(),]))"
 )
@@ -182,6 +187,9 @@ class _Lowering:
             rule, content = self._content(given["rule"], depth + 1), self._content(given["content"], depth + 1)
             whole = self._inputs[given["input"]]["type"] == "int"
             return self._add("transform", (self._input(given["input"]), whole, rule, content))
+        if kind == "hashprng":
+            inputs = [(self._input(name), self._inputs[name]["type"] == "int") for name in given["inputs"]]
+            return self._add("random", (inputs, given["distribution"]))
         raise UnsupportedError(f"corrections with {kind!r} are not supported\n{self._place}")
 
     def _bins(self, given: Any, inputs: Sequence[str], edges: Sequence[Any], depth: int) -> int:
@@ -264,22 +272,25 @@ class Corrections:
     def __init__(self, given: Given) -> None:
         several = [given] if isinstance(given, (str, os.PathLike, Mapping)) else list(given)
         self._known: dict[str, tuple[Mapping[str, Any], str]] = {}
+        self._stacks: dict[str, tuple[Mapping[str, Any], str]] = {}
         self._made: dict[tuple[str, tuple[str | None, ...]], Any] = {}
         for one in several:
             read, place = _read(one)
             try:
                 version = read["schema_version"]
                 found = {correction["name"]: (correction, place) for correction in read["corrections"]}
+                stacks = {one["name"]: (one, place) for one in read.get("compound_corrections") or ()}
             except (LookupError, TypeError):
                 raise ArgumentError(f"not a set of corrections\n{place}") from None
             if version != 2:
                 raise ArgumentError(f"corrections of version {version}, not 2\n{place}")
             self._known |= found
+            self._stacks |= stacks
 
     @property
     def names(self) -> list[str]:
         """The names of the corrections."""
-        return list(self._known)
+        return [*self._known, *(name for name in self._stacks if name not in self._known)]
 
     def __call__(self, name: Foreign, *values: Foreign) -> Foreign:
         """Evaluate a correction for numbers, arrays or symbols.
@@ -293,6 +304,8 @@ class Corrections:
         """
         if not isinstance(name, str):
             raise ArgumentError(f"{FUNCTION} takes the name of a correction first, as a string")
+        if name in self._stacks and name not in self._known:
+            return self._stacked(name, values)
         correction = self._of(name, values)
         numbers = [value for value in values if not isinstance(value, str)]
         symbols = [value for value in numbers if is_symbolic(value)]
@@ -301,6 +314,32 @@ class Corrections:
                 raise NotNativeError("records are not corrected")
             return symbols[0].recorder.node("correct", numbers, correction)
         return _computed(correction, numbers)
+
+    def _stacked(self, name: str, values: Sequence[Foreign]) -> Foreign:
+        """Evaluate corrections one after the other, each with inputs that those before it changed."""
+        given, place = self._stacks[name]
+        place = f"in the correction {name!r}, {place}"
+        try:
+            inputs: list[str] = [one["name"] for one in given["inputs"]]
+            if len(inputs) != len(values):
+                raise ArgumentError(f"{name!r} takes {', '.join(inputs)}")
+            changed: list[str] = list(given["inputs_update"])
+            change, join = _UPDATES[given["input_op"]], _UPDATES[given["output_op"]]
+            stack = [(str(one), [own["name"] for own in self._known[one][0]["inputs"]]) for one in given["stack"]]
+            known = dict(zip(inputs, values, strict=True))
+            if not stack or given["input_op"] == "last" or any(isinstance(known[one], str) for one in changed):
+                raise ArgumentError("its stack is empty, or its inputs cannot be changed so")
+            if any(own not in known for _, names in stack for own in names):
+                raise ArgumentError("one of its stack has other inputs")
+        except (LookupError, TypeError, ValueError, AttributeError, SapwoodError) as error:
+            raise ArgumentError(f"cannot use the correction: {error}\n{place}") from None
+        found: Any = None
+        for number, (one, names) in enumerate(stack):
+            factor: Any = self(one, *(known[own] for own in names))
+            for own in changed:
+                known[own] = change(known[own], factor)
+            found = factor if number == 0 else join(found, factor)
+        return found
 
     def _of(self, name: str, values: Sequence[Foreign]) -> Any:
         from sapwood import _native
