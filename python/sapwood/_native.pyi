@@ -582,8 +582,10 @@ class Program:
         """Compute the columns of nodes from columns of `length` entries."""
     def types(self, kept: Sequence[int], data: list[Any], length: int) -> list[tuple[str, int, bool]]:
         """Return for nodes the type of number, how deep in lists, and whether some may be None."""
-    def fill(self, wanted: Sequence[Any], data: list[Any], length: int) -> list[tuple[Any, Any, Any]]:
-        """Fill bins with columns, on this thread: sums, squares or means, squared deviations."""
+    def fill(
+        self, wanted: Sequence[Any], data: list[Any], length: int, shared: bool = False
+    ) -> list[tuple[Any, Any, Any]]:
+        """Fill bins with columns: sums, squares or means, squared deviations. `shared`: on all threads."""
     def fill_tables(
         self, wanted: Sequence[Any], parts: Sequence[tuple[Table, Sequence[int], int, int]]
     ) -> list[tuple[Any, Any, Any]]:

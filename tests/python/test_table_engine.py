@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sapwood
-from sapwood import columns
+from sapwood import columns, train
 from sapwood.errors import ArgumentError, LimitError, NotFoundError
 from sapwood.table.expressions import Language
 from sapwood.table.histograms import Wants, fill_arrays
@@ -325,6 +325,80 @@ def test_four_vectors_are_those_of_vector(events: dict[str, Any]) -> None:
         (f"deltaR({pair}['0'], {pair}['1'])", a.deltaR(b)), (f"deltaphi({pair}['0'], {pair}['1'])", a.deltaphi(b)),
     ]:  # fmt: skip
         np.testing.assert_allclose(ak.flatten(computed(text, part)), ak.flatten(theirs), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("quantity", ["mass", "pt", "energy"])
+def test_combinations_of_short_and_long_lists_agree(quantity: str, n: int) -> None:
+    rng = np.random.default_rng(7)
+    counts = np.concatenate([np.arange(16), rng.integers(0, 16, 60)])
+    fields = {
+        name: ak.unflatten(rng.uniform(0.1, 3, int(counts.sum())).astype(kind), counts)
+        for name, kind in [("pt", np.float32), ("eta", np.float64), ("phi", np.float32), ("m", np.int32)]
+    }
+    pairs = f"combinations(vector(pt, eta, phi, m), {n})"
+    for text in [f"{quantity}({pairs})", f"fill_none(at({quantity}({pairs}), argmax({quantity}({pairs}))), -1)"]:
+        ours = computed(text, fields)
+        assert ours is not None
+        same(ours, expected(text, fields), exact=False)
+
+
+FILLED = [
+    [hist.axis.Regular(50, -2, 2)],
+    [hist.axis.Variable([-1, 0, 0.25, 1]), hist.axis.Regular(9, 0, 3)],
+    [hist.axis.Integer(-2, 3, underflow=False)],
+    [hist.axis.IntCategory([2, -1, 7]), hist.axis.Regular(20, 0, 1)],
+    [hist.axis.Regular(10, -1, 1, circular=True)],
+    [hist.axis.Regular(5, 1, 20, transform=hist.axis.transform.log)],
+    [hist.axis.StrCategory(["a", "b"]), hist.axis.Regular(20, 0, 1)],
+]
+
+
+@pytest.mark.parametrize("storage", ["Double", "Int64", "Weight", "Mean"])
+@pytest.mark.parametrize("axes", FILLED)
+def test_arrays_fill_histograms_as_their_method_does(axes: list[Any], storage: str) -> None:
+    rng = np.random.default_rng(8)
+    size = 100_000
+    whole = type(axes[0]).__name__ in ("Integer", "IntCategory")
+    first = rng.integers(-3, 9, size) if whole else rng.normal(0, 1, size).astype(np.float32)
+    values = ["a" if isinstance(axes[0], hist.axis.StrCategory) else first, rng.exponential(1, size)][: len(axes)]
+    options: dict[str, Any] = {"sample": rng.normal(3, 1, size)} if storage == "Mean" else {}
+    made = [hist.Hist(*axes, storage=getattr(hist.storage, storage)()) for _ in range(2)]
+    for _ in range(2):
+        assert train.fill_histogram(made[0], *values, **options) is made[0]
+        made[1].fill(*values, **options)
+    if storage == "Mean":
+        for name in ("count", "value", "_sum_of_deltas_squared"):
+            np.testing.assert_allclose(*(one.view(flow=True)[name] for one in made), rtol=1e-9)
+    else:
+        assert made[0] == made[1]
+        assert made[0].variances() is not None
+    if storage in ("Double", "Weight"):
+        for one, fill in zip(made, (train.fill_histogram, hist.Hist.fill), strict=True):
+            fill(one, *values, weight=np.abs(rng.standard_normal(size)) * 0 + 0.3)
+        np.testing.assert_allclose(made[0].values(flow=True), made[1].values(flow=True), rtol=1e-10)
+        assert (made[0].variances() is None) == (made[1].variances() is None)
+
+
+def test_lists_fill_each_of_their_items(events: dict[str, Any]) -> None:
+    lists = ak.concatenate([events["pt"]] * 4)
+    weight = ak.concatenate([events["MET_pt"]] * 4)
+    ours = train.fill_histogram(hist.Hist(hist.axis.Regular(50, 0, 200), storage="Weight"), lists, weight=weight)
+    theirs = hist.Hist(hist.axis.Regular(50, 0, 200), storage="Weight")
+    theirs.fill(ak.flatten(lists), weight=ak.flatten(ak.broadcast_arrays(weight, lists)[0]))
+    np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-10)
+    some = ak.mask(lists, lists > 30)
+    ours = train.fill_histogram(hist.Hist(hist.axis.Regular(50, 0, 200)), some)
+    assert ours == hist.Hist(hist.axis.Regular(50, 0, 200)).fill(ak.flatten(lists[lists > 30]))
+    with pytest.raises(ArgumentError, match="cannot be filled"):
+        train.fill_histogram(ours, np.ones(100_000), np.ones(100_000))
+
+
+def test_large_arrays_are_filled_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    histogram = hist.Hist(hist.axis.Regular(50, 0, 200))
+    monkeypatch.setattr(hist.Hist, "fill", None)
+    train.fill_histogram(histogram, np.ones(100_000), weight=2)
+    assert histogram.sum() == 200_000
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, UnsupportedError
 from sapwood.table.native import Lowering, add_bins, axis_of, storage_of
-from sapwood.table.symbols import NotNativeError
+from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 
 if TYPE_CHECKING:
-    from sapwood.columns import Array, Foreign
+    from sapwood.columns import Array, Column, Foreign
     from sapwood.table.query import Node, Query
 
 _STEP = "64 MB"
@@ -141,6 +141,107 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
         arrays = scan.arrays(*step, form)
         for one, histogram in zip(wanted, histograms, strict=True):
             fill_arrays(histogram, one, arrays)
+
+
+_LEAST = 400_000
+"""Fewer bytes of arrays are filled sooner by the histogram itself."""
+
+
+def fill_histogram(histogram: Foreign, *values: Foreign, weight: Foreign = None, sample: Foreign = None) -> Foreign:
+    """Fill a histogram with arrays, on all threads and without Python's lock; return the histogram.
+
+    The bins are those that its method `fill` fills: to the last bit where values are counted; sums of weights are
+    added in another order. With axes or storages that the native engine has not (growing or circular axes, strings),
+    with less than 400 kB of arrays, and with arrays of other kinds, the method `fill` is called.
+
+    Parameters
+    ----------
+    histogram
+        Of `hist` or `boost_histogram`.
+    values
+        For each axis an array of NumPy or Awkward Array, or a number. Lists fill each item; numbers of entries are
+        repeated for these.
+    weight, sample
+        As for the method `fill`; a `sample` only for profiles.
+
+    Returns
+    -------
+    hist.Hist or boost_histogram.Histogram
+        The histogram that was given.
+
+    Raises
+    ------
+    ArgumentError
+        The values cannot be filled.
+    """
+    given = [*values, *(one for one in (weight, sample) if one is not None)]
+    found = None
+    if sum(getattr(value, "nbytes", 0) for value in given) >= _LEAST:
+        try:
+            found = _filled(histogram, values, weight, sample)
+        except (NotNativeError, ArgumentError, UnsupportedError, LimitError, TypeError):
+            found = None
+    if found is None:
+        _fill_itself(histogram, values, {"weight": weight, "sample": sample})
+        return histogram
+    add_bins(histogram, found, weighted=weight is not None)
+    return histogram
+
+
+def _filled(histogram: Foreign, values: Sequence[Foreign], weight: Foreign, sample: Foreign) -> Any:
+    """Return the bins that the engine fills with arrays.
+
+    Raises
+    ------
+    SapwoodError
+        It has no such axes, storage or arrays.
+    """
+    import awkward as ak
+
+    from sapwood import columns
+
+    axes = list(histogram.axes)
+    storage = storage_of(histogram, weighted=weight is not None)
+    if len(axes) != len(values) or (storage == "mean") != (sample is not None):
+        raise NotNativeError("values and axes differ in number, or a sample is missing")
+    recorder = Recorder(regular=True)
+    data: list[Column] = []
+
+    def number(value: Foreign) -> int:
+        if is_plain(value):
+            return recorder.node("constant", (), float(value)).number
+        column = columns.from_awkward(ak.Array(value))
+        symbol = recorder.column(len(data), columns.type_of(column))
+        if not isinstance(symbol, Symbol):
+            raise NotNativeError("records have no bins")
+        data.append(column)
+        return symbol.number
+
+    wanted = [(*axis_of(axis), number(value)) for axis, value in zip(axes, values, strict=True)]
+    others = [None if value is None else number(value) for value in (weight, sample)]
+    lengths = {len(value) for value in (*values, weight, sample) if value is not None and not is_plain(value)}
+    if len(lengths) != 1:
+        raise NotNativeError("the arrays differ in length")
+    kept = [one[-1] for one in wanted] + [one for one in others if one is not None]
+    program = recorder.program(kept)
+    (bins,) = program.fill([(wanted, None, *others, storage)], data, lengths.pop(), shared=True)
+    return bins
+
+
+def _fill_itself(histogram: Foreign, values: Sequence[Foreign], options: Mapping[str, Foreign]) -> None:
+    import awkward as ak
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if not any(isinstance(value, ak.Array) for value in (*values, *given.values())):
+        try:
+            histogram.fill(*values, **given)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"the histogram cannot be filled: {error}") from error
+        return
+    names = [str(place) for place in range(len(values))]
+    weights = tuple(name for name in given if name == "weight")
+    wanted = Wants(names, weights=weights, sample="sample" if "sample" in given else None)
+    fill_arrays(histogram, wanted, dict(zip(names, values, strict=True)) | given)
 
 
 def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:

@@ -158,6 +158,8 @@ def axis_of(axis: Foreign) -> tuple[str, list[float], bool, bool]:
         return "variable", [float(edge) for edge in axis.edges], *flow
     if kind == "Integer":
         return "integer", [float(axis.edges[0]), float(axis.size)], *flow
+    if kind == "IntCategory":
+        return "category", [float(axis.bin(place)) for place in range(axis.size)], *flow
     raise NotNativeError(f"the engine has no such axis: {axis}")
 
 
@@ -179,20 +181,37 @@ def storage_of(histogram: Foreign, *, weighted: bool) -> str:
     return kept
 
 
-def add_bins(histogram: Foreign, found: tuple[Any, Any, Any], *, weighted: bool) -> None:
-    """Put bins of the engine into an empty histogram."""
+def added_bins(first: tuple[Any, Any, Any], second: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Return the bins of both: sums and squares, or numbers, means and squared deviations."""
     import numpy as np
 
+    (n, mean, deviation), (m, more, others) = first, second
+    if not len(n) or not len(m):
+        return second if not len(n) else first
+    if not len(deviation):
+        return n + m, mean + more, deviation
+    both = n + m
+    whole = np.where(both > 0, (n * mean + m * more) / np.where(both > 0, both, 1), 0.0)
+    return both, whole, deviation + others + n * (whole - mean) ** 2 + m * (whole - more) ** 2
+
+
+def add_bins(histogram: Foreign, found: tuple[Any, Any, Any], *, weighted: bool) -> None:
+    """Add bins of the engine to those of a histogram."""
     shape = histogram.axes.extent
     sums, squares, deviations = (array.reshape(shape) if len(array) else array for array in found)
     view = histogram.view(flow=True)
     match histogram.storage_type.__name__:
         case "Weight":
-            view["value"], view["variance"] = sums, squares
+            view["value"] += sums
+            view["variance"] += squares
         case "Mean":
-            view["count"], view["value"] = sums, squares
-            view["_sum_of_deltas_squared"] = deviations
+            names = ("count", "value", "_sum_of_deltas_squared")
+            bins = sums, squares, deviations
+            if view["count"].any():
+                bins = added_bins((view["count"], view["value"], view["_sum_of_deltas_squared"]), bins)
+            for name, values in zip(names, bins, strict=True):
+                view[name] = values
         case _:
-            view[...] = sums.astype(view.dtype) if view.dtype != np.float64 else sums
+            view += sums.astype(view.dtype)
             if weighted:
                 histogram._variance_known = False  # as after a fill with weights

@@ -19,6 +19,7 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood.show.plot import Plot
+    from sapwood.table.histograms import fill_histogram
     from sapwood.train.account.record import FileRecord, Run, Skipped, TaskRecord
     from sapwood.train.data.catalogue import Catalogue, TreeInfo
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
@@ -75,6 +76,7 @@ __all__ = [
     "TreeInfo",
     "estimate",
     "executor_of",
+    "fill_histogram",
     "load_site",
     "load_tasks",
     "merge",
@@ -90,6 +92,7 @@ __getattr__, __dir__ = lazily(
     globals(),
     {
         "sapwood.show.plot": ("Plot",),
+        "sapwood.table.histograms": ("fill_histogram",),
         "sapwood.train.data.catalogue": ("Catalogue", "TreeInfo"),
         "sapwood.train.task.columns": ("Columns",),
         "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),

@@ -15,7 +15,7 @@ from sapwood import columns
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of
-from sapwood.table.native import add_bins, axis_of, storage_of
+from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
 from sapwood.table.query import Leaf
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 from sapwood.train.task.columns import Declaration, language_with
@@ -159,18 +159,7 @@ class Bins:
         """Return the bins of both."""
         pairs = zip(self.filled, other.filled, strict=True)
         filled = [b if a is None else a if b is None else a + b for a, b in pairs]
-        return Bins([_added(a, b) for a, b in zip(self.found, other.found, strict=True)], filled)
-
-
-def _added(first: tuple[Any, Any, Any], second: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    (n, mean, deviation), (m, more, others) = first, second
-    if not len(n) or not len(m):
-        return second if not len(n) else first
-    if not len(deviation):
-        return n + m, mean + more, deviation
-    both = n + m
-    whole = np.where(both > 0, (n * mean + m * more) / np.where(both > 0, both, 1), 0.0)
-    return both, whole, deviation + others + n * (whole - mean) ** 2 + m * (whole - more) ** 2
+        return Bins([added_bins(a, b) for a, b in zip(self.found, other.found, strict=True)], filled)
 
 
 class Declared(Task):
