@@ -15,7 +15,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
-from zebra_files import Writer, alfa, framed, read_fz, read_rz, read_structure
+from zebra_files import Writer, alfa, framed, read_fz, read_rz, read_structure, steering, with_fast_records
 
 import sapwood
 import sapwood.cli
@@ -262,6 +262,56 @@ def test_text_and_fortran_records_hold_the_same(tmp_path: Path) -> None:
     changed = modes["alfa"].replace(b"U", b"V", 1)
     with sapwood.open(changed) as file, pytest.raises(sapwood.CorruptError):
         list(file)
+
+
+def native_mode(records: list[tuple[int, list[int]]]) -> bytes:
+    """Write logical records as Fortran records of native mode: the pilot, then the banks in two parts."""
+    out = b""
+    for kind, words in records:
+        banks = words[7] if kind != 1 else 0
+        cut = [len(words) - banks, len(words) - banks // 2, len(words)] if banks else [len(words)]
+        for start, stop, of in zip([0, *cut], cut, [kind, 7, 8], strict=False):
+            record = np.array([stop - start, of, *words[start:stop]], ">u4").tobytes()
+            length = len(record).to_bytes(4, "big")
+            out += length + record + length
+    return out
+
+
+@pytest.mark.parametrize("events", [50, 1500])
+def test_banks_are_collected_wherever_records_and_reads_end(tmp_path: Path, events: int) -> None:
+    path = tmp_path / "made.fz"
+    offsets, _, tracks = write(path, "fz", 60 if events < 100 else 900, events)
+    raw = path.read_bytes()
+    records = read_fz(raw)
+    files = {"one": raw, "native": native_mode(records), "framed": framed(raw, 60 if events < 100 else 900)}
+    files |= {f"fast {length}": with_fast_records(records, length) for length in (30, 210, 3600)}
+    for kind, data in files.items():
+        with sapwood.open(data) as file:
+            kinds = [record.kind for record in file]
+            assert kinds == ["start of run", *["event"] * events, "end of run", "end of file"]
+            found = [one["TRAK"] for one in file.collect("TRAK", 77)]
+            assert np.array_equal(np.concatenate([one.matrix(3) for one in found]), tracks), kind
+            counts = np.concatenate([np.diff(one.offsets) for one in found])
+            assert np.array_equal(counts, np.diff(offsets)), kind
+
+
+@pytest.mark.parametrize("at", [20, 90, 151])
+def test_an_event_that_its_writer_gave_up_is_left_out(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "made.fz"
+    write(path, "fz", 60)
+    records = np.frombuffer(path.read_bytes(), ">u4").reshape(-1, 60)
+    while records[at, 6] != 0:  # a record that only continues one that began before it
+        at += 1
+    stop = np.array(steering(60, at, 8, 0, [], flags=1 << 31), ">u4")
+    with sapwood.open(np.concatenate([records[:at], [stop], records[at + 40 :]]).tobytes()) as file:
+        found = list(file)
+        kinds = [record.kind for record in found]
+        assert kinds.count("emergency stop") == 1 and 10 < kinds.count("event") < 50
+        banks = list(file.collect("TRAK", 3))
+        structures = [record.banks for record in found if record.banks is not None]
+        assert sum(len(one["TRAK"].offsets) - 1 for one in banks) == len(structures)
+        wanted = [track.data[1].tolist() for structure in structures for track in structure["TRAK"]]
+        assert np.concatenate([one["TRAK"].matrix(3)[:, 2:] for one in banks]).view(np.int32).tolist() == wanted
 
 
 @pytest.mark.parametrize("record", [128, 1024, 8192])

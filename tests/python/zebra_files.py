@@ -388,6 +388,27 @@ def read_fz(raw: bytes) -> list[tuple[int, list[int]]]:
     return out
 
 
+MAGIC = [0x0123CDEF, 0x80708070, 0x4321ABCD, 0x80618061]
+
+
+def steering(length: int, number: int, first: int, fast: int, content: Sequence[int], flags: int = 0) -> list[int]:
+    """Return a steering record of an FZ file, padded."""
+    free = length - 8 - len(content)
+    padding = [free - 1, 5, *[0] * (free - 2)] if free > 1 else [0] * free
+    return [*MAGIC, flags | length, number, first, fast, *content, *padding]
+
+
+def with_fast_records(records: Sequence[tuple[int, Sequence[int]]], length: int) -> bytes:
+    """Return an FZ file whose logical records (type, words) go on in fast records, which have no header."""
+    out: list[int] = []
+    for number, (kind, words) in enumerate(records):
+        content = [len(words), kind, *words]
+        first, rest = content[: length - 8], content[length - 8 :]
+        fast = -(-len(rest) // length)
+        out += steering(length, number, 8, fast, first) + rest + [0] * (fast * length - len(rest))
+    return np.array(out, ">u4").tobytes()
+
+
 ALFA = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-*/()$= ,.#'!:\"_]&@?[><\\^;%`"
 
 

@@ -676,11 +676,7 @@ impl PyFzReader {
     fn skip(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, _) = &mut *guard;
-        let found = with_source(py, &self.source, || {
-            let meaning = reader.read()?.map(|record| record.meaning()).transpose();
-            meaning.map_err(|error| error.within(self.source.name().to_owned()))
-        })?;
-        Ok(found.map(kind_name))
+        Ok(with_source(py, &self.source, || reader.pass())?.map(kind_name))
     }
     /// The data of all banks of some names in the next events: for each name where the banks of each event begin (and
     /// the last end), the words of each bank, and all words. None at the end of the file.

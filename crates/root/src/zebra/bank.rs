@@ -26,11 +26,15 @@ pub struct Bank {
 }
 
 impl Bank {
+    /// The words up to a bank's data, if its first word is this one; 1 for a region without a bank.
+    pub fn head(first: u32) -> usize {
+        (first as usize & 0xffff).checked_sub(12).map_or(1, |extra| BANK_WORDS + extra)
+    }
     /// Parses the bank whose first I/O word is at `start`; `None` for a region without a bank, and how many words it has.
+    /// Only the words up to its data must be there if `left` says that there are more.
     #[inline]
-    pub fn parse(words: &Words<'_>, start: usize) -> Result<(Option<Self>, usize)> {
+    pub fn parse(words: &Words<'_>, start: usize, left: usize) -> Result<(Option<Self>, usize)> {
         let first = words.word(start)? & 0xffff;
-        let left = words.len() - start;
         let Some(extra) = (first as usize).checked_sub(12) else {
             let length = (first as usize).max(1);
             if length > left {
@@ -126,7 +130,7 @@ impl<'a> Structure<'a> {
         };
         while at < words.len() {
             let address = open(at);
-            let (bank, length) = Bank::parse(&words, at)?;
+            let (bank, length) = Bank::parse(&words, at, words.len() - at)?;
             if let Some(mut bank) = bank {
                 if !ranges.is_empty() {
                     bank.address = address.wrapping_add((bank.origin() - at) as u32);

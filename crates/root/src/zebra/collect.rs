@@ -4,13 +4,15 @@ use super::bank::Bank;
 use super::fz::{Meaning, Reader};
 use super::words::{Order, Words};
 use crate::array::pool;
-use crate::error::Result;
+use crate::error::{Result, Within};
 use crate::wire::grow::Grow;
 use crate::wire::swap;
 use arrow_buffer::Buffer;
 
 /// Words from the name of a bank to its status: with the first I/O word, all that says how long its parts are.
 const ABOUT: usize = 5;
+/// Bytes of banks that are compared before they are converted: few enough to stay in the processor's first cache.
+const BLOCK: usize = 8 << 10;
 
 /// What was collected of the banks of one name.
 pub struct Collected {
@@ -29,15 +31,33 @@ struct Column {
     sizes: Vec<(u32, usize)>,
     count: usize,
     data: Vec<u8>,
+    whole: Whole,
+}
+
+/// What a column had of the structures that were complete.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    /// How many pairs of `sizes`, and the banks of the last.
+    sizes: usize,
+    last: usize,
+    count: usize,
+    data: usize,
 }
 
 /// Collects the data of banks of some names.
 pub struct Collector {
     names: Vec<[u8; 4]>,
     columns: Vec<Column>,
+    /// The last bank's.
+    form: Option<Form>,
+    /// The first words of a bank whose others are to come, the place of the first, and how many words are needed.
+    part: Vec<u8>,
+    part_at: u64,
+    needed: usize,
 }
 
 /// A bank whose parts have their lengths: all of the same form are parsed once.
+#[derive(Clone, Copy)]
 struct Form {
     first: [u8; 4],
     about: [u8; 4 * ABOUT],
@@ -45,18 +65,23 @@ struct Form {
     about_at: usize,
     data_at: usize,
     length: usize,
+    /// The column of its name.
+    column: Option<usize>,
 }
 
 impl Form {
-    fn of(words: &Words<'_>, at: usize, bank: &Bank, length: usize) -> Option<Self> {
-        let bytes = words.bytes().get(4 * at..)?;
-        let about_at = 4 * (bank.origin() + 4 - at);
+    fn of(words: &Words<'_>, bank: &Bank, length: usize, names: &[[u8; 4]]) -> Option<Self> {
+        let bytes = words.bytes();
+        let about_at = 4 * (bank.origin() + 4);
+        let about: &[u8; 4 * ABOUT] = bytes.get(about_at..)?.first_chunk()?;
+        let name = about.first_chunk();
         Some(Self {
             first: *bytes.first_chunk()?,
-            about: *bytes.get(about_at..)?.first_chunk()?,
+            about: *about,
             about_at,
-            data_at: 4 * (bank.data_start() - at),
+            data_at: 4 * bank.data_start(),
             length: 4 * length,
+            column: names.iter().position(|known| name == Some(known)),
         })
     }
     /// Whether the bank of these bytes, as many as one of this form has, has this form.
@@ -82,6 +107,22 @@ impl Column {
         }
         Ok(())
     }
+    /// Notes that a structure is complete.
+    fn finish(&mut self) -> Result<()> {
+        let last = self.sizes.last().map_or(0, |&(_, banks)| banks);
+        self.whole = Whole { sizes: self.sizes.len(), last, count: self.count, data: self.data.len() };
+        self.offsets.try_push(self.count as i64)
+    }
+    /// Leaves out what came after the last complete structure.
+    fn undo(&mut self) {
+        let Whole { sizes, last, count, data } = self.whole;
+        self.sizes.truncate(sizes);
+        if let Some((_, banks)) = self.sizes.last_mut() {
+            *banks = last;
+        }
+        self.data.truncate(data);
+        self.count = count;
+    }
     fn into_collected(self) -> Result<Collected> {
         let mut sizes = pool::Filled::new(4 * self.count)?;
         let mut rest = sizes.bytes().as_chunks_mut::<4>().0;
@@ -105,49 +146,123 @@ impl Collector {
         let column = |place: usize| {
             let bytes = likely.get(place).copied().unwrap_or(0);
             let data = pool::with_capacity(bytes.saturating_add(bytes / 8));
-            Column { offsets: vec![0], sizes: Vec::new(), count: 0, data }
+            Column { offsets: vec![0], sizes: Vec::new(), count: 0, data, whole: Whole::default() }
         };
-        Self { names: names.iter().map(name).collect(), columns: (0..names.len()).map(column).collect() }
+        Self {
+            names: names.iter().map(name).collect(),
+            columns: (0..names.len()).map(column).collect(),
+            form: None,
+            part: Vec::new(),
+            part_at: 0,
+            needed: 0,
+        }
     }
     /// Adds the banks of one structure.
     pub fn banks(&mut self, words: &Words<'_>) -> Result<()> {
-        let all = words.bytes();
-        let mut at = 0;
-        while at < words.len() {
-            let (bank, length) = Bank::parse(words, at)?;
-            let Some(form) = bank.and_then(|bank| Form::of(words, at, &bank, length)) else {
-                at += length;
-                continue;
-            };
-            // Neighbours mostly have the same form.
-            let name = form.about.first_chunk();
-            let place = self.names.iter().position(|known| name == Some(known));
-            let rest = all.get(4 * at..).unwrap_or_default();
-            let count = 1 + rest.chunks_exact(form.length).skip(1).take_while(|bank| form.fits(bank)).count();
-            if let Some(column) = place.and_then(|place| self.columns.get_mut(place)) {
-                let same = rest.get(..count * form.length).unwrap_or_default();
-                let part = (form.data_at, form.length);
-                swap::extend_rows(same, form.length, part, words.order() == Order::Big, &mut column.data)?;
-                column.add(form.size(), count)?;
+        self.add(words, words.len())?;
+        self.finish()
+    }
+    fn finish(&mut self) -> Result<()> {
+        self.columns.iter_mut().try_for_each(Column::finish)
+    }
+    /// Adds banks that lie in the next words of a structure, which has `left` words from the first of these on.
+    fn add(&mut self, words: &Words<'_>, left: usize) -> Result<()> {
+        let (mut words, mut left) = (*words, left);
+        while !self.part.is_empty() && !words.is_empty() {
+            let have = self.part.len() / 4;
+            let more = words.slice(0, self.needed.saturating_sub(have).min(words.len()))?;
+            self.part.try_extend(more.bytes())?;
+            if have + more.len() < self.needed {
+                return Ok(());
             }
-            at += count * length;
+            let part = std::mem::take(&mut self.part);
+            let taken = self.alike(&Words::new(&part, words.order(), self.part_at), left + have)?;
+            self.part = part;
+            if taken > 0 {
+                self.part.clear();
+            }
+            words = words.from(more.len());
+            left -= more.len();
         }
-        for column in &mut self.columns {
-            column.offsets.try_push(column.count as i64)?;
+        while !words.is_empty() {
+            let taken = self.alike(&words, left)?;
+            if taken == 0 {
+                self.part_at = words.offset(0);
+                return self.part.try_extend(words.bytes());
+            }
+            words = words.from(taken);
+            left -= taken;
         }
         Ok(())
+    }
+    /// Adds the first banks if they have one form: how many words they have; 0 where the first takes `needed` words, which
+    /// are not all there.
+    #[inline]
+    fn alike(&mut self, words: &Words<'_>, left: usize) -> Result<usize> {
+        let bytes = words.bytes();
+        let known = self.form.filter(|form| form.length <= bytes.len() && form.fits(bytes));
+        let form = match known {
+            Some(form) => form,
+            None => match self.parse(words, left)? {
+                Ok(form) => *self.form.insert(form),
+                Err(taken) => return Ok(taken),
+            },
+        };
+        // Neighbours mostly have the same form.
+        let most = (BLOCK / form.length).max(1);
+        let others = bytes.chunks_exact(form.length).take(most).skip(1);
+        let count = 1 + others.take_while(|bank| form.fits(bank)).count();
+        if let Some(column) = form.column.and_then(|place| self.columns.get_mut(place)) {
+            let same = bytes.get(..count * form.length).unwrap_or_default();
+            let part = (form.data_at, form.length);
+            swap::extend_rows(same, form.length, part, words.order() == Order::Big, &mut column.data)?;
+            column.add(form.size(), count)?;
+        }
+        Ok(count * form.length / 4)
+    }
+    /// The form of the first bank; or how many words have none, as of [`Self::alike`].
+    fn parse(&mut self, words: &Words<'_>, left: usize) -> Result<std::result::Result<Form, usize>> {
+        self.needed = Bank::head(words.word(0)?).min(left);
+        if words.len() < self.needed {
+            return Ok(Err(0));
+        }
+        let (bank, length) = Bank::parse(words, 0, left)?;
+        self.needed = length;
+        if words.len() < length {
+            return Ok(Err(0));
+        }
+        let form = bank.and_then(|bank| Form::of(words, &bank, length, &self.names));
+        Ok(form.ok_or(length))
     }
     /// Adds the banks of the next events of an FZ file; how many there were.
     pub fn events(&mut self, reader: &mut Reader, count: usize) -> Result<usize> {
         let mut found = 0;
         while found < count {
-            let Some(record) = reader.read()? else { break };
-            if matches!(record.meaning()?, Meaning::Event | Meaning::Continuation) {
-                self.banks(&record.pilot()?.banks())?;
+            let Some(meaning) = reader.pass()? else { break };
+            if matches!(meaning, Meaning::Event | Meaning::Continuation) && self.structure(reader)? {
                 found += 1;
             }
         }
         Ok(found)
+    }
+    /// Adds the banks of the structure that a reader is at, piece by piece, as they lie in the file; whether the structure
+    /// is complete.
+    fn structure(&mut self, reader: &mut Reader) -> Result<bool> {
+        let Some(mut left) = reader.banks()? else { return Ok(false) };
+        let file = reader.file().clone();
+        self.part.clear();
+        while left > 0 {
+            let words = reader.piece(left)?;
+            if words.is_empty() {
+                self.columns.iter_mut().for_each(Column::undo);
+                return Ok(false);
+            }
+            let count = words.len();
+            self.add(&words, left).within(|| file.source().name())?;
+            left -= count;
+        }
+        self.finish()?;
+        Ok(true)
     }
     /// Bytes of each name so far: what is likely the next time.
     pub fn bytes(&self) -> Vec<usize> {

@@ -5,8 +5,9 @@ use super::bank::Structure;
 use super::layout::{Layout, Run};
 use super::words::{Order, Words};
 use crate::error::{Error, Result, Within};
-use crate::wire::grow::Grow;
-use sapwood_io::{Cause, Range, Source};
+use crate::wire::grow::{self, Grow};
+use sapwood_io::{Cause, Source};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The first four words of a steering record.
@@ -17,10 +18,16 @@ pub const STEERING: usize = 8;
 pub const LENGTH_MASK: u32 = 0xff_ffff;
 /// The bit of the fifth word that says that the writer gave up.
 const EMERGENCY: u32 = 1 << 31;
-/// Bytes fetched at a time.
+/// Bytes fetched at a time: few enough to stay in the processor's cache.
 const WINDOW: usize = 256 << 10;
+/// Bytes of a page of memory. The system copies fastest to addresses that lie in their pages as the bytes do in those of
+/// the file, and several times slower to those that lie a few bytes further.
+pub(super) const PAGE: usize = 4096;
 /// The first pilot word.
 pub const PILOT: f32 = 12345.0;
+/// Words of a pilot.
+const PILOT_WORDS: usize = 10;
+const NO_PILOT: &str = "a structure without the pilot number 12345.0";
 /// Types of logical records.
 const RUN: u32 = 1;
 const PADDING: [u32; 2] = [5, 6];
@@ -128,7 +135,8 @@ impl FzFile {
     /// Recognises the mode.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let mut first = vec![0; source.size().min(4096) as usize];
-        source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
+        let all = sapwood_io::Range { offset: 0, length: first.len() as u64 };
+        source.fetch(&[all], &mut first, Cause::Header)?;
         let found = recognise(&first);
         let (order, mode) =
             found.ok_or_else(|| Error::corrupt("not a ZEBRA FZ file").at(0).within(source.name()))?;
@@ -157,12 +165,14 @@ impl FzFile {
     pub fn reader(self: &Arc<Self>) -> Reader {
         Reader {
             file: self.clone(),
-            window: Vec::new(),
-            from: 0,
+            window: Window::default(),
             next: 0,
             piece: 0..0,
+            behind: 0,
             fast: 0,
             in_fast: false,
+            current: Start::default(),
+            left: 0,
             record: Vec::new(),
             stopped: false,
             failed: false,
@@ -174,17 +184,19 @@ impl FzFile {
 /// Reads one logical record after the other.
 pub struct Reader {
     file: Arc<FzFile>,
-    /// Bytes of the file from `from` on.
-    window: Vec<u8>,
-    from: u64,
+    window: Window,
     /// Offset of the next physical record.
     next: u64,
-    /// Unread content of the current physical record: bytes of the window.
-    piece: std::ops::Range<usize>,
+    /// Unread content of the current physical record: what is at hand, in `bytes()`, and how many bytes follow.
+    piece: Range<usize>,
+    behind: usize,
     /// Fast records that are to come.
     fast: u32,
     in_fast: bool,
-    /// A logical record that lies in several physical ones.
+    /// The current logical record, and how many of its bytes have not been read.
+    current: Start,
+    left: usize,
+    /// A logical record that lies in several pieces.
     record: Vec<u8>,
     /// An emergency stop was met.
     stopped: bool,
@@ -193,58 +205,176 @@ pub struct Reader {
     decoded: Vec<u8>,
 }
 
-/// Control words of a logical record, its place, and where its words lie.
-struct Found {
+/// Bytes of a file, at addresses that lie in their pages as the bytes do in those of the file.
+#[derive(Default)]
+struct Window {
+    buffer: Vec<u8>,
+    /// Where the bytes start in the buffer, how many there are, and the offset of the first.
+    start: usize,
+    length: usize,
+    from: u64,
+}
+
+impl Window {
+    /// Where the bytes from `offset` on lie in the buffer, as far as they are there.
+    fn at(&self, offset: u64) -> Range<usize> {
+        let place = offset.checked_sub(self.from).filter(|&place| place < self.length as u64);
+        place.map_or(0..0, |place| self.start + place as usize..self.start + self.length)
+    }
+    /// Makes `length` bytes from `offset` on be there, and more behind them; bytes that are there are not fetched again.
+    fn fetch(&mut self, source: &dyn Source, offset: u64, length: usize) -> Result<()> {
+        let first = offset - offset % PAGE as u64;
+        let least = length.saturating_add((offset - first) as usize);
+        let want = (source.size() - first).min(least.max(WINDOW) as u64) as usize;
+        let kept = self.at(first);
+        if self.buffer.len() < want.saturating_add(PAGE) {
+            let mut buffer = grow::filled(want.saturating_add(PAGE), 0)?;
+            let start = buffer.as_ptr().align_offset(PAGE).min(PAGE);
+            if let (Some(to), Some(from)) =
+                (buffer.get_mut(start..start + kept.len()), self.buffer.get(kept.clone()))
+            {
+                to.copy_from_slice(from);
+            }
+            (self.buffer, self.start) = (buffer, start);
+        } else {
+            self.buffer.copy_within(kept.clone(), self.start);
+        }
+        (self.from, self.length) = (first, 0);
+        let missing = self.start + kept.len()..self.start + want;
+        let range = sapwood_io::Range { offset: first + kept.len() as u64, length: missing.len() as u64 };
+        source.fetch(&[range], self.buffer.get_mut(missing).unwrap_or_default(), Cause::Object)?;
+        self.length = want;
+        Ok(())
+    }
+}
+
+/// Control words of a logical record, and its place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Start {
     kind: u32,
     offset: u64,
-    whole: Option<std::ops::Range<usize>>,
+    /// Its bytes.
+    length: usize,
+}
+
+impl Start {
+    /// What a record is that begins with this word.
+    fn meaning(&self, first: Option<u32>) -> Result<Meaning> {
+        Ok(match (self.kind, first.map(u32::cast_signed)) {
+            (RUN, Some(0)) => Meaning::End,
+            (RUN, Some(-1)) => Meaning::EndOfFile,
+            (RUN, Some(number)) => Meaning::Start(number),
+            (2, _) => Meaning::Event,
+            (3, _) => Meaning::Continuation,
+            (u32::MAX, _) => Meaning::EmergencyStop,
+            (kind, _) => {
+                let message = format!("a logical record of type {kind} and {} words", self.length / 4);
+                return Err(Error::corrupt(message).at(self.offset));
+            }
+        })
+    }
 }
 
 impl Reader {
     /// The next logical record, or `None` at the end. After an error there are no more.
     pub fn read(&mut self) -> Result<Option<Record<'_>>> {
+        let found = self.attempt(|reader| {
+            if !reader.begin()? {
+                return Ok(None);
+            }
+            let found = reader.whole()?;
+            if reader.stopped {
+                reader.begin()?;
+            }
+            Ok(Some(found))
+        })?;
+        let Some(whole) = found else { return Ok(None) };
+        let Start { kind, offset, .. } = self.current;
+        let bytes = match whole {
+            Some(range) => self.bytes().get(range).unwrap_or_default(),
+            None => &self.record,
+        };
+        Ok(Some(Record { kind, words: Words::new(bytes, self.file.order, offset) }))
+    }
+    /// Goes to the next logical record, which may be read piece by piece, and gives what it is; `None` at the end. After
+    /// an error there are no more.
+    pub fn pass(&mut self) -> Result<Option<Meaning>> {
+        self.attempt(|reader| {
+            if !reader.begin()? {
+                return Ok(None);
+            }
+            let first = if reader.current.kind == RUN { reader.fixed::<1>()? } else { None };
+            if reader.stopped {
+                reader.begin()?;
+            }
+            reader.current.meaning(first.map(|[word]| word)).map(Some)
+        })
+    }
+    /// Goes to the banks of a structure: how many words they have; `None` where the writer gave up before them.
+    pub fn banks(&mut self) -> Result<Option<usize>> {
+        self.attempt(|reader| {
+            let Some(pilot) = reader.fixed::<PILOT_WORDS>()? else { return Ok(None) };
+            let Start { offset, length, .. } = reader.current;
+            let [number, .., text, segments, table, banks, _, header] = pilot;
+            if number != PILOT.to_bits() {
+                return Err(Error::corrupt(NO_PILOT).at(offset));
+            }
+            let counts = [text, segments, table, header].map(|count| 4 * count as usize);
+            let before = counts.into_iter().fold(0, usize::saturating_add);
+            let banks = 4 * banks as usize;
+            if before.saturating_add(banks) > length - 4 * PILOT_WORDS {
+                let message = format!(
+                    "a structure of {} words whose parts have {}",
+                    length / 4,
+                    PILOT_WORDS + before.saturating_add(banks) / 4
+                );
+                return Err(Error::corrupt(message).at(offset));
+            }
+            reader.leave(before)?;
+            Ok((!reader.stopped).then_some(banks / 4))
+        })
+    }
+    /// The next words of the current logical record, at most `most`: those that lie together. There are none at its end,
+    /// and where the writer gave up.
+    pub fn piece(&mut self, most: usize) -> Result<Words<'_>> {
+        let found = self.attempt(|reader| reader.advance(most.saturating_mul(4)).map(Some))?;
+        let (place, range) = found.unwrap_or_default();
+        Ok(Words::new(self.bytes().get(range).unwrap_or_default(), self.file.order, place))
+    }
+    /// The file.
+    pub fn file(&self) -> &Arc<FzFile> {
+        &self.file
+    }
+
+    fn attempt<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<Option<T>>) -> Result<Option<T>> {
         if self.failed {
             return Ok(None);
         }
-        let file = self.file.clone();
-        let found = match file.mode {
-            Mode::Native => self.native(),
-            Mode::Exchange { .. } | Mode::Alfa => self.exchange(),
-        };
-        match found {
-            Ok(None) => Ok(None),
-            Ok(Some(Found { kind, offset, whole })) => {
-                let bytes = match whole {
-                    Some(range) => self.bytes().get(range).unwrap_or_default(),
-                    None => &self.record,
-                };
-                Ok(Some(Record { kind, words: Words::new(bytes, file.order, offset) }))
-            }
-            Err(error) => {
-                self.failed = true;
-                Err(error.within(file.source.name()))
-            }
-        }
+        work(self).map_err(|error| {
+            self.failed = true;
+            error.within(self.file.source.name())
+        })
     }
-    /// Goes on at a place where a physical record starts; logical records that began before it are left out.
-    pub fn seek(&mut self, offset: u64) {
-        self.next = offset;
-        self.piece = 0..0;
-        self.fast = 0;
-        self.in_fast = false;
-        self.failed = false;
-    }
-    /// Offset of the next physical record.
-    pub fn position(&self) -> u64 {
-        self.next
-    }
-
     /// The bytes that `piece` means.
     fn bytes(&self) -> &[u8] {
-        if self.file.mode == Mode::Alfa { &self.decoded } else { &self.window }
+        match self.file.mode {
+            Mode::Exchange { .. } => &self.window.buffer,
+            Mode::Alfa => &self.decoded,
+            Mode::Native => &self.record,
+        }
+    }
+    /// Offset of the first unread byte of the current physical record.
+    fn place(&self) -> u64 {
+        match self.file.mode {
+            Mode::Exchange { frame, .. } => {
+                self.next.saturating_sub((frame + self.behind + self.piece.len()) as u64)
+            }
+            Mode::Alfa => self.next,
+            Mode::Native => self.current.offset + (self.current.length - self.left) as u64,
+        }
     }
     /// Makes `length` bytes from `offset` on lie in the window; where they lie, or `None` at the end of the file.
-    fn fill(&mut self, offset: u64, length: usize) -> Result<Option<std::ops::Range<usize>>> {
+    fn fill(&mut self, offset: u64, length: usize) -> Result<Option<Range<usize>>> {
         let size = self.file.source.size();
         if offset >= size {
             return Ok(None);
@@ -254,30 +384,31 @@ impl Reader {
                 format!("a physical record of {length} bytes, but the file ends after {}", size - offset);
             return Err(Error::corrupt(message).at(offset).short());
         }
-        let held = self.from.saturating_add(self.window.len() as u64);
-        if offset < self.from || offset.saturating_add(length as u64) > held {
-            // Whole physical records: what is left of one would be fetched twice.
-            let want = if length > 4 { WINDOW / length * length } else { WINDOW };
-            let want = (size - offset).min(length.max(want) as u64);
-            let more = (want as usize).saturating_sub(self.window.len());
-            self.window.room(more)?;
-            self.window.resize(want as usize, 0);
-            self.from = offset;
-            let fetched =
-                self.file.source.fetch(&[Range { offset, length: want }], &mut self.window, Cause::Object);
-            if let Err(error) = fetched {
-                self.window.clear();
-                return Err(error.into());
-            }
+        if self.window.at(offset).len() < length {
+            self.window.fetch(self.file.source.as_ref(), offset, length)?;
         }
-        let start = (offset - self.from) as usize;
+        let start = self.window.at(offset).start;
         Ok(Some(start..start + length))
     }
+    /// Makes at least `least` bytes of the physical record lie in the window, and as many more as are there.
+    fn more(&mut self, least: usize) -> Result<()> {
+        let (place, length) = (self.place(), self.piece.len() + self.behind);
+        self.fill(place, least)?;
+        self.enter(place, length);
+        Ok(())
+    }
+    /// Takes `length` bytes from `offset` on as what is unread of the current physical record.
+    fn enter(&mut self, offset: u64, length: usize) {
+        let held = self.window.at(offset);
+        self.piece = held.start..held.end.min(held.start + length);
+        self.behind = length - self.piece.len();
+    }
     /// The length that Fortran wrote before and behind a record: checked, and the record passed.
-    fn framed(&mut self) -> Result<Option<std::ops::Range<usize>>> {
+    fn framed(&mut self) -> Result<Option<Range<usize>>> {
         let offset = self.next;
-        let word = |reader: &Self, at: std::ops::Range<usize>| {
-            Words::new(reader.window.get(at).unwrap_or_default(), Order::Little, 0).get(0).unwrap_or(0)
+        let word = |reader: &Self, at: Range<usize>| {
+            let bytes = reader.window.buffer.get(at).unwrap_or_default();
+            Words::new(bytes, Order::Little, 0).get(0).unwrap_or(0)
         };
         let Some(at) = self.fill(offset, 4)? else { return Ok(None) };
         let stored = word(self, at);
@@ -296,11 +427,17 @@ impl Reader {
     /// that have not been read.
     fn physical(&mut self, pending: usize) -> Result<bool> {
         let offset = self.next;
-        let (words, range) = match self.file.mode {
+        (self.piece, self.behind) = (0..0, 0);
+        // Where it starts in the file, its words, and where it lies if all of it is at hand.
+        let (start, words, whole) = match self.file.mode {
             Mode::Exchange { words, frame: 0 } => {
-                let Some(range) = self.fill(offset, 4 * words)? else { return Ok(false) };
+                let left = self.file.source.size().saturating_sub(offset);
+                let at_hand = if left < 4 * words as u64 { 4 * words } else { 4 * STEERING };
+                if self.fill(offset, at_hand)?.is_none() {
+                    return Ok(false);
+                }
                 self.next = offset + 4 * words as u64;
-                (words, range)
+                (offset, words, None)
             }
             Mode::Exchange { words, .. } => {
                 let Some(range) = self.framed()? else { return Ok(false) };
@@ -308,49 +445,33 @@ impl Reader {
                     let message = format!("a record of {} bytes among records of {words} words", range.len());
                     return Err(Error::corrupt(message).at(offset));
                 }
-                (words, range)
+                (offset + 4, words, Some(range))
             }
             Mode::Alfa => {
                 if !self.lines()? {
                     return Ok(false);
                 }
-                (self.decoded.len() / 4, 0..self.decoded.len())
+                (offset, self.decoded.len() / 4, Some(0..self.decoded.len()))
             }
             Mode::Native => return Ok(false),
         };
-        if self.fast > 0 {
+        let first = if self.fast > 0 {
             self.fast -= 1;
             self.in_fast = true;
-            self.piece = range;
-            return Ok(true);
-        }
-        self.in_fast = false;
-        let record = Words::new(self.bytes().get(range.clone()).unwrap_or_default(), self.file.order, offset);
-        let magic = MAGIC.iter().enumerate().all(|(index, &word)| record.get(index) == Some(word));
-        if !magic || (record.word(4)? & LENGTH_MASK) as usize != words {
-            return Err(record.corrupt(0, "no steering record where one must be"));
-        }
-        let (flags, first, fast) = (record.word(4)?, record.word(6)? as usize, record.word(7)?);
-        if first > words || (first > 0 && first < STEERING) {
-            return Err(record.corrupt(6, format!("a logical record that starts at word {first} of {words}")));
-        }
-        let start = if pending > 0 {
-            if flags & EMERGENCY != 0 {
-                self.stopped = true;
-            } else if first > 0 && first - STEERING < pending {
-                let message = format!(
-                    "a logical record of which {pending} words are missing, but the next one starts after {}",
-                    first - STEERING
-                );
-                return Err(record.corrupt(6, message));
-            }
-            STEERING
+            0
         } else {
-            // What belongs to a logical record that was not read is passed over.
-            if first == 0 { words } else { first }
+            self.in_fast = false;
+            let at = whole.clone().unwrap_or_else(|| self.window.at(start));
+            let record = Words::new(self.bytes().get(at).unwrap_or_default(), self.file.order, start);
+            let (first, fast, stopped) = steering(&record, words, pending)?;
+            self.fast = fast;
+            self.stopped |= stopped;
+            first
         };
-        self.fast = fast;
-        self.piece = range.start + 4 * start..range.end;
+        match whole {
+            Some(range) => self.piece = range.start + 4 * first..range.end,
+            None => self.enter(start + 4 * first as u64, 4 * (words - first)),
+        }
         Ok(true)
     }
     /// Decodes the lines of text of the next physical record; whether there is one.
@@ -360,40 +481,120 @@ impl Reader {
         let Some(range) = self.fill(offset, left.min(alfa::LONGEST as u64) as usize)? else {
             return Ok(false);
         };
-        let text = self.window.get(range).unwrap_or_default();
+        let text = self.window.buffer.get(range).unwrap_or_default();
         let used = alfa::decode(text, &mut self.decoded).map_err(|error| error.at(offset))?;
         self.next = offset + used as u64;
         Ok(used > 0)
     }
 
-    fn exchange(&mut self) -> Result<Option<Found>> {
+    /// Goes to the next logical record; whether there is one.
+    fn begin(&mut self) -> Result<bool> {
+        self.leave(self.left)?;
         if std::mem::take(&mut self.stopped) {
-            self.piece = 0..0;
-            self.record.clear();
-            return Ok(Some(Found { kind: u32::MAX, offset: self.next, whole: None }));
+            (self.piece, self.behind, self.left) = (0..0, 0, 0);
+            self.current = Start { kind: u32::MAX, offset: self.next, length: 0 };
+            return Ok(true);
         }
+        let found = match self.file.mode {
+            Mode::Native => self.native()?,
+            Mode::Exchange { .. } | Mode::Alfa => self.exchange()?,
+        };
+        self.current = found.unwrap_or_default();
+        self.left = self.current.length;
+        Ok(found.is_some())
+    }
+    /// Takes the next bytes of the current logical record, at most `most`: their offset, and where they lie.
+    fn advance(&mut self, most: usize) -> Result<(u64, Range<usize>)> {
+        while self.piece.is_empty() && self.left > 0 {
+            if self.behind > 0 {
+                self.more(4)?;
+            } else if !self.physical(self.left / 4)? {
+                let words = self.current.length / 4;
+                let message = format!("a logical record of {words} words, but the file ends before them");
+                return Err(Error::corrupt(message).at(self.current.offset).short());
+            }
+            if self.stopped {
+                self.left = 0;
+            }
+        }
+        let take = self.piece.len().min(self.left).min(most);
+        let place = self.place();
+        let taken = self.piece.start..self.piece.start + take;
+        self.piece.start = taken.end;
+        self.left -= take;
+        Ok((place, taken))
+    }
+    /// Passes over bytes of the current logical record, if it has as many.
+    fn leave(&mut self, bytes: usize) -> Result<()> {
+        let rest = self.left.saturating_sub(bytes);
+        while self.left > rest {
+            self.advance(self.left - rest)?;
+        }
+        Ok(())
+    }
+    /// The next words of the current logical record; `None` where the writer gave up.
+    fn fixed<const N: usize>(&mut self) -> Result<Option<[u32; N]>> {
         let order = self.file.order;
+        let mut words = [0; N];
+        let mut rest = words.as_mut_slice();
+        while !rest.is_empty() {
+            let (place, range) = self.advance(4 * rest.len())?;
+            if self.stopped {
+                return Ok(None);
+            }
+            let found = Words::new(self.bytes().get(range).unwrap_or_default(), order, place);
+            if found.is_empty() {
+                let message = format!("{N} words expected, but the logical record has {}", N - rest.len());
+                return Err(found.corrupt(0, message).short());
+            }
+            let (to, behind) = std::mem::take(&mut rest).split_at_mut(found.len());
+            to.iter_mut().zip(found.iter()).for_each(|(to, from)| *to = from);
+            rest = behind;
+        }
+        Ok(Some(words))
+    }
+    /// Reads all of the current logical record: where it lies, or `None` if it was put together in `record`.
+    fn whole(&mut self) -> Result<Option<Range<usize>>> {
+        if self.piece.len() < self.left && self.piece.len() + self.behind >= self.left && self.left <= WINDOW
+        {
+            self.more(self.left)?;
+        }
+        if self.piece.len() >= self.left {
+            return self.advance(self.left).map(|(_, range)| Some(range));
+        }
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        while self.left > 0 {
+            let (_, range) = self.advance(self.left)?;
+            record.try_extend(self.bytes().get(range).unwrap_or_default())?;
+        }
+        if self.stopped {
+            record.clear();
+        }
+        self.record = record;
+        Ok(None)
+    }
+
+    fn exchange(&mut self) -> Result<Option<Start>> {
         loop {
-            if self.in_fast || self.piece.len() < 8 {
+            if self.in_fast || self.piece.len() + self.behind < 8 {
                 // The rest of a fast record is padding, and so are fewer words than a logical record takes.
-                self.piece = 0..0;
                 if !self.physical(0)? {
                     return Ok(None);
                 }
-                if self.in_fast {
-                    continue;
-                }
-            }
-            let words = Words::new(self.bytes().get(self.piece.clone()).unwrap_or_default(), order, 0);
-            let (Some(count), Some(kind)) = (words.get(0), words.get(1)) else {
-                self.piece = 0..0;
                 continue;
-            };
+            }
+            if self.piece.len() < 8 {
+                self.more(8)?;
+            }
+            let offset = self.place();
+            let piece = self.bytes().get(self.piece.clone()).unwrap_or_default();
+            let words = Words::new(piece, self.file.order, offset);
+            let (count, kind) = (words.word(0)?, words.word(1)?);
             if count == 0 || PADDING.contains(&kind) {
-                self.piece = 0..0;
+                (self.piece, self.behind) = (0..0, 0);
                 continue;
             }
-            let offset = self.next.saturating_sub(self.piece.len() as u64);
             let length = (count as usize).saturating_mul(4);
             let left = self.file.source.size().saturating_sub(offset);
             if kind > 8 || (length as u64 > left && self.file.mode != Mode::Alfa) {
@@ -402,34 +603,11 @@ impl Reader {
                 return Err(Error::corrupt(message).at(offset));
             }
             self.piece.start += 8;
-            if self.piece.len() >= length {
-                let whole = self.piece.start..self.piece.start + length;
-                self.piece.start = whole.end;
-                return Ok(Some(Found { kind, offset: offset + 8, whole: Some(whole) }));
-            }
-            self.record.clear();
-            loop {
-                let take = self.piece.len().min(length - self.record.len());
-                let piece = self.piece.start..self.piece.start + take;
-                self.piece.start = piece.end;
-                let from = if self.file.mode == Mode::Alfa { &self.decoded } else { &self.window };
-                self.record.try_extend(from.get(piece).unwrap_or_default())?;
-                let missing = length - self.record.len();
-                if missing == 0 {
-                    return Ok(Some(Found { kind, offset: offset + 8, whole: None }));
-                }
-                if !self.physical(missing / 4)? {
-                    let message = format!("a logical record of {count} words, but the file ends before them");
-                    return Err(Error::corrupt(message).at(offset).short());
-                }
-                if self.stopped {
-                    return self.exchange();
-                }
-            }
+            return Ok(Some(Start { kind, offset: offset + 8, length }));
         }
     }
 
-    fn native(&mut self) -> Result<Option<Found>> {
+    fn native(&mut self) -> Result<Option<Start>> {
         let order = self.file.order;
         self.record.clear();
         let mut kind = None;
@@ -444,7 +622,7 @@ impl Reader {
                     }
                 };
             };
-            let words = Words::new(self.window.get(range).unwrap_or_default(), order, start + 4);
+            let words = Words::new(self.window.buffer.get(range).unwrap_or_default(), order, start + 4);
             let (count, of_type) = (words.count(0, 2)?, words.word(1)?);
             let content = words.slice(2, count)?;
             match (kind, of_type) {
@@ -454,24 +632,55 @@ impl Reader {
                     self.record.try_extend(content.bytes())?;
                     let more = of_type != RUN && content.word(7)? > 0;
                     if !more && (of_type == RUN || pilot_words(&content)? <= content.len()) {
-                        return Ok(Some(Found { kind: of_type, offset, whole: None }));
+                        return Ok(Some(self.put_together(of_type, offset)));
                     }
                 }
                 (None, 5 | 6) => {}
                 (Some(_), 4 | 7) => self.record.try_extend(content.bytes())?,
                 (Some(kind), 8) => {
                     self.record.try_extend(content.bytes())?;
-                    return Ok(Some(Found { kind, offset, whole: None }));
+                    return Ok(Some(self.put_together(kind, offset)));
                 }
                 _ => return Err(words.corrupt(1, format!("a record of type {of_type} where none must be"))),
             }
         }
     }
+    /// Has `record` be what is to be read.
+    fn put_together(&mut self, kind: u32, offset: u64) -> Start {
+        (self.piece, self.behind) = (0..self.record.len(), 0);
+        Start { kind, offset, length: self.record.len() }
+    }
+}
+
+/// Where the first logical record starts in a physical record of so many words, with `pending` words missing of one that
+/// began before it; how many fast records follow; whether the writer gave up the one that is pending.
+fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, u32, bool)> {
+    let magic = MAGIC.iter().enumerate().all(|(index, &word)| record.get(index) == Some(word));
+    if !magic || (record.word(4)? & LENGTH_MASK) as usize != words {
+        return Err(record.corrupt(0, "no steering record where one must be"));
+    }
+    let (flags, first, fast) = (record.word(4)?, record.word(6)? as usize, record.word(7)?);
+    if first > words || (first > 0 && first < STEERING) {
+        return Err(record.corrupt(6, format!("a logical record that starts at word {first} of {words}")));
+    }
+    if pending == 0 {
+        // What belongs to a logical record that was not read is passed over.
+        return Ok((if first == 0 { words } else { first }, fast, false));
+    }
+    let stopped = flags & EMERGENCY != 0;
+    if !stopped && first > 0 && first - STEERING < pending {
+        let message = format!(
+            "a logical record of which {pending} words are missing, but the next one starts after {}",
+            first - STEERING
+        );
+        return Err(record.corrupt(6, message));
+    }
+    Ok((STEERING, fast, stopped))
 }
 
 /// The words that a pilot and what belongs to it take.
 fn pilot_words(words: &Words<'_>) -> Result<usize> {
-    let mut total = 10usize;
+    let mut total = PILOT_WORDS;
     for index in [4, 5, 6, 7, 9] {
         total = total.saturating_add(words.word(index)? as usize);
     }
@@ -481,17 +690,8 @@ fn pilot_words(words: &Words<'_>) -> Result<usize> {
 impl<'a> Record<'a> {
     /// What it is.
     pub fn meaning(&self) -> Result<Meaning> {
-        Ok(match self.kind {
-            1 => match self.words.int(0)? {
-                0 => Meaning::End,
-                -1 => Meaning::EndOfFile,
-                number => Meaning::Start(number),
-            },
-            2 => Meaning::Event,
-            3 => Meaning::Continuation,
-            u32::MAX => Meaning::EmergencyStop,
-            kind => return Err(self.words.corrupt(0, format!("a logical record of type {kind}"))),
-        })
+        let offset = self.words.offset(0);
+        Start { kind: self.kind, offset, length: 4 * self.words.len() }.meaning(self.words.get(0))
     }
     /// The words.
     pub fn words(&self) -> Words<'a> {
@@ -505,10 +705,10 @@ impl<'a> Record<'a> {
     pub fn pilot(&self) -> Result<Pilot<'a>> {
         let words = self.words;
         if words.word(0)? != PILOT.to_bits() {
-            return Err(words.corrupt(0, "a structure without the pilot number 12345.0"));
+            return Err(words.corrupt(0, NO_PILOT));
         }
-        let mut at = 10usize;
-        let count = |index: usize| words.count(index, 10);
+        let mut at = PILOT_WORDS;
+        let count = |index: usize| words.count(index, PILOT_WORDS);
         let (text, segments, table, banks, header) = (count(4)?, count(5)?, count(6)?, count(7)?, count(9)?);
         let mut take = |count: usize| {
             let part = words.slice(at, count);

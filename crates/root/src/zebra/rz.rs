@@ -1,6 +1,7 @@
 //! RZ direct-access files: records, directories, keys and their cycles.
 
 use super::bank::Structure;
+use super::fz::PAGE;
 use super::words::{Order, Words, six_bit};
 use crate::array::pool::{self, Filled};
 use crate::error::{Error, Result, Within};
@@ -285,11 +286,14 @@ impl RzFile {
     /// Reads ranges into a buffer of at least `most` bytes, which is made where there is none that is large enough.
     fn together<'a>(&self, ranges: &[Range], most: u64, buffer: &'a mut Option<Filled>) -> Result<&'a [u8]> {
         let total = self.total(ranges)?;
-        let buffer = match buffer.take().filter(|buffer| buffer.size() >= total) {
+        let room = total.max(most as usize).saturating_add(PAGE);
+        let buffer = match buffer.take().filter(|buffer| buffer.size() >= room) {
             Some(enough) => buffer.insert(enough),
-            None => buffer.insert(Filled::new(total.max(most as usize))?),
+            None => buffer.insert(Filled::new(room)?),
         };
-        let bytes = buffer.bytes().get_mut(..total).unwrap_or_default();
+        let first = ranges.first().map_or(0, |range| range.offset % PAGE as u64) as usize;
+        let start = (first + buffer.as_slice().as_ptr().align_offset(PAGE).min(PAGE)) % PAGE;
+        let bytes = buffer.bytes().get_mut(start..start + total).unwrap_or_default();
         self.source.fetch(ranges, bytes, Cause::Object)?;
         Ok(bytes)
     }
