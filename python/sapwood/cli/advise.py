@@ -8,7 +8,10 @@ from sapwood.cli.lab.options import add_price_arguments
 from sapwood.show.safe import say
 
 HELP = "Name what is wrong with the layout of files, and measure on a sample what a remedy gains."
-EPILOG = "The problems, with the rules by which they are found, are listed in the guide to the laboratory."
+EPILOG = (
+    "The problems, with the rules by which they are found, are listed in the guide to the laboratory. "
+    "Example: sapwood advise events.root"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,8 @@ from sapwood.show.safe import complain, safe_line, say
 HELP = "List the content of files: keys, classes, entries, sizes."
 EPILOG = (
     "A folder stands for the *.root files in it and below; patterns, lists and descriptions work as in `sapwood run`. "
-    "If some of several files cannot be read, they are reported on standard error, and the exit code is 1."
+    "If some of several files cannot be read, they are reported on standard error, and the exit code is 1. "
+    "Example: sapwood ls events.root"
 )
 
 

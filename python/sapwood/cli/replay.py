@@ -10,7 +10,8 @@ HELP = "Repeat the accesses of a trace on other storage or on a model, as record
 EPILOG = (
     "Without a what-if option the recorded requests are sent again, each after those that had ended before it began. "
     "With one, the recorded baskets are planned again, and simulated or read. In the model a request waits for the "
-    "latency, then for its bytes; all requests share one line of the given bandwidth."
+    "latency, then for its bytes; all requests share one line of the given bandwidth. "
+    "Example: sapwood replay trace.parquet"
 )
 
 

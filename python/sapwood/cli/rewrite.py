@@ -9,7 +9,8 @@ from sapwood.show.safe import say
 HELP = "Rewrite the trees of files in another layout, compare all values, and measure what it gained."
 EPILOG = (
     "Several files become one: trees are joined, histograms added, and other objects are those of the first file. "
-    "The new file is put in its place when all is done."
+    "The new file is put in its place when all is done. "
+    "Example: sapwood rewrite events.root -o new.root --compression zstd:5"
 )
 
 

@@ -16,7 +16,8 @@ HELP = "Run tasks over a dataset in one parallel pass; write results and a repor
 EPILOG = (
     "A task file is a Python file with classes that have `branches` and `process(events)`. The output folder gets "
     "results.root (histograms), results.json (all results and the account) and report.html. "
-    "Exit code 3: completed, but parts of the input or a task were left out."
+    "Exit code 3: completed, but parts of the input or a task were left out. "
+    "Example: sapwood run task.py --input events.root --output results"
 )
 
 

@@ -11,7 +11,8 @@ EPILOG = (
     "--cpp -o DIR writes classes.h and LinkDef.h, which include ROOT's own classes and declare the others. "
     "To build a library with which ROOT reads the file: "
     "rootcling -f dict.cxx classes.h LinkDef.h && "
-    "g++ -shared -fPIC $(root-config --cflags) -o libclasses.so dict.cxx $(root-config --libs)"
+    "g++ -shared -fPIC $(root-config --cflags) -o libclasses.so dict.cxx $(root-config --libs). "
+    "Example: sapwood schema events.root"
 )
 
 

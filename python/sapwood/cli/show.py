@@ -8,7 +8,7 @@ from sapwood.cli import storage
 from sapwood.show.safe import say
 
 HELP = "Show the branches of a tree, and a few entries if asked."
-EPILOG = ""
+EPILOG = "Example: sapwood show events.root:Events"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

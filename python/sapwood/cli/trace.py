@@ -10,7 +10,8 @@ HELP = "Run another sapwood command and record every access to files, or show a 
 EPILOG = (
     "The trace is a Parquet or Arrow file (needs PyArrow). 'sapwood trace show FILE.parquet' prints sums, bytes at "
     "four layers, requests over time, and a map of branches and clusters; --output PAGE.html writes a page with plots. "
-    "'sapwood trace root FILE -o DIR' traces ROOT's reading of a tree beside sapwood's."
+    "'sapwood trace root FILE -o DIR' traces ROOT's reading of a tree beside sapwood's. "
+    "Example: sapwood trace ls events.root"
 )
 
 
