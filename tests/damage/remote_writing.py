@@ -4,8 +4,9 @@
 
 A server that takes PUT answers attempts with faults, drawn at random: a status of 500, 503 or 403; a connection that is
 cut before, within or behind the bytes; a part of the bytes, kept as if it were all; a file whose size it does not tell.
-After each file that was written without an error, the server has all of its bytes; after each error, the local file that
-the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there are losses.
+After each file that was written without an error, the server has all of its bytes; after each error, the local file
+that the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there
+are losses.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ class Server(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: connections are cut on purpose."""
+
+    def end(self) -> None:
+        """Stop, and close the socket."""
+        self.shutdown()
+        self.server_close()
 
     @property
     def url(self) -> str:
@@ -148,7 +154,7 @@ def check(folder: Path, count: int, seed: int = 1) -> int:
     finally:
         output.PAUSES = pauses
         tempfile.tempdir = None
-        server.shutdown()
+        server.end()
     print(f"{count} files, {server.met} faults, {errors} errors, {lost} lost without a word")
     return lost
 

@@ -37,4 +37,4 @@ def test_a_part_that_was_kept_is_sent_again(tmp_path: Path, monkeypatch: pytest.
     file["text"] = "there"
     with pytest.warns(sapwood.SapwoodWarning, match="its size cannot be confirmed"):
         file.close()
-    server.shutdown()
+    server.end()
