@@ -319,3 +319,28 @@ def test_a_directory_inside_itself_is_refused(tmp_path: Path) -> None:
     assert {finding.code for finding in check(str(path))} >= {"directory"}
     result = recover(path, tmp_path / "recovered.root")
     assert "listed twice" in result.lost["outer/inner"] and result.objects == ["outer/note"]
+
+
+def test_what_is_recovered_and_lost_of_an_rntuple_adds_up(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.root", tmp_path / "b.root"
+    with sapwood.recreate(path, reproducible=True) as file:
+        table = file.mkrntuple("n", {"x": "int64"}, cluster_entries=50)
+        for first in range(0, 300, 50):
+            table.extend({"x": np.arange(first, first + 50)})
+            file.commit()
+    intact = path.read_bytes()
+    partly = 0
+    for place in range(200, len(intact), 37):
+        path.write_bytes(intact[:place] + bytes([intact[place] ^ 0xFF]) + intact[place + 1 :])
+        try:
+            with sapwood.open(path) as damaged:
+                assert damaged["n"].num_entries == 300
+        except (sapwood.SapwoodError, AssertionError):
+            continue
+        target.unlink(missing_ok=True)
+        found = recover(path, target)
+        if "n" in found.trees and "n" not in found.lost:
+            tree = found.trees["n"]
+            partly += tree.entries < 300
+            assert tree.entries + tree.lost_entries == 300, place
+    assert partly > 2

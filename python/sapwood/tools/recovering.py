@@ -219,6 +219,8 @@ class _Recovery:
         self._used: set[int] = set()
         self._headers: list[int] = []
         """Offsets of the headers of the RNTuples that were saved."""
+        self._promised: dict[str, int] = {}
+        """Entries that the RNTuples have by their own footers."""
 
     def run(self, like: str | None, options: Mapping[str, Any] | None) -> None:
         """Save everything."""
@@ -315,6 +317,7 @@ class _Recovery:
     def _ntuple(self, item: Item) -> None:
         """Copy the clusters of an RNTuple of which all pages are whole."""
         source = self._holder(self._native, item).ntuple(item.key)
+        self._promised[item.path] = source.num_entries
         self._copy_ntuple(item.path, source)
         self._headers.append(source.header_offset)
 
@@ -355,6 +358,10 @@ class _Recovery:
             else:
                 saved.clusters += 1
                 saved.entries += entries
+        # A page list that is lost may be the last.
+        if before < (promised := self._promised.get(path, 0)):
+            saved.lost_clusters += 1
+            saved.lost_entries += promised - before
 
     def _baskets(self, branch: _native.Branch, tree: str, extend: bool, own: bool) -> list[_Basket]:
         """List the baskets of a branch: those that its own description has, and those that were found behind them."""
