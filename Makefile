@@ -105,6 +105,11 @@ wheels: build ## cross-build wheels for other processors and C libraries (TARGET
 sdist: build ## the source as it is published, in build/sdist
 	rm -rf build/sdist && $(BIN)/maturin sdist --out build/sdist
 
+conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md
+	npm install --silent --prefix build/jsroot --ignore-scripts --omit=optional jsroot@7.11.2
+	$(BIN)/python benches/conformance.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
+	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
+
 readme: build ## the README is short and its example runs
 	$(BIN)/python tests/readme.py
 
@@ -209,4 +214,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help
