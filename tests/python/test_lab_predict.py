@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -250,6 +251,52 @@ def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
         assert again == pytest.approx(expected, rel=1e-6) and again
         page = (folder / "predict.html").read_text()
         assert "job, file</td>" in page and "processor" in page and " ms a file" in page
+
+
+def test_jobs_are_dealt_to_hosts_that_share_storage_and_network(tmp_path: Path) -> None:
+    load = Load(files=2, file_bytes=10 * MB, events=100, piece=1 * MB, event=0.01)
+    disk = (Storage((1e6,)),)
+    alone, pair = Site((1.0, 2.0), disk), Site((1.0, 2.0), disk, hosts=((1.0, 2.0), (1.0, 2.0)))
+    for jobs, gain in ((1, 1.0), (2, 1.0), (4, 2.0), (8, 2.0)):
+        one, two = (simulate(site, load, jobs) for site in (alone, pair))
+        assert two.megabytes / one.megabytes == pytest.approx(gain, rel=0.01)
+    assert set(two.full) == {"storage", "processor 1", "processor 2"} and two.full["processor 2"] > 0.95
+    for shared in ({"storage": (Storage((15.0,)),)}, {"network": 15 * MB}):
+        site = dataclasses.replace(pair, **shared)
+        assert simulate(site, dataclasses.replace(load, ahead=20), 8).megabytes == pytest.approx(15, rel=0.1)
+
+    bare = {name: value for name, value in SITE.items() if name != "cores"}
+    given = bare | {"hosts": [{"cores": 4, "count": 2}, {"processor": [1, 1.5]}]}
+    given["inputs"] = {"storage": "published", "storage.access": "measured", "job": "measured"}
+    (tmp_path / "site.json").write_text(json.dumps(given | {"jobs": []}))
+    content = predict.run(tmp_path / "out", description=tmp_path / "site.json")[0].content
+    kept = content["sites"]["site.json"]
+    found, _, jobs = predict.parse(json.dumps(kept), "site.json")
+    four = (1.0, 2.0, 3.0, 4.0)
+    assert found.hosts == (four, four, (1.0, 1.5)) and jobs == [1, 2, 4, 10, 20]
+    rows = {row[0]: row[2] for row in content["tables"][-1]["rows"]}
+    assert rows["storage 1, rate"] == "published" and rows["storage 1, access"] == rows["job, file"] == "measured"
+    assert rows["hosts 1, cores"] == rows["network, rate"] == "assumed" and rows["jobs"] == ""
+    assert content["findings"][-1] == "Inputs: 3 published, 9 measured, 5 assumed."
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hosts": [{"cores": 2}]}, "cores and processor are those of each host"),
+        ({"hosts": 3, "cores": None}, "hosts is a list"),
+        ({"hosts": [], "cores": None}, "one host or more"),
+        ({"hosts": [{"cores": 0}], "cores": None}, "a host needs cores"),
+        ({"inputs": {"storage": "guessed"}}, "published, measured or assumed, not 'guessed'"),
+        ({"inputs": {"disks": "measured"}}, "there is no disks, but .*storage.rate"),
+        ({"inputs": 3}, "inputs is a table"),
+    ],
+)
+def test_wrong_hosts_and_inputs(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    given = {name: value for name, value in (SITE | change).items() if value is not None}
+    (tmp_path / "site.json").write_text(json.dumps(given))
+    with pytest.raises(ArgumentError, match=message):
+        predict.run(tmp_path / "out", description=tmp_path / "site.json")
 
 
 def test_a_new_file_takes_accesses_of_its_disk() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from sapwood.show.units import number_text
 from sapwood.train.data.dataset import parse_settings
 
 MILLI = 1e-3
+MEASURED = "measured"
+KINDS = (gsi.PUBLISHED, MEASURED, gsi.ASSUMED)
+"""What an input of a prediction is; one of which nothing is said is assumed."""
 _LAYERS = ("decompression", "decoding", "task", "other")
 _UNITS = {
     "rate": "MB/s", "curve": "MB/s", "access": "ms", "latency": "ms", "file": "MB", "piece": "MB", "open": "ms a file",
@@ -57,7 +61,7 @@ def _given(text: str, name: str) -> dict[str, Any]:
             raise ArgumentError(f"{name} cannot be understood: {error}") from None
     else:
         given = parse_settings(text, Path(name))
-    return _part(given, name, {"cores", "processor", "jobs", "storage", "network", "job"})
+    return _part(given, name, {"cores", "processor", "hosts", "jobs", "storage", "network", "job", "inputs"})
 
 
 def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Site, Load, list[int]]:
@@ -73,17 +77,19 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
         store = Storage(tuple(curve), MILLI * _number(part, "access", 0, name))
         stores += [store] * _count(part, "count", 1, name, _MOST_JOBS)
     network = _part(top.get("network") or {}, f"{name}, network", {"rate", "latency"})
-    together = _numbers(top, "processor", name)
-    cores = _count(top, "cores", len(together) or None, name, _MOST)
-    processor = tuple(together or map(float, range(1, cores + 1)))
-    if not stores or not processor or min(*processor, *(rate for one in stores for rate in one.rates), 1) <= 0:
+    hosts = _hosts_of(top, name)
+    cores = sum(count for count, _ in hosts)
+    if (
+        not stores
+        or min(*(rate for _, curve in hosts for rate in curve), *(rate for one in stores for rate in one.rates), 1) <= 0
+    ):
         raise ArgumentError(f"{name} needs storage, cores, and rates above 0")
     rate = math.inf if network.get("rate") is None else _number(network, "rate", None, name) * MEGA
     if rate <= 0:
         raise ArgumentError(f"{name}: the rate of a network is above 0; without one it is no limit")
     site = Site(
-        processor, tuple(stores), rate,
-        MILLI * _number(network, "latency", 0, name),
+        hosts[0][1], tuple(stores), rate, MILLI * _number(network, "latency", 0, name),
+        tuple(curve for _, curve in hosts) if len(hosts) > 1 else (),
     )  # fmt: skip
     load = costs
     if "job" in top and costs is not None:
@@ -105,6 +111,68 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
     if load.files < 1 or load.piece <= 0 or max(jobs) * load.files * load.file_bytes / load.piece > _MOST:
         raise ArgumentError(f"{name}: a job reads at least one file; all jobs together read {_MOST} pieces at most")
     return site, load, sorted(jobs)
+
+
+def _hosts_of(top: Mapping[str, Any], name: str) -> list[tuple[int, tuple[float, ...]]]:
+    """Return of each host the number of cores, and what 1, 2, ... busy jobs get of them."""
+    given = top.get("hosts", [top])
+    if "hosts" in top and ("cores" in top or "processor" in top):
+        raise ArgumentError(f"{name}: cores and processor are those of each host, where hosts are given")
+    if not isinstance(given, list):
+        raise ArgumentError(f"{name}: hosts is a list, not {given!r}")
+    hosts: list[tuple[int, tuple[float, ...]]] = []
+    for one in given:
+        part = top if one is top else _part(one, f"{name}, hosts", {"cores", "processor", "count"})
+        together = _numbers(part, "processor", name)
+        cores = _count(part, "cores", len(together) or None, name, _MOST)
+        if not cores:
+            raise ArgumentError(f"{name}: a host needs cores")
+        count = 1 if one is top else _count(part, "count", 1, name, _MOST_JOBS)
+        hosts += [(cores, tuple(together or map(float, range(1, cores + 1))))] * count
+    if not hosts:
+        raise ArgumentError(f"{name}: hosts is a list of one host or more")
+    return hosts
+
+
+def _kinds_of(top: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return of parts of a description whether they are published, measured or assumed, as its part ``inputs`` says.
+
+    Raises
+    ------
+    ArgumentError
+        It says something else, or of a part that is not there.
+    """
+    given = top.get("inputs", {})
+    if not isinstance(given, dict):
+        raise ArgumentError(f"{name}: inputs is a table, such as storage = 'measured', not {given!r}")
+    kinds: dict[str, str] = {}
+    known = {".".join(path) for path in _paths(top) if path[0] not in ("inputs", "jobs")}
+    for part, kind in given.items():  # pyright: ignore[reportUnknownVariableType]
+        if kind not in KINDS:
+            raise ArgumentError(f"{name}, inputs: {part} is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}")
+        if part not in known:
+            raise ArgumentError(f"{name}, inputs: there is no {part}, but {', '.join(sorted(known))}")
+        kinds[str(part)] = str(kind)  # pyright: ignore[reportUnknownArgumentType]
+    return kinds
+
+
+def _paths(part: Any, names: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the names of all parts of a description, those of a list without their numbers."""
+    own = [names] if names else []
+    if isinstance(part, dict):
+        known: dict[str, Any] = part
+        return own + [path for name, one in known.items() for path in _paths(one, (*names, name))]
+    if isinstance(part, list):
+        several: list[Any] = part
+        return own + [path for one in several if isinstance(one, dict) for path in _paths(one, names)]
+    return own
+
+
+def _kind_of(kinds: Mapping[str, str], row: str) -> str:
+    """Return what a row of a description is: what is said of it, or of the part that it belongs to."""
+    names = [re.sub(r" \d+$", "", name) for name in row.split(", ")]
+    parts = (".".join(names[:count]) for count in range(len(names), 0, -1))
+    return next((kinds[part] for part in parts if part in kinds), gsi.ASSUMED)
 
 
 def _part(given: Any, where: str, words: set[str]) -> dict[str, Any]:
@@ -173,11 +241,24 @@ def _rows(part: Any, names: tuple[str, ...] = ()) -> list[list[str]]:
     return [[", ".join(names), f"{said} {_UNITS.get(names[-1], '')}".strip()]]
 
 
-def _keep_site(study: Study, name: str, site: Mapping[str, Any], tables: list[dict[str, Any]]) -> None:
-    """Keep what is predicted for, so that the same can be predicted from the result alone."""
+def _keep_site(
+    study: Study,
+    name: str,
+    site: Mapping[str, Any],
+    tables: list[dict[str, Any]],
+    kinds: Mapping[str, str] | None = None,
+) -> None:
+    """Keep what is predicted for, so that the same can be predicted from the result alone.
+
+    With `kinds` the table says of each input whether it is published, measured or assumed.
+    """
     study.content.setdefault("sites", {})[name] = site
     caption = "The site, its jobs and what they cost; in the JSON, under sites, as a description for lab predict."
-    tables.append({"title": f"Simulated: {name}", "head": ["What", "given"], "rows": _rows(site), "caption": caption})
+    head, rows = ["What", "given"], _rows({part: one for part, one in site.items() if part != "inputs"})
+    if kinds is not None:
+        head = [*head, "input"]
+        rows = [[*row, "" if row[0] == "jobs" else _kind_of(kinds, row[0])] for row in rows]
+    tables.append({"title": f"Simulated: {name}", "head": head, "rows": rows, "caption": caption})
 
 
 def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[int, float]]:
@@ -391,6 +472,7 @@ def _describe(
         raise ArgumentError(f"{description} cannot be read: {error}") from None
     given = _given(text, str(description))
     site, load, counts = _site_of(given, str(description), taken)
+    kinds = _kinds_of(given, str(description))
     outcomes = {count: simulate(site, load, count) for count in counts}
     for count, outcome in outcomes.items():
         _keep(study, _jobs(count), "predicted", outcome.megabytes)
@@ -416,7 +498,14 @@ def _describe(
     figures.append({**axes, "title": "Prediction", "curves": [{"label": "predicted", "points": points}]})
     found.append(_bend(outcomes))
     job = {} if taken is None else {"job": _job(taken)}
-    _keep_site(study, Path(description).name, {**given, "jobs": counts, **job}, tables)
+    kept = {**given, "jobs": counts, **job}
+    kinds |= {} if taken is None else {"job": MEASURED}
+    if kinds:
+        kept["inputs"] = kinds
+    _keep_site(study, Path(description).name, kept, tables, kinds)
+    told = [row[-1] for row in tables[-1]["rows"] if row[-1]]
+    counted = {kind: told.count(kind) for kind in KINDS}
+    found.append("Inputs: " + ", ".join(f"{count} {kind}" for kind, count in counted.items() if count) + ".")
 
 
 def _jobs(count: int) -> str:

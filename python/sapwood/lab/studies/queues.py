@@ -47,12 +47,17 @@ class Load:
 
 @dataclass(frozen=True)
 class Site:
-    """Where jobs run: `processor` is what 1, 2, ... busy jobs get together, in units of one."""
+    """Where jobs run: `processor` is what 1, 2, ... busy jobs get together, in units of one.
+
+    `hosts` are the processors of several hosts, to which jobs are dealt in turn; without them there is one host, with
+    `processor`. Storage and network are shared by all.
+    """
 
     processor: tuple[float, ...]
     storage: tuple[Storage, ...]
     network: float = math.inf
     latency: float = 0.0
+    hosts: tuple[tuple[float, ...], ...] = ()
 
 
 Steps = Generator[tuple["_Station | _Tokens", float], None, None]
@@ -159,8 +164,12 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     ]
     network = _Station("network", [site.network])
     delay = _Station("latency", range(1, jobs + 1))
-    processor = _Station("processor", site.processor)
-    stations = [*stores, processor, delay, *([network] if math.isfinite(site.network) else [])]
+    curves = site.hosts or (site.processor,)
+    processors = [
+        _Station("processor" if len(curves) == 1 else f"processor {number}", curve)
+        for number, curve in enumerate(curves, 1)
+    ]
+    stations = [*stores, *processors, delay, *([network] if math.isfinite(site.network) else [])]
     pieces = max(1, math.ceil(load.file_bytes / load.piece - 1e-9))
     size, work = load.file_bytes / pieces, load.event * load.events / pieces
 
@@ -178,7 +187,7 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
                 yield network, size * part
             yield full, 1
 
-    def worker(free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
+    def worker(processor: _Station, free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
         for number, part in enumerate(parts):
             yield full, -1
             yield processor, (work + (load.open if number % pieces == 0 else 0.0)) * part
@@ -190,7 +199,7 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
         free, full, place = _Tokens(1 + load.ahead), _Tokens(0), [number, 0]
         reading, working = (_parts(load.files * pieces, load.spread, chance) for _ in range(2))
         ready.append(_Process(place, reader(place, free, full, reading)))
-        ready.append(_Process(place, worker(free, full, working)))
+        ready.append(_Process(place, worker(processors[number % len(processors)], free, full, working)))
     now = 0.0
     while True:
         while ready:
