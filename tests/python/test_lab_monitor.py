@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, StorageError
-from sapwood.lab import Monitor
+from sapwood.lab import Monitor, monitored
 from sapwood.lab.monitor import watch_program
 
 WATCHES_ITSELF = """
@@ -122,6 +123,15 @@ def test_the_page_of_a_monitor(tmp_path: Path) -> None:
     assert page.count("<figure>") == 3 and "before &lt;all&gt;" in page and "<all>" not in page
     assert "out &lt;1&gt;.bin" in page and "2.00 MB" in page and "resident memory at most" in page
     assert 'download="records.csv"' in page and 'download="memory.svg"' in page
+
+
+def test_the_figure_of_memory_leaves_out_the_peak_of_the_last_record() -> None:
+    records = [
+        SimpleNamespace(step=n, label=label, elapsed=float(n), vsize=rss, rss=rss, user=0.1 * n, system=0.0, files=())
+        for n, (label, rss) in enumerate([("", 8_000_000), ("", 3_000_000), ("end", 9_000_000)], 1)
+    ]
+    memory, processor = monitored.page(records, (), {"rss": 9_000_000, "vsize": 0}).split("<figure>")[1:]
+    assert (memory.count("<circle"), processor.partition("</figure>")[0].count("<circle")) == (2, 6)
 
 
 def test_records_as_csv(tmp_path: Path) -> None:

@@ -26,12 +26,16 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
         shown.append((seconds_text(last.elapsed), "elapsed"))
         shown.append((seconds_text(last.user + last.system), "of processors, user and system"))
 
-    def curve(label: str, value: Callable[[Any], float]) -> dict[str, Any]:
-        return {"label": label, "points": [[one.elapsed, value(one)] for one in records]}
+    def curve(label: str, value: Callable[[Any], float], of: Sequence[Any] = records) -> dict[str, Any]:
+        return {"label": label, "points": [[one.elapsed, value(one)] for one in of]}
 
+    # The last record has the peaks of memory, which were not reached at that time.
+    measured = records[:-1] if len(records) > 1 and records[-1].label == "end" else records
     axes = {"kind": "lines", "x": "Time [s]"}
     figures: list[dict[str, Any]] = [
-        {**axes, "title": "Memory", "y": "Memory [MB]", "curves": [curve("resident", lambda one: one.rss / 1e6)]},
+        {**axes, "title": "Memory", "y": "Memory [MB]", "curves": [
+            curve("resident", lambda one: one.rss / 1e6, measured)
+        ]},
         {**axes, "title": "Processor time", "y": "Processor time [s]",
          "curves": [curve("user", lambda one: one.user), curve("system", lambda one: one.system)]},
     ]  # fmt: skip

@@ -23,7 +23,7 @@ def ratio_table(compared: Mapping[str, Any], names: Sequence[str], title: str) -
         keys.append([row["what"], row["engine"], *row["medians"], *(ratio or 0.0 for ratio in row["ratios"][1:])])
     head = ["What", "By", *names, *(f"{name} to {names[0]}" for name in names[1:])]
     caption = "Medians, and their ratios. ~: noise may explain the difference; !: other settings or files."
-    return {"title": title, "head": head, "rows": rows, "keys": keys, "caption": caption}
+    return {"title": title, "head": head, "rows": rows, "keys": keys, "words": [1], "caption": caption}
 
 
 def ordered(compared: Mapping[str, Any]) -> list[dict[str, Any]]:
