@@ -528,9 +528,9 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     price = _price(study)
     often = f"written {price.write:g} × and read {price.read:g} ×"
     chosen = (
-        f"At {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a GB of "
-        f"memory, the choice is {best.name}: {seconds_text(cost['write'])} to write, {seconds_text(cost['read'])} to "
-        f"read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+        f"Of these the choice is {best.name}: {seconds_text(cost['write'])} to write, {seconds_text(cost['read'])} "
+        f"to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory; at {price.text()}, {often}, "
+        f"{price.size:g} s for a stored GB and {price.memory:g} processors for a GB of memory."
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
