@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from sapwood.errors import ArgumentError
 from sapwood.show.units import memory_size
@@ -98,11 +98,13 @@ class LRUArrayCache(LRUCache):
         super().__init__(None if limit_bytes is None else memory_size(limit_bytes))
 
     def _cost(self, value: Any) -> int:
-        size = getattr(value, "nbytes", None)
+        size: Any = getattr(value, "nbytes", None)
         if size is None:
-            memory_usage = getattr(value, "memory_usage", None)
+            memory_usage: Any = getattr(value, "memory_usage", None)
             return 1 if memory_usage is None else int(memory_usage(index=False))
-        return int(size() if callable(size) else size)
+        if callable(size):
+            size = cast("Any", size)()
+        return int(size)
 
 
 def array_cache_of(given: object) -> MutableMapping[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -411,11 +411,12 @@ class ReadableField(Readable, Field):
         """
         _check_virtual(virtual, access_log, library, {})
         del decompression_executor, interpretation_executor
-        fill = getattr(interpretation, "fill", None)
+        in_place: Any = interpretation
+        fill: Any = getattr(in_place, "fill", None)
         if fill is not None:
             if library_of(library).name != "np" or virtual:
                 raise ArgumentError("an array is read into one that exists with library='np' and virtual=False")
-            return fill(self.array(interpretation.plain, entry_start, entry_stop, array_cache=None, library="np"))
+            return fill(self.array(in_place.plain, entry_start, entry_stop, array_cache=None, library="np"))
         cache = None if virtual or ak_add_doc else self._array_cache(array_cache)
         if cache is not None:
             read_as = self.interpretation if interpretation is None else interpretation

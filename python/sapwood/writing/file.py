@@ -365,7 +365,9 @@ class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
         """Iterate over names and objects; parameters as for `keys`."""
         return ((name, self[name]) for name in self.keys(**chosen))
 
-    def items(self, **chosen: Any) -> list[tuple[str, Foreign]]:
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, **chosen: Any
+    ) -> list[tuple[str, Foreign]]:
         """List names and objects; parameters as for `keys`."""
         return list(self.iteritems(**chosen))
 
@@ -373,7 +375,7 @@ class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
         """Iterate over the objects; parameters as for `keys`."""
         return (found for _, found in self.iteritems(**chosen))
 
-    def values(self, **chosen: Any) -> list[Foreign]:
+    def values(self, **chosen: Any) -> list[Foreign]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """List the objects; parameters as for `keys`."""
         return list(self.itervalues(**chosen))
 
@@ -412,7 +414,7 @@ class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
             )
         )
 
-    def keys(
+    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         *,
         recursive: bool = True,
@@ -1034,7 +1036,9 @@ class WritableDirectory(InOutputFile, MutableMapping[str, Any]):
         for name in self.keys(recursive=False):
             del self[name]
 
-    def update(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object) -> None:
+    def update(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object
+    ) -> None:
         """Write several objects, each as by assignment."""
         for name, what in (*dict(pairs).items(), *more_pairs.items()):
             self[name] = what
