@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
 from sapwood.lab.advice.findings import chosen_layout
-from sapwood.lab.advice.layout import layouts_of
+from sapwood.lab.advice.layout import file_layout, layouts_of
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, parse_codec
 from sapwood.lab.advice.text import advice_text, verdict
@@ -232,6 +233,20 @@ def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
         assert trial.size > 1.2, trial
     if code in ("tiny-baskets", "slow-codec", "precision"):
         assert advice.seconds(finding) > 0
+
+
+def test_a_branch_without_baskets_has_no_small_ones(tmp_path: Path) -> None:
+    """A damaged tree may state bytes of a branch that has no basket."""
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"a": np.arange(10)}
+    layout = file_layout(Source(str(path)))
+    tree = layout.trees[0]
+    nothing = np.zeros(0, np.int64)
+    empty = replace(tree.branches[0], full=80, offsets=np.zeros(1, np.int64), sizes=nothing, seeks=nothing)
+    empty_tree = replace(tree, branches=(empty,))
+    found = [problem.look(empty_tree, None, layout) for problem in PROBLEMS]
+    assert not any("basket" in text for text in found if text)
 
 
 def test_every_problem_is_planted_somewhere() -> None:
