@@ -234,6 +234,8 @@ class Batches:
         edges.append(length)
         seed = self._key(units) if self._mixed else None
         sources, offsets = self._sources(data)
+        if seed is None and all(one.pad is None for one in sources):
+            return [(end - first, _between(sources, offsets, first, end)) for first, end in pairwise(edges)]
         taken = _native.take_rows([one.given for one in sources], offsets, edges, length, seed)
         pieces: list[tuple[int, dict[str, _Rows]]] = []
         for (first, end), piece in zip(pairwise(edges), taken, strict=True):
@@ -326,9 +328,23 @@ class _Source(NamedTuple):
             yield f"{self.name}_mask", mask
 
 
+def _between(sources: Sequence[_Source], offsets: Sequence[Array], start: int, stop: int) -> dict[str, _Rows]:
+    """Return rows in their stored order, without a copy of their values."""
+    bounds = [one[start : stop + 1] for one in offsets]
+    begins = [one - one[0] for one in bounds]
+    found: dict[str, _Rows] = {}
+    for one in sources:
+        if one.lists is None:
+            found[one.name] = one.values[start:stop]
+        else:
+            own = bounds[one.lists]
+            found[one.name] = begins[one.lists], one.values[own[0] : own[-1]]
+    return found
+
+
 def _joined(pieces: Sequence[Array]) -> Array:
-    """Join arrays."""
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    """Join arrays into one that can be written to."""
+    return pieces[0] if len(pieces) == 1 and pieces[0].flags.writeable else np.concatenate(pieces)
 
 
 def _joined_offsets(pieces: Sequence[Array]) -> Array:

@@ -66,7 +66,9 @@ def _tiny_baskets(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
     clusters = len(tree.clusters) - 1
     excess, small = 0, 0
     for branch in tree.branches:
-        if branch.full and branch.baskets and branch.full / branch.baskets < _BASKET:  # not of a file whose data were taken out
+        if (
+            branch.full and branch.baskets and branch.full / branch.baskets < _BASKET
+        ):  # not of a file whose data were taken out
             excess += max(0, branch.baskets - max(clusters, -(-branch.full // _BASKET_WANTED)))
             small += 1
     if tree.baskets < 64 or 2 * excess < tree.baskets:
