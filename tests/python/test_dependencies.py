@@ -35,8 +35,9 @@ def test_a_licence_expression_is_met_or_not(expression: str, met: bool) -> None:
 
 
 def package(**changed: Any) -> dict[str, Any]:
-    return {"name": "a", "version": "1.0.0", "source": dependencies.REGISTRY, "license": "MIT", "dependencies": [],
-            "manifest_path": str(dependencies.ROOT / "crates" / "a" / "Cargo.toml"), **changed}  # fmt: skip
+    manifest = str(dependencies.ROOT / "crates" / "a" / "Cargo.toml")
+    return {"name": "a", "version": "1.0.0", "source": "registry+https://example.org/index", "license": "MIT",
+            "dependencies": [], "manifest_path": manifest, **changed}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,12 @@ def package(**changed: Any) -> dict[str, Any]:
 def test_what_the_rules_forbid_is_found(changed: dict[str, Any], fault: str | None) -> None:
     found = list(dependencies.faults([package(**changed)], RULES))
     assert found == [] if fault is None else len(found) == 1 and fault in found[0]
+
+
+def test_packages_of_another_registry_are_found() -> None:
+    other = package(name="b", source="registry+https://example.org/other")
+    found = list(dependencies.faults([package(), package(name="c"), other], RULES))
+    assert found == ["b 1.0.0: comes from registry+https://example.org/other"]
 
 
 def test_a_package_without_a_checksum_is_found() -> None:
