@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -222,15 +223,10 @@ class Zones:
         return ranges
 
 
-class _Blocks(Mapping[str, FieldZones]):
-    """The fields of an index, whose blocks are read when they are looked at; damaged ones are absent."""
+class _Read(Mapping[str, FieldZones], ABC):
+    """The fields of an index, each read when it is first looked at; one that cannot be used is absent."""
 
-    def __init__(self, path: Path, start: int, table: Table, zones: int, places: Mapping[str, Any]) -> None:
-        self._path = path
-        self._start = start
-        self._table = table
-        self._zones = zones
-        self._places = places
+    def __init__(self) -> None:
         self._known: dict[str, FieldZones | None] = {}
 
     def __getitem__(self, name: str) -> FieldZones:
@@ -240,6 +236,21 @@ class _Blocks(Mapping[str, FieldZones]):
         if found is None:
             raise KeyError(name)
         return found
+
+    @abstractmethod
+    def _read(self, name: str) -> FieldZones | None: ...
+
+
+class _Blocks(_Read):
+    """The fields of an index, whose blocks are read when they are looked at; damaged ones are absent."""
+
+    def __init__(self, path: Path, start: int, table: Table, zones: int, places: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._path = path
+        self._start = start
+        self._table = table
+        self._zones = zones
+        self._places = places
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -288,22 +299,14 @@ def _name_in_set(path: str) -> str:
     return path.replace("%", "%25").replace(".", _DOT)
 
 
-class _Stored(Mapping[str, FieldZones]):
+class _Stored(_Read):
     """The fields of an index in the file, read when they are looked at; `rest` says that entries are in no zone."""
 
     def __init__(self, stored: Table, table: Table, *, rest: bool) -> None:
+        super().__init__()
         self._stored = stored
         self._table = table
         self._rest = rest
-        self._known: dict[str, FieldZones | None] = {}
-
-    def __getitem__(self, name: str) -> FieldZones:
-        if name not in self._known:
-            self._known[name] = self._read(name)
-        found = self._known[name]
-        if found is None:
-            raise KeyError(name)
-        return found
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in indexable(self._table) if name in self)
