@@ -256,7 +256,7 @@ def opens(folder: Path, count: int) -> int:
     gc.collect()
     more, grown = _handles() - handles, _resident() - memory
     print(f"  {more} more handles, {grown / 1e6:.1f} MB more resident memory than after the first fifth")
-    return faults + (more != 0) + (grown > 4_000_000)
+    return faults + (more > 0) + (grown > 4_000_000)
 
 
 CHECKS: dict[str, Callable[[Path, int], int]] = {

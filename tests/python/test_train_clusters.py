@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoints import done
 
 import sapwood
 from sapwood import train
@@ -69,7 +69,7 @@ def started(words: list[str], state: Path) -> subprocess.Popen[str]:
     finally:
         signal.signal(signal.SIGINT, before)
     limit = time.monotonic() + 100
-    while not state.exists() or pickle.loads(state.read_bytes())[2]["run"][0] == 0:
+    while not done(state)[0]:
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
             raise AssertionError(process.communicate())

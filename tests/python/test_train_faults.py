@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoints import done
 
 import sapwood
 
@@ -103,12 +103,6 @@ def started(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def done(checkpoint: Path) -> tuple[int, int]:
-    """Count the entries, and the workers that were lost, of which a checkpoint knows."""
-    state = pickle.loads(checkpoint.read_bytes())[2] if checkpoint.exists() else {"run": [0], "lost": []}
-    return state["run"][0], len(state["lost"])
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes", "dask"])

@@ -156,7 +156,7 @@ impl Program {
             // Also of more: their number is not known.
             _ => mean * mean / 6.0,
         });
-        let pairs = self.nodes.iter().any(|node| node.is_product());
+        let pairs = self.nodes.iter().any(Node::is_product);
         times.fold(if pairs { mean } else { 1.0 }, f64::max).clamp(1.0, MOST_GROWTH)
     }
 

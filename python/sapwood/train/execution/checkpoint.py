@@ -19,7 +19,8 @@ from sapwood.train.task.tasks import described, task_name
 
 _VERSION = 6
 _MAGIC = b"sapwood checkpoint\n"
-_BEGIN = len(_MAGIC) + SIZE
+BEGIN = len(_MAGIC) + SIZE
+"""Where the pickle begins: it comes after the word that names the format and the signature."""
 _NAMED = 8  # of what differs
 
 
@@ -88,7 +89,7 @@ class Checkpoint:
         try:
             with self.path.open("rb") as file:
                 self._check_owner(os.fstat(file.fileno()))
-                begin, content = file.read(_BEGIN), file.read()
+                begin, content = file.read(BEGIN), file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -162,7 +163,7 @@ class Checkpoint:
                 with (
                     mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as written,
                     memoryview(written) as whole,
-                    whole[_BEGIN:] as content,
+                    whole[BEGIN:] as content,
                 ):
                     signed = signature(content)
                 file.seek(len(_MAGIC))
