@@ -435,7 +435,8 @@ pub fn expression(data: &[u8]) {
     let fill = Fill { axes: vec![(axis, last)], select, weight: None, sample: None, storage: Storage::Sum };
     if let Ok(mut bins) = Bins::new(&fill) {
         let fills = [fill.clone(), fill];
-        let _ = expr::fill_columns(&program, &fills, &columns, length, &mut [bins.clone(), bins.clone()]);
+        let _ = expr::fill_columns(None, &program, &fills, &columns, length);
+        let _ = expr::fill_columns(Some(pool()), &program, &fills, &columns, length);
         bins.join(&bins.clone());
     }
 }
