@@ -3,7 +3,8 @@
     remote_writing.py [--count 200] [--seed 1]
 
 A server that takes PUT answers attempts with faults, drawn at random: a status of 500, 503 or 403; a connection that is
-cut before, within or behind the bytes; a part of the bytes, kept as if it were all; a file whose size it does not tell.
+cut before, within or behind the bytes; a part of the bytes, stored as the whole file; a file whose size the server does
+not report.
 After each file that was written without an error, the server has all of its bytes; after each error, the local file
 that the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there
 are losses.

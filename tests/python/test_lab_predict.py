@@ -288,7 +288,7 @@ def test_jobs_are_dealt_to_hosts_that_share_storage_and_network(tmp_path: Path) 
         ({"hosts": [], "cores": None}, "one host or more"),
         ({"hosts": [{"cores": 0}], "cores": None}, "a host needs cores"),
         ({"inputs": {"storage": "guessed"}}, "published, measured or assumed, not 'guessed'"),
-        ({"inputs": {"disks": "measured"}}, "there is no disks, but .*storage.rate"),
+        ({"inputs": {"disks": "measured"}}, "unknown input 'disks'; choose from .*storage.rate"),
         ({"inputs": 3}, "inputs is a table"),
     ],
 )

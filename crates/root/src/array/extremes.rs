@@ -28,7 +28,7 @@ macro_rules! look {
             let zone = zone.and_then(|(start, stop)| values.get(start..stop)).ok_or_else(outside)?;
             let (mut low, mut high, mut nan) = ([$low; LANES], [$high; LANES], [0u32; LANES]);
             let mut nans = 0i64;
-            // So many that the counts of lanes hold.
+            // Few enough that the counts of lanes cannot overflow.
             for part in zone.chunks(1 << 20) {
                 let (rows, rest) = part.as_chunks::<LANES>();
                 for row in rows {

@@ -151,7 +151,7 @@ def _kinds_of(top: Mapping[str, Any], name: str) -> dict[str, str]:
         if kind not in KINDS:
             raise ArgumentError(f"{name}, inputs: {part} is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}")
         if part not in known:
-            raise ArgumentError(f"{name}, inputs: there is no {part}, but {', '.join(sorted(known))}")
+            raise ArgumentError(f"{name}, inputs: unknown input {part!r}; choose from {', '.join(sorted(known))}")
         kinds[str(part)] = str(kind)  # pyright: ignore[reportUnknownArgumentType]
     return kinds
 

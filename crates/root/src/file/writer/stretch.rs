@@ -15,7 +15,7 @@ pub struct Stretch {
 }
 
 impl FileWriter {
-    /// Finds a place for a row of records of at most so many bytes: behind all others, or in a segment that was free when
+    /// Finds a place for a row of records of at most `most` bytes: behind all others, or in a segment that was free when
     /// the file was opened.
     pub fn begin_stretch(&mut self, most: u64) -> Stretch {
         let old = self.free.range(..self.opened).map(|(first, end)| (*first, end - first));
