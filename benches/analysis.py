@@ -4,17 +4,20 @@ The queries are those of the ADL benchmarks, on NanoAOD-like events or on a file
 with Awkward Array, coffea, and ROOT's RDataFrame with compiled functions work on the same file, each in a fresh
 process; the best run but the first counts. The histograms are compared first. The masses of muon pairs are filled in
 4 variations of the momenta, the cut flow has 30 histograms in 20 variations (ROOT: `VariationsFor`).
+
+Each result is printed and written to a state file as it comes. A run that was broken off goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,11 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 TREE = "Events"
-RUNS = 3
+RUNS = range(3, 21)
+"""How often a query runs: three times, and up to 20 times while all runs take under `QUICK` seconds."""
+QUICK = 1.0
+CLUSTER = 100_000
+"""Entries of a cluster of made events, of a million events and more."""
 
 MET, JET, PAIR, SUM = (100, 0.0, 200.0), (100, 15.0, 60.0), (100, 0.0, 250.0), (100, 15.0, 500.0)
 MUON = "vector(Muon_pt, Muon_eta, Muon_phi, Muon_mass, Muon_charge)"
@@ -86,7 +93,7 @@ VARIABLES = {
 
 
 def make(path: Path, entries: int, form: str = "tree") -> None:
-    """Write NanoAOD-like events in ten clusters, unless they are there: a tree, or an RNTuple."""
+    """Write NanoAOD-like events, unless they are there: a tree, or an RNTuple, in ten clusters or more."""
     if path.exists():
         return
     import awkward as ak
@@ -97,7 +104,7 @@ def make(path: Path, entries: int, form: str = "tree") -> None:
     random = np.random.default_rng(1)
     with sapwood.recreate(unfinished, compression=sapwood.ZSTD(5)) as file:
         tree: Any = None
-        size = max(1, entries // 10)
+        size = min(max(1, entries // 10), CLUSTER)
         for start in range(0, entries, size):
             n = min(size, entries - start)
             jets, muons, electrons = (random.poisson(mean, n) for mean in (3.2, 0.9, 0.7))
@@ -519,8 +526,8 @@ def root_queries(path: Path, threads: int, folder: Path) -> dict[str, Callable[[
     return {name: query(name) for name in [*SAPWOOD, DIMUON, CUT_FLOW]}
 
 
-def child(engine: str, path: Path, threads: int, folder: Path, *, queries_only: bool) -> None:
-    """Run the queries of one engine, and print times and bins as JSON."""
+def child(engine: str, path: Path, threads: int, folder: Path, names: list[str], limit: float) -> None:
+    """Run these queries of one engine, and print a line of JSON for each: its times and bins."""
     if engine == "sapwood":
         queries = sapwood_queries(path, threads)
     elif engine == "uproot":
@@ -529,28 +536,84 @@ def child(engine: str, path: Path, threads: int, folder: Path, *, queries_only: 
         queries = coffea_queries(path)
     else:
         queries = root_queries(path, threads, folder)
-    found: dict[str, Any] = {}
-    if queries_only:
-        queries = {name: queries[name] for name in SAPWOOD}
-    for name, query in queries.items():
+    for name in names:
         times: list[float] = []
         processor: list[float] = []
         bins: Any = None
-        for _ in range(2 if name == CUT_FLOW else RUNS):
+        while len(times) < RUNS.stop - 1 and (sum(times) < QUICK or len(times) < RUNS.start) and sum(times) < limit:
             start, begun = time.perf_counter(), time.process_time()
-            bins = query()
+            bins = queries[name]()
             times.append(time.perf_counter() - start)
             processor.append(time.process_time() - begun)
-        found[name] = {
+        found = {
+            "query": name,
             "seconds": times,
             "processor": processor,
             "bins": None if bins is None else [float(value) for value in bins],
         }
-    print(json.dumps(found))
+        print(json.dumps(found), flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """An engine, its threads, and the file that it reads."""
+
+    name: str
+    python: str
+    threads: int
+    path: Path
+    form: str
+    queries: list[str]
+
+    @property
+    def key(self) -> str:
+        """Return the key of its results."""
+        return f"{self.name} {self.threads}{self.form}"
+
+    def run(self, names: list[str], folder: Path, limit: float) -> Iterator[dict[str, Any]]:
+        """Run these queries in a process of their own, and give each result as it comes."""
+        command = [self.python, str(HERE / "analysis.py"), "--folder", str(folder), "--limit", str(limit)]
+        command += ["--queries", ",".join(names), "--child", self.name, str(self.path), str(self.threads)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith('{"query"'):  # compilers write, too
+                    yield json.loads(line)
+        if process.returncode:
+            print(f"{self.key}: ended with code {process.returncode}", flush=True)
+
+
+class State:
+    """The results so far, in a file: the first line says of what, each other line is the result of a query."""
+
+    def __init__(self, path: Path, of: dict[str, Any]) -> None:
+        self.path = path
+        self.results: dict[str, dict[str, Any]] = {}
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if lines and all(lines[0].get(name) == value for name, value in of.items()):
+            self.host: dict[str, Any] = lines[0]["host"]
+            for line in lines[1:]:
+                self.results.setdefault(line["engine"], {})[line["query"]] = line
+            print(f"{len(lines) - 1} results are in {path}", flush=True)
+        else:
+            self.host = host.host()
+            path.write_text(json.dumps(of | {"host": self.host}) + "\n")
+
+    def add(self, engine: str, found: dict[str, Any]) -> None:
+        """Keep a result."""
+        found["engine"] = engine
+        self.results.setdefault(engine, {})[found["query"]] = found
+        with self.path.open("a") as file:
+            file.write(json.dumps(found) + "\n")
 
 
 def _times(found: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: one[key] for key in ("seconds", "processor")} for name, one in found.items()}
+
+
+def best(seconds: list[float]) -> float:
+    """Return the time of the best run but the first, or of the only one."""
+    return min(seconds[1:] or seconds)
 
 
 def compare(results: dict[str, dict[str, Any]]) -> int:
@@ -569,67 +632,105 @@ def compare(results: dict[str, dict[str, Any]]) -> int:
     return wrong
 
 
-def page(found: dict[str, Any], kept: str) -> str:
-    """Return the page with the milliseconds and ratios of a result, which is kept under this name."""
+def table(found: dict[str, Any]) -> str:
+    """Return the table with the milliseconds and ratios of a result."""
     results = found["results"]
 
-    def least(what: str, engine: str, name: str) -> float | None:
+    def least(engine: str, name: str) -> float | None:
         one = results.get(engine, {}).get(name)
-        return None if one is None else 1000 * min(one[what][1:])
+        return None if one is None else 1000 * best(one["seconds"])
 
     def ratio(a: float | None, b: float | None) -> str:
         return "" if a is None or b is None else f"{a / b:.2f}"
 
+    def both(a: str, b: str) -> str:
+        return f"{a} / {b}" if a or b else ""
+
     heads = ["", "sapwood, 1 / 2 threads, ms", "RDataFrame, 1 / 2, ms", "uproot + Awkward, ms", "coffea, ms",
              "RDataFrame ÷ ours, 1 / 2", "uproot ÷ ours", "coffea ÷ ours", "1 ÷ 2 threads", "÷ decoding",
              "RNTuple: sapwood, ms", "tree ÷ RNTuple", "RNTuple: RDataFrame ÷ ours"]  # fmt: skip
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    rows: list[list[str]] = []
+    engines = [
+        "sapwood 1", "sapwood 2", "root 1", "root 2", "uproot 1", "coffea 1", "sapwood 1 rntuple", "root 1 rntuple",
+    ]  # fmt: skip
     for name in [*SAPWOOD, DIMUON, CUT_FLOW]:
-        engines = [
-            "sapwood 1", "sapwood 2", "root 1", "root 2", "uproot 1", "coffea 1", "sapwood 1 rntuple", "root 1 rntuple",
-        ]  # fmt: skip
-        wall = {engine: least("seconds", engine, name) for engine in engines}
+        wall = {engine: least(engine, name) for engine in engines}
         shown = {engine: "" if value is None else f"{value:.0f}" for engine, value in wall.items()}
         ours = wall["sapwood 1"]
         cells = [
-            name,
-            f"{shown['sapwood 1']} / {shown['sapwood 2']}",
-            f"{shown['root 1']} / {shown['root 2']}",
+            both(shown["sapwood 1"], shown["sapwood 2"]),
+            both(shown["root 1"], shown["root 2"]),
             shown["uproot 1"],
             shown["coffea 1"],
-            f"{ratio(wall['root 1'], ours)} / {ratio(wall['root 2'], wall['sapwood 2'])}",
+            both(ratio(wall["root 1"], ours), ratio(wall["root 2"], wall["sapwood 2"])),
             ratio(wall["uproot 1"], ours),
             ratio(wall["coffea 1"], ours),
             ratio(ours, wall["sapwood 2"]),
-            ratio(ours, least("seconds", "sapwood 1", f"{name} decoded")),
+            ratio(ours, least("sapwood 1", f"{name} decoded")),
             shown["sapwood 1 rntuple"],
             ratio(ours, wall["sapwood 1 rntuple"]),
             ratio(wall["root 1 rntuple"], wall["sapwood 1 rntuple"]),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    table = "\n".join(lines)
+        if any(cells):
+            rows.append([name, *cells])
+    used = [place for place in range(len(heads)) if not place or any(row[place] for row in rows)]
+    lines = [[heads[place] for place in used], *([row[place] for place in used] for row in rows)]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([text[0], "|---" * len(used) + "|", *text[1:]])
+
+
+def subject(found: dict[str, Any]) -> str:
+    """Say what events a result is of."""
+    made = "NanoAOD-like events (about 100 MB a million, Zstandard, clusters of 100,000)"
+    return f"{found['events']:,} {found.get('file') or made}"
+
+
+def part(found: dict[str, Any], kept: str) -> str:
+    """Return the part of the page on a result, which is kept under this name."""
     host, software = found["host"], found["software"]
-    what = found.get("file") or "NanoAOD-like events (about 100 MB a million, Zstandard, ten clusters)"
-    return f"""# Analysis
+    return f"""## {subject(found)}
 
-Generated by `make bench-analysis` from [{kept}](../../benches/results/{kept}), which holds every raw value.
+From [{kept}](../../benches/results/{kept}), which holds every raw value. Histograms that differed: \
+{found["differ"] or "none"}.
 
-Queries of the ADL benchmarks on {found["events"]:,} {what},
-read and computed end to end: `hist` of a tree, compiled functions in RDataFrame, and uproot or coffea with Awkward
-Array and NumPy. The histograms are compared before the times; {found["differ"] or "none"} of them differed.
-
-The masses of muon pairs are filled in the nominal case and 4 variations of the momenta, 30 histograms of a cut flow in
-20 variations: `Declared` tasks in a train, against `Vary` and `VariationsFor`. `÷ decoding` is the time against that
-of `arrays` for the same columns. The last columns are of the same events as an RNTuple, with one thread; RDataFrame
-reads that, too.
-Each engine runs in a process of its own; the best run but the first counts, in milliseconds by the clock. The queries
-are in `benches/analysis.py`.
-
-{table}
+{table(found)}
 
 Machine: {host["cpu"]}, {host["cpus"]} CPUs, {host["memory"]}, Linux {host["kernel"]}, load {host["load"]:.1f} at the
 start. Python {host["python"]}, sapwood {software.get("sapwood", "")} at {software["commit"][:12]}.
 """
+
+
+def page(folder: Path) -> str:
+    """Return the page with the newest kept result of each kind of events."""
+    newest: dict[str, tuple[dict[str, Any], str]] = {}
+    for path in sorted(folder.glob("analysis-*.json")):
+        found: dict[str, Any] = json.loads(path.read_text())
+        newest[subject(found)] = found, path.name
+    parts = sorted(newest.values(), key=lambda one: ("file" in one[0], one[0]["events"]))
+    return f"""# Analysis
+
+Generated by `make bench-analysis`, whose queries are in `benches/analysis.py`.
+
+Queries of the ADL benchmarks, read and computed end to end: `hist` of a tree, compiled functions in RDataFrame, and
+uproot or coffea with Awkward Array and NumPy. The histograms are compared before the times.
+
+The masses of muon pairs are filled in the nominal case and 4 variations of the momenta, 30 histograms of a cut flow in
+20 variations: `Declared` tasks in a train, against `Vary` and `VariationsFor`. `÷ decoding` is the time against that
+of `arrays` for the same columns. The last columns are of the same events as an RNTuple, with one thread; RDataFrame
+reads that, too. Each engine runs in a process of its own; the best run but the first counts, in milliseconds by the
+clock. A query that takes longer than a limit runs once.
+
+{chr(10).join(part(*one) for one in parts)}"""
+
+
+def chosen(given: str | None, all_of: Iterable[str], parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of a list with commas, which must be among these."""
+    known = list(all_of)
+    names = known if given is None else given.split(",")
+    for name in names:
+        if name not in known:
+            parser.error(f"{name!r} is none of {', '.join(known)}")
+    return names
 
 
 def main() -> int:
@@ -640,56 +741,75 @@ def main() -> int:
     parser.add_argument("--oracle", type=Path, default=Path(".venv-oracle/bin/python"))
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--file", type=Path, help="a file of NanoAOD, in place of made ones")
-    parser.add_argument("--engines", default="sapwood,uproot,coffea,root", help="those that run, with commas")
-    parser.add_argument("--child", nargs=3, metavar=("ENGINE", "FILE", "THREADS"))
-    parser.add_argument("--queries-only", action="store_true", help="leave out the cut flow, and decoding alone")
+    parser.add_argument("--rntuple", type=Path, help="a file with the same events as an RNTuple")
+    parser.add_argument("--engines", help="those that run, with commas: sapwood,uproot,coffea,root")
+    parser.add_argument("--queries", help="those that run, with commas: Q1 to Q8, 'muon pairs', 'cut flow'")
+    parser.add_argument("--threads", default="1,2", help="threads of sapwood and RDataFrame, with commas")
+    parser.add_argument("--limit", type=float, default=12.0, help="a query is not repeated after these seconds")
+    parser.add_argument("--state", type=Path, help="the results so far (FOLDER/NAME.state)")
+    parser.add_argument("--child", nargs=3, metavar=("ENGINE", "FILE", "THREADS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(given.child[0], Path(given.child[1]), int(given.child[2]), given.folder, queries_only=given.queries_only)
+        engine, path, threads = given.child
+        child(engine, Path(path), int(threads), given.folder, given.queries.split(","), given.limit)
         return 0
-    record = host.host()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    if given.file:
-        path = given.file.resolve()
-    else:
-        path = (given.folder / f"nano-{given.events}.root").resolve()
-        make(path, given.events)
-    other = (given.folder / f"nano-{given.events}-rntuple.root").resolve()
-    mine, oracle = sys.executable, str(given.oracle)
-    engines = [("sapwood", mine, 1, path), ("sapwood", mine, 2, path), ("uproot", oracle, 1, path),
-               ("coffea", mine, 1, path), ("root", oracle, 1, path), ("root", oracle, 2, path)]  # fmt: skip
+    queries = chosen(given.queries, [*SAPWOOD, DIMUON, CUT_FLOW], parser)
+    engines = chosen(given.engines, ["sapwood", "uproot", "coffea", "root"], parser)
+    threads = [int(number) for number in given.threads.split(",")]
+    folder = given.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = given.file.resolve() if given.file else folder / f"nano-{given.events}.root"
+    other = given.rntuple.resolve() if given.rntuple else None
     if not given.file:
+        make(path, given.events)
+        other = other or folder / f"nano-{given.events}-rntuple.root"
         make(other, given.events, "rntuple")
-        engines += [("sapwood", mine, 1, other), ("root", oracle, 1, other)]
-    engines = [engine for engine in engines if engine[0] in given.engines.split(",")]
-    results: dict[str, dict[str, Any]] = {}
-    for engine, python, threads, file in engines:
-        command = [python, str(HERE / "analysis.py"), "--folder", str(given.folder.resolve())]
-        command += ["--child", engine, str(file), str(threads)]
-        if file == other:
-            command.append("--queries-only")
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        form = " rntuple" if file == other else ""
-        results[f"{engine} {threads}{form}"] = json.loads(output.splitlines()[-1])
+
+    short = [name for name in queries if name in SAPWOOD]
+    mine, oracle = sys.executable, str(given.oracle)
+    plan: list[Engine] = []
+    for engine in engines:
+        python = oracle if engine in ("root", "uproot") else mine
+        for number in threads if engine in ("root", "sapwood") else [1]:
+            decoded = [f"{name} decoded" for name in short] if engine == "sapwood" else []
+            left = [CUT_FLOW] if engine in ("uproot", "coffea") else []
+            names = [name for name in [*queries, *decoded] if name not in left]
+            plan.append(Engine(engine, python, number, path, "", names))
+        if other and engine in ("root", "sapwood"):
+            plan.append(Engine(engine, python, 1, other, " rntuple", short))
+
+    software = host.software()
+    of = {"software": software, "file": str(path), "size": path.stat().st_size, "limit": given.limit}
+    state = State(given.state or folder / f"{path.stem}.state", of)
+    failed = False
+    for one in plan:
+        names = [name for name in one.queries if name not in state.results.get(one.key, {})]
+        if not names:
+            continue
+        for found in one.run(names, folder, given.limit):
+            state.add(one.key, found)
+            runs = found["seconds"]
+            print(f"{one.key:18} {found['query']:11} {best(runs):9.4f} s, best of {len(runs)}", flush=True)
+        failed |= any(name not in state.results.get(one.key, {}) for name in names)
+    results = {one.key: state.results.get(one.key, {}) for one in plan}
     wrong = compare(results)
-    times = {key: _times(one) for key, one in results.items()}
-    events = given.events
+    times = {key: _times(found) for key, found in results.items()}
+    result = {"host": state.host, "software": software, "events": given.events, "differ": wrong, "results": times}
     if given.file:
         import sapwood
 
         with sapwood.open(path) as file:
-            events = file[TREE].num_entries
-    result = {"host": record, "software": host.software(), "events": events, "differ": wrong, "results": times}
-    if given.file:
+            result["events"] = file[TREE].num_entries
         result["file"] = f"events of {path.name}"
-    if given.keep:
+    if given.keep and not failed:
         when = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
-        kept = HERE / "results" / f"analysis-{when}-{result['software']['commit'][:8]}.json"
+        kept = HERE / "results" / f"analysis-{when}-{software['commit'][:8]}.json"
         kept.write_text(json.dumps(result, indent=1) + "\n")
-        if not given.file and events == parser.get_default("events"):
-            (HERE.parent / "docs" / "performance" / "analysis.md").write_text(page(result, kept.name))
-    print(page(result, ""))
-    return 1 if wrong else 0
+        (HERE.parent / "docs" / "performance" / "analysis.md").write_text(page(HERE / "results"))
+    if not failed:
+        state.path.unlink()
+    print(table(result))
+    return 1 if wrong or failed else 0
 
 
 if __name__ == "__main__":
