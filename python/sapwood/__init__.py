@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     )
     from sapwood.errors import CorruptError as DeserializationError
     from sapwood.errors import NotFoundError as KeyInFileError
-    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+    from sapwood.files.directory import ReadOnlyDirectory, ReadOnlyKey
+    from sapwood.files.file import ReadOnlyFile, open  # noqa: A004
     from sapwood.files.many import concatenate, iterate, num_entries
     from sapwood.files.ntuple import RField, RNTuple
     from sapwood.files.patching import patch_uproot
@@ -247,7 +248,8 @@ __getattr__, __dir__ = lazily(
         "sapwood.frames.polars": ("scan_polars",),
         "sapwood.objects.model": ("Model", "Unreadable"),
         "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
-        "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
+        "sapwood.files.directory": ("ReadOnlyDirectory", "ReadOnlyKey"),
+        "sapwood.files.file": ("ReadOnlyFile", "open"),
         "sapwood.table.filters": ("no_filter",),
         "sapwood.table.steps": ("Report",),
         "sapwood.source.file": ("MemmapSource", "MultithreadedFileSource"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+from sapwood.files.directory import ReadOnlyDirectory, ReadOnlyKey
+from sapwood.files.file import ReadOnlyFile, open  # noqa: A004
 from sapwood.objects.detached import DetachedFile
 
 __all__ = ["DetachedFile", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"]

@@ -16,7 +16,7 @@ from reading_samples import write_sample
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
-from sapwood.files.file import unpack_datetime
+from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import expand, split_path
 
 

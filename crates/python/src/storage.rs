@@ -251,7 +251,7 @@ pub fn ledger(source: &dyn Source) -> Vec<Row> {
 /// An error of storage, with what did not go well before: whoever gets it may have no file to ask.
 pub fn with_ledger(py: Python<'_>, error: PyErr, incidents: Vec<Incident>) -> PyErr {
     let set = || {
-        let incident = py.import("sapwood.files.file")?.getattr("Incident")?;
+        let incident = py.import("sapwood.errors")?.getattr("Incident")?;
         let list: PyResult<Vec<_>> = rows(incidents).into_iter().map(|row| incident.call1(row)).collect();
         error.value(py).setattr("ledger", list?)
     };

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterator
 
 from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
-from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
+from sapwood.files.directory import ReadOnlyDirectory
+from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TREES
 from sapwood.files.tree import TTree
 from sapwood.schema.streamers import Streamers, class_names, classes_of, containers

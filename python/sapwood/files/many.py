@@ -8,7 +8,8 @@ from typing import Any
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, Incident, NotFoundError, SapwoodWarning, StorageError, stacklevel
-from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
+from sapwood.files.directory import ReadOnlyDirectory
+from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TABLES
 from sapwood.storage.locate import Files, Located, Steps, expand
 from sapwood.table import dataset

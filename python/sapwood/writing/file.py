@@ -37,7 +37,7 @@ from sapwood.writing.tree import WritableTree
 from sapwood.writing.types import is_form, is_types, to_type
 
 if TYPE_CHECKING:
-    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
+    from sapwood.files.directory import ReadOnlyDirectory, ReadOnlyKey
 
 _ZONE = 32768
 """Entries of a zone of the index."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood.columns import Foreign
-    from sapwood.files.file import ReadOnlyDirectory
+    from sapwood.files.directory import ReadOnlyDirectory
 
 
 FORMATS = ("ttree", "rntuple")
