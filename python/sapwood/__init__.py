@@ -89,7 +89,8 @@ if TYPE_CHECKING:
     from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
     from sapwood.writing.dask import dask_write
-    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from sapwood.writing.directory import WritableDirectory
+    from sapwood.writing.file import WritableFile, create, recreate, update
     from sapwood.writing.interpret import as_TGraph
     from sapwood.writing.pyroot import from_pyroot, to_pyroot, to_writable
     from sapwood.writing.tree import WritableBranch, WritableTree
@@ -264,7 +265,8 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
         "sapwood.vectors": ("as_vectors",),
         "sapwood.writing.dask": ("dask_write",),
-        "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.directory": ("WritableDirectory",),
+        "sapwood.writing.file": ("WritableFile", "create", "recreate", "update"),
         "sapwood.writing.interpret": ("as_TGraph",),
         "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),

@@ -38,7 +38,7 @@ from sapwood.writing.output import make
 if TYPE_CHECKING:
     from sapwood.columns import Foreign, Type
     from sapwood.train.task.outputs import Summary
-    from sapwood.writing.file import WritableDirectory
+    from sapwood.writing.directory import WritableDirectory
     from sapwood.writing.output import OutputFile
 
 # Heavy modules are imported where they are needed: most merges need none of them.

@@ -17,7 +17,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
-from sapwood.writing.file import CLUSTER_BYTES, PAGE_BYTES
+from sapwood.writing.tables import CLUSTER_BYTES, PAGE_BYTES
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign

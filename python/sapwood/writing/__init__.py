@@ -8,7 +8,8 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood.writing import identify as identify
-    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from sapwood.writing.directory import WritableDirectory
+    from sapwood.writing.file import WritableFile, create, recreate, update
     from sapwood.writing.ntuple import WritableNTuple
     from sapwood.writing.pyroot import to_writable
     from sapwood.writing.tree import WritableBranch, WritableTree
@@ -29,7 +30,8 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     globals(),
     {
-        "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.directory": ("WritableDirectory",),
+        "sapwood.writing.file": ("WritableFile", "create", "recreate", "update"),
         "sapwood.writing.ntuple": ("WritableNTuple",),
         "sapwood.writing.pyroot": ("to_writable",),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),

@@ -225,6 +225,8 @@ class OutputFile:
         self.table_format = table_format
         """What assigning a table makes."""
         self.native = native
+        self.tables: dict[tuple[tuple[str, ...], int], InOutputFile] = {}
+        """Tables being written, by path and cycle."""
         self._file_path = file_path
         self._beside = beside
         # What was gathered is written even if nobody closes the file.
@@ -271,7 +273,7 @@ class OutputFile:
         self.native.commit()
 
     def read(self) -> ReadOnlyDirectory:
-        """Open the file as it was committed last.
+        """Open the file as of its last commit.
 
         Raises
         ------
@@ -280,7 +282,7 @@ class OutputFile:
         """
         from sapwood.files.file import open as read
 
-        path = self._beside or self._file_path
+        path = self._file_path if self.closed else self._beside or self._file_path
         if path is None:
             raise UnsupportedError("a stream cannot be read while it is written")
         return read(path)

@@ -1,0 +1,235 @@
+"""Directories while they are written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.ntuple import RNTuple
+from sapwood.objects.model import Model
+from sapwood.table.filters import Filter, NameFilter, Rename, no_filter, renaming
+from sapwood.writing.columns import chunks_of, is_table
+from sapwood.writing.objects import NewObject, to_object
+from sapwood.writing.shapes import value_of
+from sapwood.writing.tables import TableDirectory
+from sapwood.writing.types import is_form
+
+if TYPE_CHECKING:
+    from sapwood.files.directory import ReadOnlyDirectory, ReadOnlyKey
+
+
+class WritableDirectory(TableDirectory):
+    """A directory of a file being written: a mapping of names to objects.
+
+    Assigning writes: ``directory["name"] = data``. A name with slashes makes directories; a name that is there already
+    gets a new cycle, and the older one stays.
+    """
+
+    def get(self, where: str, default: Foreign = None) -> Foreign:
+        """Return what ``self[where]`` returns, or `default` where there is nothing."""
+        try:
+            return self[where]
+        except NotFoundError:
+            return default
+
+    def iteritems(self, **chosen: Any) -> Iterator[tuple[str, Foreign]]:
+        """Iterate over names and objects; parameters as for `keys`."""
+        return ((name, self[name]) for name in self.keys(**chosen))
+
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, **chosen: Any
+    ) -> list[tuple[str, Foreign]]:
+        """List names and objects; parameters as for `keys`."""
+        return list(self.iteritems(**chosen))
+
+    def itervalues(self, **chosen: Any) -> Iterator[Foreign]:
+        """Iterate over the objects; parameters as for `keys`."""
+        return (found for _, found in self.iteritems(**chosen))
+
+    def values(self, **chosen: Any) -> list[Foreign]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """List the objects; parameters as for `keys`."""
+        return list(self.itervalues(**chosen))
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, with cycles."""
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        """Count what was written, in directories too."""
+        return sum(1 for _ in self._list(True))
+
+    def __contains__(self, where: object) -> bool:
+        """Return whether something has that name, with or without its cycle."""
+        return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
+
+    def __getitem__(self, where: str) -> Foreign:
+        """Return a directory, a table to extend (one that is being written, or one that the file had), or an object.
+
+        To read an object, what was written is committed; entries that wait for their cluster to be full end it.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing has that name.
+        UnsupportedError
+            It is an object of a stream, or a tree that takes no additions.
+        """
+        self._file.check_open("get data from")
+        directory, name, cycle = self._at(where)
+        for known, number, classname, _ in directory._file.native.list(directory._number):
+            if known == name and cycle in ("", "*", str(number)):
+                if classname in DIRECTORIES:
+                    return directory._directory(name)
+                table = self._file.tables.get(((*directory._path, name), number))
+                if table is not None:
+                    return table
+                if classname in TREES:
+                    return directory._append(name, number)
+                if classname in RNTUPLES:
+                    return directory._append_ntuple(name, number)
+                self._file.commit()
+                return self._file.read()["/".join((*directory._path, f"{name};{number}"))]
+        raise NotFoundError(
+            f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}"
+        )
+
+    def __setitem__(self, where: str, what: object) -> None:
+        """Write a table or an iterator of them as a tree (an RNTuple if the file was made so), or another object.
+
+        An RNTuple that was read is copied. Objects are strings, histograms, what `sapwood.new` makes, what was read
+        from another file, and instances of Python dataclasses, whose class goes into the file.
+
+        Raises
+        ------
+        TypeError
+            Nothing in a ROOT file stands for it.
+        """
+        self._file.check_open("write to")
+        native = self._file.native
+        if isinstance(what, RNTuple):
+            self.mkrntuple(where, what)
+        elif is_table(what) or is_form(what) or chunks_of(what) is not None:
+            make = self.mktree if self._file.table_format == "ttree" else self.mkrntuple
+            make(where, what)
+        elif isinstance(what, Model) and what.key is not None:
+            self._copy(where, what.key)
+        elif dataclasses.is_dataclass(what) and not isinstance(what, (type, NewObject)):
+            shape, column = value_of(what)
+            directory, name = self._parent(where)
+            native.write_value(directory._number, name, "", shape, column)
+        else:
+            last = where.strip("/").rpartition("/")[2]
+            title, written = (what.title, what.named(last)) if isinstance(what, NewObject) else to_object(what, last)
+            directory, name = self._parent(where)
+            native.write_object(directory._number, name, title, written)
+
+    def __delitem__(self, where: str) -> None:
+        """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
+
+        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree
+        of the file (a cycle of the same name) has them as well.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing has that name.
+        ArgumentError
+            It is a tree that is being written.
+        """
+        self._file.check_open("delete from")
+        directory, name, cycle = self._at(where)
+        number = None if cycle in ("", "*") else int(cycle)
+        path = (*directory._path, name)
+        for tree, its_cycle in self._file.tables:
+            if tree[: len(path)] == path and (number in (None, its_cycle) or len(tree) > len(path)):
+                raise ArgumentError(f"the table {'/'.join(tree)!r} is being written: it cannot be deleted")
+        doomed, kept = list[str](), list[str]()
+        inside = "/".join(path)
+        for full, its_cycle, classname in type(self)((), self._file, 0)._list(True):
+            if classname in TREES:
+                goes = full.startswith(inside + "/") or (full == inside and number in (None, its_cycle))
+                (doomed if goes else kept).append(f"{full};{its_cycle}")
+        if not doomed or self._file.file_path is None:
+            self._file.native.delete(directory._number, name, number)
+            return
+        source = self._file.read()
+        there = set(source)
+        keys = [[source.key(one).native for one in names if one in there] for names in (doomed, kept)]
+        self._file.native.delete_trees(directory._number, name, number, source.file.native, *keys)
+
+    def copy_from(
+        self,
+        source: ReadOnlyDirectory,
+        *,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+        rename: Rename = None,
+        require_matches: bool = True,
+    ) -> None:
+        """Copy objects of a file as they are, with the streamer info of their classes.
+
+        Parameters
+        ----------
+        source
+            Directory of an open file; directories in it are copied too.
+        filter_name, filter_classname
+            As for `keys`.
+        rename
+            How names (with their paths) become new ones: a function, a dict of old and new names, a regular
+            expression with what replaces its matches (``"/from/to/"``, and ``i`` behind it to ignore case), or a list
+            of these, applied in turn. None keeps the names.
+        require_matches
+            Whether it is an error if nothing passes the filters.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing passes the filters.
+        UnsupportedError
+            One of the objects is a tree: its data go into a new one, as
+            ``file["name"] = source["name"].iterate(library="ak")``.
+        """
+        self._file.check_open("write to")
+        renamed = renaming(rename)
+        passed = Filter(filter_name), Filter(filter_classname)
+        found = [
+            (name, source.key(name))
+            for name in source.keys(recursive=True, cycle=True)
+            if passed[0](name.rpartition(";")[0]) and passed[1](source.key(name).fClassName)
+        ]
+        if not found and require_matches:
+            raise NotFoundError(f"nothing in {source.object_path!r} passes the filters")
+        newest = dict.fromkeys(name.rpartition(";")[0] for name, _ in found)
+        for name in newest:
+            key = next(key for full, key in found if full.rpartition(";")[0] == name)
+            if key.fClassName in DIRECTORIES:
+                self.mkdir(renamed(name))
+            else:
+                self._copy(renamed(name), key)
+
+    def _copy(self, where: str, key: ReadOnlyKey) -> None:
+        directory, name = self._parent(where)
+        self._file.native.copy_key(directory._number, name, key.file.native, key.native)
+
+    def clear(self) -> None:
+        """Delete all objects, those in directories too."""
+        for name in self.keys(recursive=False):
+            del self[name]
+
+    def update(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object
+    ) -> None:
+        """Write several objects, each as by assignment."""
+        for name, what in (*dict(pairs).items(), *more_pairs.items()):
+            self[name] = what
+
+    def commit(self) -> None:
+        """Make all that was written part of the file that readers see, even if this process dies.
+
+        Entries that wait for their cluster to be full end it.
+        """
+        self._file.commit()

@@ -1,0 +1,176 @@
+"""The names in a directory of a file being written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from sapwood.compression import Compression
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.kinds import DIRECTORIES
+from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.writing.output import InOutputFile
+from sapwood.writing.plan import check_name
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood.writing.output import OutputFile
+
+
+class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
+    """A directory of a file being written: its names, and the directories in it."""
+
+    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
+        """Describe a directory by its number in the native core."""
+        self._path = path
+        self._file = file
+        self._number = number
+
+    def __repr__(self) -> str:
+        """Return the path in the file."""
+        return f"<{type(self).__name__} {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names of the directories down to this one; empty for the root directory."""
+        return self._path
+
+    @property
+    def object_path(self) -> str:
+        """The same as one string."""
+        return "/".join(("", *self._path, "")).replace("//", "/")
+
+    @property
+    def file(self) -> OutputFile:
+        """The file."""
+        return self._file
+
+    @property
+    def compression(self) -> Compression | None:
+        """Codec and level of what is written to the file from now on; can be set."""
+        return self._file.compression
+
+    @compression.setter
+    def compression(self, value: Compression | None) -> None:
+        self._file.compression = value
+
+    def _list(self, recursive: bool) -> Iterator[tuple[str, int, str]]:
+        """Return names (with the path from here), cycles and classes."""
+        for name, cycle, classname, _ in self._file.native.list(self._number):
+            yield name, cycle, classname
+            if recursive and classname in DIRECTORIES:
+                for inner, inner_cycle, inner_class in self._directory(name)._list(True):
+                    yield f"{name}/{inner}", inner_cycle, inner_class
+
+    def _directory(self, name: str) -> Self:
+        number = self._file.native.find(self._number, name)
+        if number is None:
+            raise NotFoundError(f"no directory {name!r} in {self.object_path!r}\nin file {self.file_path}")
+        return type(self)((*self._path, name), self._file, number)
+
+    def _at(self, where: str) -> tuple[Self, str, str]:
+        """Return the directory, the name and the cycle (empty or ``"*"`` for any) of a path."""
+        *outer, last = where.strip("/").split("/")
+        directory = self
+        for part in outer:
+            directory = directory._directory(part)
+        name, _, cycle = last.partition(";")
+        return directory, name, cycle
+
+    def iterclassnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, str]]:
+        """Iterate over names and classes; parameters as for `keys`."""
+        wanted, wanted_class = Filter(filter_name), Filter(filter_classname)
+        for name, number, classname in self._list(recursive):
+            if wanted(name) and wanted_class(classname):
+                yield (f"{name};{number}" if cycle else name), classname
+
+    def classnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> dict[str, str]:
+        """Return the classes by name; parameters as for `keys`."""
+        return dict(
+            self.iterclassnames(
+                recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+            )
+        )
+
+    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[str]:
+        """Return the names of what was written.
+
+        Parameters
+        ----------
+        recursive
+            Go into directories.
+        cycle
+            Put the cycle behind each name: ``"tree;1"``.
+        filter_name, filter_classname
+            None, a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function, or several of these.
+        """
+        found = self.iterclassnames(
+            recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+        )
+        return [name for name, _ in found]
+
+    def iterkeys(self, **chosen: Any) -> Iterator[str]:
+        """Iterate over the names; parameters as for `keys`."""
+        return iter(self.keys(**chosen))
+
+    def mkdir(self, name: str, title: str = "", *, initial_directory_bytes: int | None = None) -> Self:
+        """Make a directory, and those above it that are missing; return it if it exists.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes between directories.
+        title
+            Title of the last one.
+        initial_directory_bytes
+            Accepted, without effect.
+        """
+        del initial_directory_bytes
+        self._file.check_open("make a directory in")
+        directory = self
+        *outer, last = _parts(name)
+        for part, its_title in (*((part, "") for part in outer), (last, title)):
+            number = self._file.native.mkdir(directory._number, part, its_title or part)
+            directory = type(self)((*directory._path, part), self._file, number)
+        return directory
+
+    def _parent(self, name: str) -> tuple[Self, str]:
+        *outer, last = _parts(name)
+        return (self.mkdir("/".join(outer)) if outer else self), last
+
+
+def _parts(path: str) -> list[str]:
+    """Split the path of an object to be written.
+
+    Raises
+    ------
+    ArgumentError
+        It could not be read again.
+    """
+    check_name(path.strip("/"), "an object")
+    if re.search(r";[0-9]+$", path):
+        raise ArgumentError(f"{path!r} cannot name an object: what follows ';' would be taken for its cycle")
+    return path.strip("/").split("/")

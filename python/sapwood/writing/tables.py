@@ -1,0 +1,459 @@
+"""Tables of a directory of a file being written: made, added to, merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import EllipsisType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sapwood.columns import Type, length_of, type_of
+from sapwood.compression import Compression
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.kinds import TREES
+from sapwood.files.ntuple import RNTuple
+from sapwood.writing.columns import chunks_of, to_columns
+from sapwood.writing.listing import OutputDirectory
+from sapwood.writing.ntuple import FieldPlan, WritableNTuple
+from sapwood.writing.plan import Branch, Layout, Plan
+from sapwood.writing.shapes import Shape, has_maps
+from sapwood.writing.tree import WritableTree
+from sapwood.writing.types import is_types, to_type
+
+if TYPE_CHECKING:
+    from sapwood.files.directory import ReadOnlyKey
+
+_ZONE = 32768
+"""Entries of a zone of the index."""
+CLUSTER_BYTES, PAGE_BYTES = 128 << 20, 1 << 20
+"""Sizes of clusters (compressed) and of pages (before compression) of RNTuples, those of ROOT."""
+
+
+def _counter_name(counted: str) -> str:
+    return "n" + counted
+
+
+def _field_name(outer: str, inner: str) -> str:
+    return inner if outer == "" else f"{outer}_{inner}"
+
+
+def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
+    """Return the shapes among types, by name, that hold maps."""
+    types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
+    return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
+
+
+def _basket_bytes(size: object) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 63:
+        return int(size)
+    raise ArgumentError(f"basket_size is a number of bytes, above zero, for all branches, not {size!r}")
+
+
+def _plan(
+    types: dict[str, Type],
+    branch_types: Mapping[str, object] | None,
+    counter_name: Callable[[str], str],
+    field_name: Callable[[str, str], str],
+    layout: Layout,
+) -> Plan:
+    """Plan branches for types, some of them given instead of those that the data have."""
+    for given, kind in (branch_types or {}).items():
+        if given not in types:
+            raise ArgumentError(f"branch_types names {given!r}, of which there are no data: {list(types)}")
+        types[given] = to_type(kind)
+    return Plan(types, counter_name, field_name, layout)
+
+
+class TableDirectory(OutputDirectory):
+    """A directory of a file being written: the tables in it."""
+
+    def _source(self, name: str, cycle: int) -> ReadOnlyKey:
+        """Return the key of a tree in the file as it was committed last."""
+        return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
+
+    def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
+        """Open a tree of the file to add entries to it; `tree` is updated if it is given."""
+        key = self._source(name, cycle)
+        native = self._file.native
+        number, found = native.append_tree(self._number, key.file.native, key.native)
+        codes = [native.compression if one[-1] is None else one[-1] for one in found]
+        plan = Plan.of_branches(
+            [
+                Branch(one, kind, shape, tuple(dims), counter, split_level, member_wise)
+                for one, kind, shape, dims, counter, split_level, member_wise, _ in found
+            ]
+        )
+        if tree is None:
+            return self._tree(name, number, plan, codes, cycle)
+        tree.go_on(number, plan, codes)
+        return tree
+
+    def _tree(self, name: str, number: int, plan: Plan, codes: list[int], cycle: int | None = None) -> WritableTree:
+        """Return a tree of the native core; the file then has it by its name and cycle (default: the newest)."""
+        cycle = cycle or self._newest(name)
+        add_branches = partial(self.add_branches, f"{name};{cycle}")
+        tree = WritableTree((*self._path, name), self._file, number, plan, codes, add_branches)
+        self._file.tables[(*self._path, name), cycle] = tree
+        return tree
+
+    def _ntuple(self, name: str, number: int, plan: FieldPlan, cycle: int | None = None) -> WritableNTuple:
+        """Return an RNTuple of the native core; the file then has it by its name and cycle (default: the newest)."""
+        table = WritableNTuple((*self._path, name), self._file, number, plan)
+        self._file.tables[(*self._path, name), cycle or self._newest(name)] = table
+        return table
+
+    def _newest(self, name: str) -> int:
+        """Return the newest cycle of a name."""
+        return next(cycle for known, cycle, _, _ in self._file.native.list(self._number) if known == name)
+
+    def _append_ntuple(self, name: str, cycle: int) -> WritableNTuple:
+        """Open an RNTuple of the file to continue it."""
+        key = self._source(name, cycle)
+        number, types = self._file.native.append_ntuple(self._number, key.file.native, key.native)
+        return self._ntuple(name, number, FieldPlan.of_stored(dict(types)), cycle)
+
+    def add_branches(
+        self,
+        name: str,
+        data: object,
+        *,
+        counter_name: Callable[[str], str] = _counter_name,
+        field_name: Callable[[str, str], str] = _field_name,
+        branch_types: Mapping[str, object] | None = None,
+        lists: str | Mapping[str, str] = "counted",
+        records: str | Mapping[str, str] = "branches",
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        split_level: int | Mapping[str, int] = 99,
+        member_wise: bool | Mapping[str, bool] = True,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
+        basket_size: int | None = None,
+    ) -> None:
+        """Add branches to a tree of the file.
+
+        They are part of the file when this returns. What waits in a tree that is being written is committed first; the
+        tree goes on with the new branches.
+
+        Parameters
+        ----------
+        name
+            Name of the tree, with slashes after directories.
+        data
+            Data by name, or a table, as `mktree` takes them: as many entries as the tree has.
+        counter_name, field_name, branch_types, lists, records, classes, split_level, member_wise
+            As for `mktree`.
+        compression, basket_size
+            As for `mktree`.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such tree.
+        ArgumentError
+            The tree has another number of entries, or a branch of such a name.
+        UnsupportedError
+            Its description holds what cannot be kept.
+        """
+        self._file.check_open("write to")
+        basket_bytes = _basket_bytes(basket_size)
+        directory, last, wanted = self._at(name)
+        native = self._file.native
+        cycles = [key[1] for key in native.list(directory._number) if key[0] == last and key[2] in TREES]
+        cycle = next((one for one in cycles if wanted in ("", "*", str(one))), None)
+        if cycle is None:
+            raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
+        columns = to_columns(data, _maps(branch_types))
+        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        types = {name: type_of(column) for name, column in columns.items()}
+        plan = _plan(types, branch_types, counter_name, field_name, layout)
+        filled = plan.columns(columns)
+        codes = plan.codes(compression, native.compression)
+        written = self._file.tables.get(((*directory._path, last), cycle))
+        if isinstance(written, WritableTree):
+            rows = length_of(filled[0])
+            if rows != written.num_entries:
+                raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
+            written.finish()
+        try:
+            key = directory._source(last, cycle)
+            branches = plan.native(codes)
+            native.add_branches(directory._number, key.file.native, key.native, branches, basket_bytes, filled)
+        finally:
+            if isinstance(written, WritableTree):
+                directory._append(last, cycle, written)
+
+    def mktree(
+        self,
+        name: str,
+        branch_types_or_data: object,
+        title: str = "",
+        *,
+        counter_name: Callable[[str], str] = _counter_name,
+        field_name: Callable[[str, str], str] = _field_name,
+        initial_basket_capacity: int | None = None,
+        resize_factor: float | None = None,
+        branch_types: Mapping[str, object] | None = None,
+        lists: str | Mapping[str, str] = "counted",
+        records: str | Mapping[str, str] = "branches",
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        split_level: int | Mapping[str, int] = 99,
+        member_wise: bool | Mapping[str, bool] = True,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
+        auto_flush: int = -30_000_000,
+        basket_size: int | None = None,
+        titles: Mapping[str, str] | None = None,
+    ) -> WritableTree:
+        """Make a tree.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes after directories.
+        branch_types_or_data
+            Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
+            (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
+            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"set<int>"``, ``"vector<pair<int, float>>"``,
+            ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or mappings of these for records
+            (``"var * {x: Double32_t[0, 1, 12], n: int32}"`` is one, too). Or data by name, from which the types are
+            taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured array, a
+            DataFrame of pandas or Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
+        title
+            Title of the tree.
+        counter_name
+            Names the branch that counts the elements of lists. Lists whose counters get one name share it, and must
+            have equal lengths.
+        field_name
+            Names the branch of a field of records.
+        initial_basket_capacity, resize_factor
+            Taken and not used: the tree's own object is written when its size is known.
+        branch_types
+            Types, as above, for some of the data, instead of those that the data have.
+        lists
+            What lists of numbers become: ``"counted"``, an array and a branch that counts it, or ``"vector"``, a
+            `std::vector`. One choice, or choices by name. Lists of lists and of strings are vectors always.
+        records
+            What records become: ``"branches"``, one for each field; ``"leaves"``, one branch with a leaf for each field
+            (numbers and arrays alone); ``"class"``, objects. Lists of records: ``"branches"`` or ``"class"``, which is
+            a `std::vector` of objects.
+        classes
+            Names of the classes, or names and versions, by the names of branches and, behind dots, fields. Without one
+            a class has the name of the Awkward record, or of its branch with a capital letter, and version 1.
+        split_level
+            How deep the members of objects get branches of their own: 0 for none (ROOT's `fSplitLevel`).
+        member_wise
+            Whether vectors of objects that are not split are laid out member by member, or object by object.
+        compression
+            Codec and level: one for all branches, or some by the names of the data; otherwise that of the file.
+        auto_flush
+            Size of a cluster: entries if positive, compressed bytes if negative (ROOT's `fAutoFlush`). Bytes are
+            measured on the first entries and turned into a number of entries. A cluster is gathered in memory, where
+            it takes up to four times these bytes.
+        basket_size
+            Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
+            it has more. By default 54,000 (up to 432,000 after a thousand
+            baskets), with ZSTD and LZMA 524,288.
+        titles
+            Titles of branches by name. Without one, the title of a branch is the list of its leaves, as in ROOT.
+
+        Returns
+        -------
+        WritableTree
+            The tree, to be extended with more entries.
+
+        Raises
+        ------
+        ArgumentError
+            Names of branches clash, or there is none.
+        UnsupportedError
+            No branch holds data of such a type.
+        """
+        del initial_basket_capacity, resize_factor
+        self._file.check_open("make a tree in")
+        basket_bytes = _basket_bytes(basket_size)
+        chunks = chunks_of(branch_types_or_data)
+        first = branch_types_or_data if chunks is None else next(chunks, None)
+        if first is None:
+            raise ArgumentError("an iterator without chunks: a tree takes its branches from the first")
+        columns = None
+        if is_types(first):
+            types = dict(to_type(first)[2])
+        else:
+            columns = to_columns(first, _maps(branch_types))
+            types = {name: type_of(column) for name, column in columns.items()}
+        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        plan = _plan(types, branch_types, counter_name, field_name, layout)
+        filled = None if columns is None else plan.columns(columns)
+        directory, last = self._parent(name)
+        native = self._file.native
+        codes = plan.codes(compression, native.compression)
+        named = plan.titles(titles or {})
+        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes, named)
+        tree = directory._tree(last, number, plan, codes)
+        if self._file.index:
+            tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
+        if filled is not None:
+            tree.take(filled)
+        for chunk in chunks or ():
+            tree.extend(chunk)
+        return tree
+
+    def mkrntuple(
+        self,
+        name: str,
+        types_or_data: object,
+        description: str = "",
+        *,
+        field_types: Mapping[str, object] | None = None,
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
+        cluster_size: int = CLUSTER_BYTES,
+        cluster_entries: int | None = None,
+        page_size: int = PAGE_BYTES,
+        projections: Mapping[str, str] | None = None,
+    ) -> WritableNTuple:
+        """Make an RNTuple.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes after directories.
+        types_or_data
+            Types by name, or data by name, or a table, or an iterator of such chunks, as for `mktree`. Or an RNTuple
+            that was read, which is copied without being decoded; then only `compression` has an effect. Values may be
+            missing (``"?float32"``, ``"optional<float>"``) or of several types (``"union[int32, string]"``,
+            ``"variant<int, std::string>"``). Or a list of instances of one dataclass, whose fields become fields.
+        description
+            Description of the RNTuple.
+        field_types
+            Types, as above, for some of the data, instead of those that the data have.
+        classes
+            Names of the classes of records, or names and versions, by the names of fields, joined by dots. Records
+            without one are of no class, which ROOT reads without a dictionary; inside arrays, optional values, maps and
+            unions they have the name of the Awkward record or of their field.
+        compression
+            Codec and level: one for all fields, or some by their names; otherwise that of the file.
+        cluster_size
+            Compressed bytes of a cluster, about. A cluster is gathered in memory, compressed.
+        cluster_entries
+            Entries of a cluster at most.
+        page_size
+            Bytes of a page before compression, at most.
+        projections
+            Fields that show what others hold, without columns of their own, by name: the path of the field shown.
+            ``{"Muon_pt": "Muon.pt", "nMuon": "Muon"}`` shows a member of the records in lists as lists, and the sizes
+            of the lists. They take no data.
+
+        Returns
+        -------
+        WritableNTuple
+            The RNTuple, to be extended with more entries.
+
+        Raises
+        ------
+        ArgumentError
+            Names of fields clash, or there is none.
+        UnsupportedError
+            No field holds data of such a type.
+        """
+        self._file.check_open("make an RNTuple in")
+        if isinstance(types_or_data, RNTuple):
+            if isinstance(compression, Mapping):
+                raise ArgumentError("an RNTuple is copied with one compression for all fields, or as it is stored")
+            table = self._ntuple_like(name, types_or_data)
+            table.add(types_or_data, compression=compression)
+            return table
+        chunks = chunks_of(types_or_data)
+        first = types_or_data if chunks is None else next(chunks, None)
+        if first is None:
+            raise ArgumentError("an iterator without chunks: an RNTuple takes its fields from the first")
+        plan, columns = FieldPlan.of(first, field_types, classes or {})
+        filled = None if columns is None else plan.columns(columns)
+        directory, last = self._parent(name)
+        native = self._file.native
+        fields = plan.native(compression, native.compression)
+        number = native.make_ntuple(
+            directory._number, last, description, fields, cluster_size, cluster_entries, page_size,
+            list((projections or {}).items()),
+        )  # fmt: skip
+        table = directory._ntuple(last, number, plan)
+        if self._file.index:
+            table.collect_zones(min(_ZONE, cluster_entries or _ZONE))
+        if filled is not None:
+            table.take(filled)
+        for chunk in chunks or ():
+            table.extend(chunk)
+        return table
+
+    def _ntuple_like(
+        self,
+        name: str,
+        source: RNTuple,
+        cluster_size: int = CLUSTER_BYTES,
+        cluster_entries: int | None = None,
+        page_size: int = PAGE_BYTES,
+    ) -> WritableNTuple:
+        """Make an RNTuple with the fields of another."""
+        directory, last = self._parent(name)
+        sizes = cluster_size, cluster_entries, page_size
+        number, types = self._file.native.make_ntuple_like(directory._number, last, source.native, *sizes)
+        return directory._ntuple(last, number, FieldPlan.of_stored(dict(types)))
+
+    def merge_rntuples(
+        self,
+        name: str,
+        sources: Iterable[RNTuple],
+        *,
+        unite: bool = False,
+        step_size: str | int = "64 MB",
+        compression: Compression | EllipsisType | None = ...,
+        cluster_size: int | None = None,
+        cluster_entries: int | None = None,
+        page_size: int | None = None,
+    ) -> tuple[int, int]:
+        """Write several RNTuples as one.
+
+        Clusters are copied without being decoded where columns and encodings are those of the first RNTuple; entries
+        of other clusters are read and written again, in steps. Ranges of attribute sets move with their entries.
+
+        Parameters
+        ----------
+        name
+            Name of the new RNTuple, with slashes after directories.
+        sources
+            RNTuples that were opened for reading.
+        unite
+            Whether fields may differ: the result has the fields of all, and where a source lacks one it is zero, empty
+            or missing.
+        step_size
+            Size of the steps in which entries are read.
+        compression
+            Codec and level of pages that are copied; without it they stay as they are stored. Entries that are written
+            again are compressed like the file.
+        cluster_size, cluster_entries, page_size
+            Sizes of clusters and pages, as for `mkrntuple`. With one of them all entries are written again.
+
+        Returns
+        -------
+        tuple[int, int]
+            Entries written, and clusters that were copied without being decoded.
+
+        Raises
+        ------
+        ArgumentError
+            There is no source, or the fields differ.
+        """
+        self._file.check_open("make an RNTuple in")
+        recluster = any(size is not None for size in (cluster_size, cluster_entries, page_size))
+        table, copied = None, 0
+        for source in sources:
+            if table is None:
+                table = self._ntuple_like(
+                    name, source, cluster_size or CLUSTER_BYTES, cluster_entries, page_size or PAGE_BYTES
+                )
+            copied += table.add(source, unite=unite, step_size=step_size, compression=compression, recluster=recluster)
+        if table is None:
+            raise ArgumentError("no RNTuples to merge")
+        return table.num_entries, copied
