@@ -45,8 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     storage.add_argument(parser)
     where = parser.add_argument_group("execution")
     where.add_argument(
-        "--executor", metavar="NAME", help="threads (default), processes, dask, dask://HOST:PORT, slurm or htcondor"
-    )
+        "--executor", metavar="NAME",
+        help="auto (default: threads, then processes if Python's lock holds these back), threads, processes, dask, "
+        "dask://HOST:PORT, slurm or htcondor",
+    )  # fmt: skip
     where.add_argument("--site", metavar="FILE", help="JSON or YAML file with executor settings (see sites/)")
     where.add_argument(
         "-j", "--threads", "--jobs", type=int, metavar="N",
@@ -116,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         "executor": arguments.executor, "jobs": arguments.threads, "read_ahead": arguments.read_ahead,
         "memory": arguments.memory, "step_size": arguments.step_size, "catalogue": arguments.catalogue,
     }  # fmt: skip
-    settings: dict[str, Any] = {"executor": "threads", "read_ahead": 1, "step_size": "100 MB"} | site
+    settings: dict[str, Any] = {"executor": "auto", "read_ahead": 1, "step_size": "100 MB"} | site
     settings |= {name: value for name, value in given.items() if value is not None}
     settings["step_size"] = train.parse_step_size(str(settings["step_size"]))
     settings["threads"] = settings.pop("jobs", None)

@@ -217,6 +217,8 @@ class Run:
     time_cpu_resumed: float = 0.0
     executor: str = "threads"
     slots: int = 1
+    moved: str = ""
+    """Why the run went on with processes, or could not, where the steps held Python's lock for too long."""
     workers: list[WorkerRecord] = field(default_factory=list[WorkerRecord])
     trace: dict[str, Any] = field(default_factory=dict[str, Any])
     rates: list[float] = field(default_factory=list[float])

@@ -152,7 +152,7 @@ def estimate(
     stop_after: int | None = None,
     skip_bad_files: bool = False,
     drift: str = "error",
-    executor: Foreign = "threads",
+    executor: Foreign = "auto",
     memory: int | str | None = None,
     catalogue: Catalogue | None = None,
     output: Foreign = None,
@@ -256,10 +256,11 @@ def estimate(
         by_task.update({task.name: task.time_cpu for task in outcome.tasks})
     share = whole / tried if tried else 0.0
     workers = threads or int(host()["cores_usable"])
-    at_once = workers + read_ahead if executor == "threads" else getattr(executor, "per_process", 1)
+    here = executor in ("auto", "threads")
+    at_once = workers + read_ahead if here else getattr(executor, "per_process", 1)
     budget = memory_budget(memory)
     # A file is opened to look at it and to read it; on threads it stays open between, and the catalogue may know it.
-    kept_open = executor == "threads" and budget is None
+    kept_open = here and budget is None
     opened = sum(
         (1 if kept_open or source in known else 2) for source, wanted in zip(sources, by_file, strict=False) if wanted
     )
@@ -271,7 +272,7 @@ def estimate(
     if budget is not None:  # steps wait for room, but for one
         inside = max(step, min(inside, budget - base - kept))
     # What tasks return is joined where steps are worked on, or elsewhere; arrays are put together in the end.
-    most = inside + kept if executor == "threads" else max(inside, kept)
+    most = inside + kept if here else max(inside, kept)
     return Estimate(
         whole, counted, tried, once.time_cpu + cpu,
         once.time_wall + max(wall, cpu) / getattr(executor, "slots", workers),

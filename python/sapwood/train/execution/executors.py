@@ -165,6 +165,11 @@ class Processes:
         for child in self._children:
             child.there.wait()
 
+    @property
+    def ready(self) -> bool:
+        """Whether all processes have imported what they need."""
+        return all(child.there.is_set() for child in self._children)
+
     def _drive(self, child: _Child) -> None:
         """Return calls to one process, one after another."""
         child.greet()
@@ -520,6 +525,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     Parameters
     ----------
     text
+        ``"auto"`` (threads; a run moves from them to processes where that is quicker, see `sapwood.train.run`),
         ``"threads"``, ``"processes"``, ``"dask"`` (a cluster on this machine), ``"dask://host:port"`` (a scheduler that
         runs; ``tcp://`` and ``tls://`` too), ``"slurm"`` or ``"htcondor"`` (through dask-jobqueue).
     jobs
@@ -537,9 +543,9 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     """
     given = dict(options or {})
     _check_adapt(given.get("adapt"))
-    if given and (text in ("threads", "processes") or "://" in text):
+    if given and (text in ("auto", "threads", "processes") or "://" in text):
         raise ArgumentError(f"the executor {text} takes no options, such as {sorted(given)[0]!r}")
-    if text == "threads":
+    if text in ("auto", "threads"):
         return Threads(jobs, read_ahead)
     if text == "processes":
         return Processes(jobs)
@@ -573,7 +579,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         if not adapt:
             cluster.scale(jobs=jobs)
         return _adapted(cluster, text, jobs, adapt, refused)
-    known = "threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
+    known = "auto, threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
     raise ArgumentError(f"no executor {text!r}; there are {known}")
 
 

@@ -26,6 +26,7 @@ from sapwood.train.data.friends import ReplacedFriendError
 from sapwood.train.execution.checkpoint import Checkpoint, identity_of
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Dask, Executor, Futures, executor_of
+from sapwood.train.execution.moving import Mover
 from sapwood.train.execution.parts import Job, Outcome, Part, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DRIFT, Plan
@@ -89,7 +90,7 @@ def run(
     entries: int | None = None,
     skip_bad_files: bool = False,
     drift: str = "error",
-    executor: Foreign = "threads",
+    executor: Foreign = "auto",
     options: Mapping[str, Any] | None = None,
     ordered: bool = True,
     memory: int | str | None = None,
@@ -128,7 +129,10 @@ def run(
         that loses nothing.
     executor
         Who works on the steps: a text (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or what
-        has the shape of `concurrent.futures.Executor`.
+        has the shape of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If the steps are measured to
+        hold Python's lock for more than a third of their time, and seconds of work are left, the run goes on with
+        processes, unless there is a memory budget. What tasks change outside of their results, such as a list of the
+        script, stays behind in the processes: then say ``"threads"``.
     options
         What the class of a cluster takes, where `executor` is a text that stands for one.
     ordered
@@ -189,6 +193,7 @@ def run(
         if not chosen.remote:
             _native.set_num_threads(workers)
         train = _Train(given, dataset, chosen, settings, known, saved, progress, output, done)
+        train.moves = executor == "auto" and workers > 1 and budget is None
         return train.go()
     finally:
         if mine:
@@ -294,6 +299,8 @@ class _Train:
         self.seen: dict[Source, _Seen] = {}
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had worked on
         self.joining = False  # whether a part is joined by halves
+        self.moves = False  # whether the run may move from threads to processes
+        self.mover: Mover | None = None
         self.budget_here: int | None = None  # of memory, for this process
 
     def go(self) -> Run:
@@ -341,6 +348,9 @@ class _Train:
                 self.writer.abandon(keep_parts=self.checkpoint is not None)
             raise
         finally:
+            if self.mover is not None:
+                self.mover.close()
+                record.moved = self.mover.report
             if isinstance(job, Worker):
                 job.close()
         record.time_wall = time.perf_counter() - wall
@@ -353,9 +363,9 @@ class _Train:
         if not (record.entries or record.skipped or record.interrupted or settings["entries"] == 0):
             warnings.warn("there are no entries: no task was called, and there are no results", SapwoodWarning,
                           stacklevel=stacklevel())  # fmt: skip
-        if not self.executor.remote:
-            for worker in record.workers:
-                worker.cpu = record.time_cpu - record.time_cpu_resumed
+        if (local := self.workers.get(this_process())) is not None:
+            others = sum(worker.cpu for worker in record.workers if worker is not local)
+            local.cpu = record.time_cpu - record.time_cpu_resumed - others
         record.rates, record.at_once = _over_time(self.busy, began, record.time_wall)
         order = {source.path: place for place, source in enumerate(self.dataset.sources)}
         record.skipped.sort(key=lambda skipped: (order.get(skipped.path, 0), skipped.entry_start or 0))
@@ -449,6 +459,7 @@ class _Train:
                         if self.checkpoint is not None and self.checkpoint.due:
                             self._save(plan, record)
                         engine.off |= self._failed()
+                        self._move(engine, plan, record)
                     if all(task.failure for task in self.records):
                         raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
                     del part  # it would be kept until the next one comes
@@ -463,6 +474,18 @@ class _Train:
                 record.files_not_reached = plan.files_left
         finally:
             self._account(engine, record, None)
+
+    def _move(self, engine: Engine, plan: Plan, record: Run) -> None:
+        """Go on with processes where Python's lock holds the threads back."""
+        if isinstance(engine.job, Worker) and self.moves:
+            job = engine.job.job
+            if self.mover is None:
+                self.mover = Mover(
+                    self.settings["threads"], lambda: Packed.of(replace(job, at_once=1)).touching(job.touched)
+                )
+            if self.mover.consider(engine, 1 - self.bytes_done / max(plan.bytes, 1)):
+                self.executor = engine.executor
+                record.executor, record.slots = self.executor.name, self.executor.slots
 
     def _account(self, engine: Engine, record: Run, budget: int | None) -> None:
         while engine.outcomes:

@@ -1,0 +1,117 @@
+"""Moves a run from threads to processes where Python's lock holds the threads back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from sapwood.errors import SapwoodError
+from sapwood.train.execution.engine import Engine
+from sapwood.train.execution.executors import Processes
+from sapwood.train.execution.worker import Packed
+
+_PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
+"""Seconds between two looks at the lock, and after so many of them: so the looks cost less than 1 % of a processor."""
+_LATE = 0.0005
+"""Seconds after which a thread that woke up is taken to have waited for the lock."""
+_WATCHED = 1.0
+"""Seconds of work after which the lock's share is known well enough."""
+_SHARE, _ALWAYS = 1 / 3, 0.9
+"""Part of a step's time under the lock above which processes are quicker than threads; part of the time in which the
+lock is held above which it is taken to be held always."""
+_WORTH = 5.0
+"""Seconds of work left, at least, to make up for the start of the processes, which takes about one of a processor."""
+
+
+class Mover:
+    """Watches a run on threads, and moves it to processes once, if the steps hold Python's lock too long.
+
+    A thread of its own sleeps for moments and measures how late it gets the lock. Where steps leave the lock alone for
+    most of their time, as reading and NumPy do, the run stays as it is. The processes start while the threads work on;
+    when they are there, all further steps go to them. A step gives the same in both.
+
+    Parameters
+    ----------
+    threads
+        How many threads work, and how many processes there would be.
+    pack
+        Makes what the processes get.
+    """
+
+    def __init__(self, threads: int, pack: Callable[[], Packed]) -> None:
+        self.report = ""
+        """What was measured and done, in words."""
+        self.processes: Processes | None = None
+        self._threads = threads
+        self._pack = pack
+        self._packed: Packed | None = None
+        self._done = False
+        self._samples = self._late = 0
+        self._stopped = threading.Event()
+        self._began = time.monotonic()
+        self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
+        self._watch.start()
+
+    def consider(self, engine: Engine, left: float) -> bool:
+        """Move the run if that is worth it, and return whether it was moved now.
+
+        `left` is the part of the work that is not done, from 0 to 1.
+        """
+        if self._done:
+            return False
+        if self._packed is not None and self.processes is not None:
+            if not self.processes.ready:
+                return False
+            engine.executor, engine.job = self.processes, self._packed
+            self._done = True
+            return True
+        worked = time.monotonic() - self._began
+        if worked < _WATCHED:
+            return False
+        rest = worked * left / max(1 - left, 1e-9)
+        held = self._late / max(self._samples, 1)
+        if held < min(_SHARE * self._threads, _ALWAYS) or rest < _WORTH:
+            self._done = rest < _WORTH
+            if self._done:
+                self._end()
+            return False
+        self._end()
+        self.report = f"Python's lock was held {held:.0%} of the time with {self._threads} threads"
+        try:
+            self._packed = self._pack()
+        except SapwoodError as error:
+            self.report += f"; the run stays with them: {error}"
+            self._done = True
+            return False
+        self.report += f": after {worked:.1f} s the run went on with processes"
+        self.processes = Processes(self._threads)
+        return False
+
+    def close(self) -> None:
+        """Stop watching, and end the processes."""
+        self._end()
+        if self.processes is not None:
+            self.processes.close()
+
+    def _end(self) -> None:
+        self._stopped.set()
+
+    def _sample(self) -> None:
+        while not self._stopped.is_set():
+            waited, began = _waited(), time.monotonic()
+            time.sleep(_PAUSE)
+            late = time.monotonic() - began - _PAUSE
+            self._samples += 1
+            self._late += late - (_waited() - waited) > _LATE
+            if self._samples % _LOOKS == 0:
+                self._stopped.wait(_REST)
+
+
+def _waited() -> float:
+    """Return how many seconds this thread has waited for a processor; 0 where the system does not tell."""
+    with suppress(OSError, IndexError, ValueError):
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    return 0.0
