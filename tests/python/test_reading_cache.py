@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood import cli
+from sapwood import cli, train
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
 from sapwood.table import cache as cache_module
 from sapwood.table.cache import ColumnCache, cache_in
@@ -286,6 +286,48 @@ def test_datasets_frames_and_histograms_use_it(path: Path, tmp_path: Path) -> No
     assert works[2]() == [*DATA["x"], *(DATA["x"] + 0.5)]
     with sapwood.open(f"{path}:t") as plain:
         assert works[1]()[:ENTRIES] == plain.arrays(["x", "pt"]).to_list()
+
+
+class Sums(train.Task):
+    """Sums two columns."""
+
+    name = "sums"
+    branches = ("x", "pt")
+
+    def process(self, events: Any) -> Any:
+        return {"x": float(np.sum(events["x"])), "pt": float(ak.sum(events["pt"])), "entries": len(events)}
+
+
+@pytest.mark.parametrize("how", ["threads", "processes", "environment"])
+def test_a_train_reads_memory_in_its_second_pass(
+    path: Path, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "c"
+    options = {"column_cache": str(folder)}
+    if how == "environment":
+        monkeypatch.setenv("SAPWOOD_COLUMN_CACHE", options.pop("column_cache"))
+    inputs = {"data": {"files": [f"{path}:t"], "options": options}}
+    executor = "processes" if how == "processes" else "threads"
+
+    def run() -> tuple[Any, int]:
+        outcome = train.run(Sums(), inputs, threads=2, step_size=2 * CLUSTER, executor=executor)
+        return outcome["sums"], outcome.counters["bytes_decompressed"]
+
+    first, read = run()
+    assert read > 0
+    assert columns_in(folder)
+    cache_in.cache_clear()
+    assert run() == (first, 0)
+    assert first == {"x": ENTRIES * (ENTRIES - 1) / 2, "pt": float(ak.sum(DATA["pt"])), "entries": ENTRIES}
+    # The file is replaced: its columns are not used, and those of the new one are kept.
+    changed = write(tmp_path / "t.root", add=1.0)
+    inputs["data"]["files"] = [f"{changed}:t"]
+    for expected in (True, False):
+        found, cost = run()
+        assert found["x"] == first["x"] + ENTRIES
+        assert (cost > 0) == expected
+    write(changed, add=2.0)
+    assert run()[0]["x"] == first["x"] + 2 * ENTRIES
 
 
 def forked(work: Callable[[], None]) -> int:

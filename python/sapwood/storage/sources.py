@@ -237,7 +237,8 @@ _WITHOUT_EFFECT = frozenset(
         "use_threads",
     ]
 )
-_COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
+COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
+"""The options of the cache of decoded columns."""
 _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 """Seconds to wait, one after another, when a file changes while it is opened."""
 
@@ -263,7 +264,7 @@ def at_rest(look: Callable[[], T]) -> T:
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Return what the native core can open for options of `open`, and whether it is copied first: see `_source_of`."""
-    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | _COLUMN_CACHE}
+    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | COLUMN_CACHE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
         raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")

@@ -17,6 +17,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.errors import CorruptError, StorageError
 from sapwood.files.file import open  # noqa: A004
+from sapwood.storage.sources import COLUMN_CACHE
 from sapwood.train.data.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
@@ -155,8 +156,9 @@ def open_source(source: Source) -> Any:
     """Open the file of a source, or the first of its replicas that can be opened."""
     failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
+        options = {name: one for name, one in source.options.items() if name in COLUMN_CACHE or is_url(path)}
         try:
-            return open({path: None}, object_cache=None, **(source.options if is_url(path) else {}))
+            return open({path: None}, object_cache=None, **options)
         except (StorageError, CorruptError) as error:
             failures.append(error)
     if len(failures) > 1:

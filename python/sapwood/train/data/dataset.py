@@ -83,7 +83,8 @@ class Source:
 
     `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
     places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
-    was said of the file beforehand. `options` (see `sapwood.open`) are for remote files.
+    was said of the file beforehand. `options` (see `sapwood.open`) are for remote files; those of the cache of columns
+    hold for local files, too.
     """
 
     path: str
@@ -239,7 +240,8 @@ class Dataset:
         tree
             Path of the tree inside files given without one.
         options
-            For remote files (see `sapwood.open`); they go before those of descriptions.
+            For remote files, and the cache of columns for all (see `sapwood.open`); they go before those of
+            descriptions.
         allow_missing
             Keep files that are not there: who reads them will find out.
 
