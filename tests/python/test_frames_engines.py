@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,66 @@ def test_many_files_are_one_dataset(path: Path, tmp_path: Path) -> None:
         sapwood.dataset([f"{path}:t", tmp_path / "other.root"]).to_table(columns=["sorted"])
     with pytest.raises(MissingFileError):
         sapwood.dataset([])
+
+
+def requested(work: Callable[[], Any]) -> tuple[Any, int]:
+    with sapwood.trace() as trace:
+        found = work()
+    return found, trace.layers()["bytes_requested"]
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_tables_stay_open_between_scans_until_their_file_is_another(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file.root"
+
+    def make(to: Path, add: int) -> None:
+        with sapwood.recreate(to, format=kind, compression=None) as file:
+            file["t"] = {"x": np.arange(1000) + add, "y": np.zeros(1000)}
+
+    make(path, 0)
+    events, frame = sapwood.dataset(f"{path}:t"), sapwood.scan_polars(f"{path}:t").select(pl.col("x").sum())
+    ways: list[Callable[[], int]] = [
+        lambda: query(events, "SELECT sum(x) FROM events")[0][0],
+        lambda: frame.collect().item(),
+    ]
+    for way in ways:
+        whole, first = requested(way)
+        again, second = requested(way)
+        # The descriptions were read when the dataset was made.
+        assert whole == again == 499_500
+        assert first == second
+        assert 8000 <= second < 8500
+    # Two scans at a time have a table each.
+    one, other = (events.to_batches(columns=["x"]) for _ in range(2))
+    assert [len(next(one)), len(next(other)), *map(len, one), *map(len, other)] == [1000, 1000]
+    assert frame.select(pl.col("x") * 2).collect().item() == 999_000
+    # A file that is replaced, at once or by writing over it, is opened again.
+    make(tmp_path / "other.root", 1)
+    (tmp_path / "other.root").replace(path)
+    assert [way() for way in ways] == [500_500] * 2
+    make(path, 2)
+    assert [way() for way in ways] == [501_500] * 2
+    path.unlink()
+    for way in ways:
+        with pytest.raises(Exception, match=r"file\.root"):
+            way()
+
+
+def test_only_some_tables_stay_open(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sapwood.frames.source._OPEN", 2)
+    files = [tmp_path / f"{number}.root" for number in range(4)]
+    for one in files:
+        shutil.copy(path, one)
+
+    def held() -> int:
+        gc.collect()
+        return sum(one.resolve().parent == tmp_path for one in Path("/proc/self/fd").iterdir())
+
+    events = sapwood.dataset([f"{one}:t" for one in files])
+    assert events.to_table(columns=["sorted"]).num_rows == 4 * ENTRIES
+    assert held() == 2
+    del events
+    assert held() == 0
 
 
 def test_duckdb_finds_a_dataset_and_reads_the_columns_it_needs(path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, Incident, NotFoundError, SapwoodWarning, StorageError, stacklevel
@@ -26,17 +30,107 @@ Ledger = dict[str, list[Incident]]
 """What did not go well, by the path or URL of the file."""
 
 
+_State = tuple[int, int, int, int]
+"""Device, number, size and time of the last change of a local file."""
+
+
+class _Kept(NamedTuple):
+    """An open table, the path of its file and its own path as they were given, and the file's state before opening."""
+
+    path: str
+    inside: str | None
+    state: _State
+    table: HasFields
+
+
+class KeptTables:
+    """Tables of local files that stay open between scans, the last ones that were used.
+
+    A table is lent to one scan at a time. One whose file was changed or replaced is closed and not used again.
+
+    Parameters
+    ----------
+    most
+        The number of tables that stay open.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free: list[_Kept] = []
+        self._lent: dict[int, _Kept] = {}
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        weakref.finalize(self, _close_all, self._free)
+
+    def take(self, located: Located) -> HasFields | None:
+        """Return the open table, None where there is none."""
+        if isinstance(located.file, HasFields) or not (state := _state_of(located.file)):
+            return None
+        wanted = str(located.file), located.inside, state
+        with self._lock:
+            if self._process != os.getpid():
+                # The files of the parent process are its own.
+                self._free.clear()
+                self._process = os.getpid()
+            same = [one for one in self._free if one[:2] == wanted[:2]]
+            found = next((one for one in same if one[:3] == wanted and not one.table.file.closed), None)
+            for one in same if found is None else [found]:
+                self._free.remove(one)
+            if found is not None:
+                self._lent[id(found.table)] = found
+        if found is None:
+            _close_all(same)
+        return None if found is None else found.table
+
+    def lend(self, located: Located, state: _State | None, table: HasFields) -> None:
+        """Note a table that was opened; `state` is what its file was like before."""
+        if state is not None:
+            with self._lock:
+                self._lent[id(table)] = _Kept(str(located.file), located.inside, state, table)
+
+    def give_back(self, table: HasFields) -> bool:
+        """Keep a table open that a scan no longer needs; return whether it was lent."""
+        with self._lock:
+            one = self._lent.pop(id(table), None)
+            if one is None:
+                return False
+            self._free.append(one)
+            gone = [self._free.pop(0)] if len(self._free) > self._most else []
+        _close_all(gone)
+        return True
+
+
+def _close_all(tables: list[_Kept]) -> None:
+    for one in tables:
+        one.table.close()
+
+
+def _state_of(source: object) -> _State | None:
+    """Return the state of a local file, None for anything else."""
+    try:
+        found = Path(source).stat() if isinstance(source, (str, os.PathLike)) else None  # pyright: ignore[reportUnknownArgumentType]
+    except (OSError, ValueError):
+        return None
+    return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 class OpenFiles:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
     def __init__(
-        self, files: Files, allow_missing: bool, options: Mapping[str, Any], ledger: Ledger | None = None
+        self,
+        files: Files,
+        allow_missing: bool,
+        options: Mapping[str, Any],
+        ledger: Ledger | None = None,
+        kept: KeptTables | None = None,
     ) -> None:
-        """Expand patterns; arguments as in `iterate`. Nothing is opened yet."""
+        """Expand patterns; arguments as in `iterate`. Nothing is opened yet, but tables may be open in `kept`."""
         self._located = expand(files, lambda item: isinstance(item, HasFields), options)
         self._allow_missing = allow_missing
         self._options = options
         self._ledger = ledger
+        self._kept = kept
         self._skipped: list[str] = []
         self._given = {id(item.file) for item in self._located if isinstance(item.file, HasFields)}
         opened = {str(item.file) for item in self._located if not isinstance(item.file, HasFields)}
@@ -92,8 +186,8 @@ class OpenFiles:
         self.report()
 
     def done_with(self, table: HasFields) -> None:
-        """Close the file of a tree, unless the caller had it open."""
-        if id(table) not in self._given:
+        """Close the file of a tree, unless the caller had it open or it is kept open."""
+        if id(table) not in self._given and not (self._kept is not None and self._kept.give_back(table)):
             self._close(table)
 
     def _close(self, opened: HasFields | ReadOnlyDirectory) -> None:
@@ -102,6 +196,17 @@ class OpenFiles:
         opened.close()
 
     def _open(self, located: Located) -> HasFields | None:
+        if self._kept is None:
+            return self._opened(located)
+        table = self._kept.take(located)
+        if table is None:
+            state = _state_of(located.file)
+            table = self._opened(located)
+            if table is not None:
+                self._kept.lend(located, state, table)
+        return table
+
+    def _opened(self, located: Located) -> HasFields | None:
         source, inside, _ = located
         if isinstance(source, HasFields):
             return source

@@ -13,7 +13,7 @@ import pyarrow.fs
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError
 from sapwood.frames.expressions import names_in, of_arrow
-from sapwood.frames.source import FrameSource
+from sapwood.frames.source import PIECE, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.predicates import UNKNOWN
 
@@ -58,7 +58,7 @@ class _Scannable:
         read = pa.schema([schema.field(name) for name in names])
         known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
         return ds.Scanner.from_batches(
-            (batch for table in tables for batch in table.to_batches()), schema=read,
+            (batch for table in tables for batch in table.to_batches(PIECE)), schema=read,
             columns=source.names if columns is None else columns, filter=both, **known,
         )  # fmt: skip
 
@@ -190,7 +190,8 @@ def _names(columns: Columns) -> list[str]:
 def dataset(files: Files, **options: object) -> Dataset:
     """Return the tables of files as an Arrow dataset, for DuckDB and Arrow's own functions.
 
-    Nothing but the description of the first table is read. A scan reads the columns that it names, and where a file has
+    Nothing but the description of the first table is read. Up to 64 local files stay open until the dataset is released;
+    one that was changed or replaced is opened again. A scan reads the columns that it names, and where a file has
     an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the
     name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
 

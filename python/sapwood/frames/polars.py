@@ -7,7 +7,7 @@ from typing import Any
 
 from sapwood.columns import Foreign
 from sapwood.frames.expressions import of_polars
-from sapwood.frames.source import STEP, FrameSource
+from sapwood.frames.source import PIECE, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.predicates import UNKNOWN
 
@@ -35,10 +35,10 @@ def scan_polars(files: Files, **options: object) -> Foreign:
         wanted = source.names if with_columns is None else with_columns
         named = [] if predicate is None else predicate.meta.root_names()
         known = UNKNOWN if predicate is None else of_polars(predicate, source.numbers)
-        for table in source.tables(source.needed([*wanted, *named]), known, n_rows, batch_size or STEP):
-            frame: Any = pl.from_arrow(table)
-            if predicate is not None:
-                frame = frame.filter(predicate)
-            yield frame.select(wanted)
+        for table in source.tables(source.needed([*wanted, *named]), known, n_rows):
+            whole: Any = pl.from_arrow(table)
+            for frame in whole.iter_slices(batch_size or PIECE):
+                passed = frame if predicate is None else frame.filter(predicate)
+                yield passed.select(wanted)
 
     return register_io_source(read, schema=empty.schema)

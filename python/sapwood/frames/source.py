@@ -10,7 +10,7 @@ from typing import Any
 from sapwood import columns
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
-from sapwood.files.many import OpenFiles
+from sapwood.files.many import KeptTables, OpenFiles
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
 from sapwood.table.libraries import NO_UNIONS, library_of
@@ -22,6 +22,10 @@ from sapwood.table.schema import Field, HasFields
 
 STEP = "32 MB"
 """How much is read at once, uncompressed."""
+PIECE = 1 << 15
+"""The most entries that an engine gets at once: its threads share the work by these."""
+_OPEN = 64
+"""How many local files stay open between scans."""
 
 
 class FrameSource:
@@ -33,6 +37,7 @@ class FrameSource:
     def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
         self.files = files
         self.options = dict(options)
+        self._kept = KeptTables(_OPEN)
         self._look()
 
     def _look(self) -> None:
@@ -47,7 +52,7 @@ class FrameSource:
             opened.done_with(table)
 
     def _open(self) -> OpenFiles:
-        return OpenFiles(self.files, False, self.options)
+        return OpenFiles(self.files, False, self.options, kept=self._kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the files."""
