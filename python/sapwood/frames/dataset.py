@@ -190,9 +190,9 @@ def _names(columns: Columns) -> list[str]:
 def dataset(files: Files, **options: object) -> Dataset:
     """Return the tables of files as an Arrow dataset, for DuckDB and Arrow's own functions.
 
-    Nothing but the description of the first table is read. Up to 64 local files stay open until the dataset is released;
-    one that was changed or replaced is opened again. A scan reads the columns that it names, and where a file has
-    an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the
+    Nothing but the description of the first table is read. Up to 64 local files stay open until the dataset is
+    released; one that was changed or replaced is opened again. A scan reads the columns that it names, and where a file
+    has an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the
     name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
 
     Parameters

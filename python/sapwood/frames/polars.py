@@ -39,6 +39,6 @@ def scan_polars(files: Files, **options: object) -> Foreign:
             whole: Any = pl.from_arrow(table)
             for frame in whole.iter_slices(batch_size or PIECE):
                 passed = frame if predicate is None else frame.filter(predicate)
-                yield passed.select(wanted)
+                yield passed if passed.columns == wanted else passed.select(wanted)
 
     return register_io_source(read, schema=empty.schema)
