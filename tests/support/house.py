@@ -34,18 +34,14 @@ LAYERS = [
 ]  # fmt: skip
 """The modules of ``crates/root``, those of one set at one height."""
 
-WORDS = {
-    "python/sapwood/table": r"TTree|TBranch|RNTuple|[Bb]asket",
-    "python/sapwood/storage": r"TTree|TBranch|RNTuple|[Bb]asket",
-    "python/sapwood/show": r"TTree|TBranch|RNTuple|[Bb]asket",
-    "python/sapwood/train": r"TTree|TBranch|RNTuple|[Bb]asket",
-    "crates/root/src/table": r"[Bb]asket|[Bb]ranch|[Ll]eaf|[Aa]nchor|[Ee]nvelope",
-    "crates/root/src/read": r"[Bb]asket|[Bb]ranch|[Ll]eaf|[Aa]nchor|[Ee]nvelope",
-}
+_PYTHON = r"TTree|TBranch|RNTuple|[Bb]asket"
+_RUST = r"TTree|[Bb]asket|[Bb]ranch|[Ll]eaf\b|N[Tt]uple|[Aa]nchor|[Ee]nvelope"
+WORDS = {f"python/sapwood/{room}": _PYTHON for room in ("show", "storage", "table", "frames", "train")}
+WORDS |= {f"crates/root/src/{module}": _RUST for module in ("array", "table", "read")}
 """Neutral rooms, and the words of storage formats that they do not contain."""
 
-PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets")
-"""Names that users know: options, counters, classes."""
+PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets|[\"'](TTree|TNtupleD?|ROOT::RNTuple)[\"']")
+"""Names that users know: options, counters; and the only list of the classes of tables."""
 
 
 def modules() -> dict[str, Path]:

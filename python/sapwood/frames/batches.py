@@ -382,7 +382,7 @@ def batches(
         As in `sapwood.iterate`; or several samples, ``{"signal": Sample(files, weight), ...}``: batches have the number
         of the sample and the weight of each entry, too, as ``sample`` and ``weight``.
     expressions
-        Names of fields, or expressions, as in `TTree.arrays`. Lists of numbers come as their values and
+        Names of fields, or expressions, as in `arrays` of a table. Lists of numbers come as their values and
         ``NAME_offsets``, or padded.
     batch_size
         Entries of a batch; the last one of an epoch may have fewer.

@@ -48,7 +48,7 @@ def dask(
     files
         As in `sapwood.iterate`.
     filter_name, filter_typename, filter_branch
-        Which fields, as in `TTree.keys`. What all files have is taken.
+        Which fields, as in `keys` of a table. What all files have is taken.
     recursive, full_paths
         Fields below others too, and called by their paths.
     step_size
@@ -59,7 +59,7 @@ def dask(
         ``"ak"``: one array of `dask_awkward`, of which only the columns that a computation touches are read; ``"np"``:
         a dict of arrays of `dask.array`.
     ak_add_doc
-        As in `TTree.arrays`.
+        As in `arrays` of a table.
     allow_missing
         Leave out files that lack the tree.
     open_files

@@ -374,7 +374,7 @@ impl Builder {
                 }
             }
             (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more)?,
-            // Builders of one branch are made from one type.
+            // Builders of one field are made from one type.
             _ => debug_assert!(false, "builders of different types"),
         }
         Ok(())
@@ -531,7 +531,7 @@ impl Visit for Rooms {
     }
 }
 
-/// Memory is made ready in blocks of so many bytes, since many baskets hold less.
+/// Memory is made ready in blocks of so many bytes, since many pages hold less.
 const BLOCK: usize = 64 << 10;
 
 /// Has the memory of the blocks ready that `more` values begin, as far as there is room for them.
