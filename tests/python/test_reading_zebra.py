@@ -95,6 +95,100 @@ def test_column_wise_ntuples_are_tables(
         assert "SCALARS/M(2,3):R*4" in table["M"].title
 
 
+@pytest.mark.parametrize("order", [">", "<"])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("record", [50, 64, 128])
+@pytest.mark.parametrize("scattered", [False, True])
+def test_directories_of_more_records_than_their_first_one_lists(
+    order: str, wide: bool, record: int, scattered: bool
+) -> None:
+    writer = Writer(order)
+    objects = writer.column_wise(10, "many buffers", blocks(), 12)
+    data = writer.rz(objects, record, wide=wide, scattered=scattered)
+    header = np.frombuffer(data, f"{order}u4")[record:]
+    assert header[24] > record  # where the length of records stands
+    with sapwood.open(data) as file:
+        assert ak.to_list(file["10"]["PT"].array()) == ak.to_list(expected()["PT"])
+    # The length that the directory states decides.
+    at, count = int(header[24]), int(header[header[23] - 1])
+    page = at // record
+    number = 2 + page if not scattered else count + 2 - page
+    changed = np.frombuffer(data, f"{order}u4").copy()
+    assert changed[(number - 1) * record + at % record] == record
+    changed[(number - 1) * record + at % record] += 1
+    with pytest.raises(sapwood.CorruptError):
+        sapwood.open(changed.tobytes())
+
+
+def nested(order: str, wide: bool, depth: int) -> bytes:
+    """Write a file of directories in each other, the deepest with a histogram."""
+    writer, record = Writer(order), 128
+    words = writer.one(7, "deep", (2, 0, 1), [0, 3, 4, 0])
+    pages = [[0] * record]
+    for level in range(depth + 1):
+        inner = [(f"D{level}", level + 3)] if level < depth else []
+        cycles: list[list[int]] = []
+        if not inner:
+            first, count = depth + 3, len(words)
+            cycles = [[0, 0, first, 1 | 1 << 20, count, 0, 7] if wide else [0, 0, 1 | first << 16, count | 1 << 20]]
+        pages.append(
+            writer.directory(
+                [level + 2], record, {(7, 0): 1} if cycles else {}, cycles, 0 if level else 4, wide=wide,
+                directories=inner, name=f"D{level - 1}" if level else "TESTS", parent=level + 1 if level else 0,
+            )
+        )  # fmt: skip
+    pages.append(words + [0] * (record - len(words)))
+    return np.asarray(pages, np.uint32).astype(f"{order}u4").tobytes()
+
+
+@pytest.mark.parametrize("order", [">", "<"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_directories_lie_in_each_other(order: str, wide: bool) -> None:
+    with sapwood.open(nested(order, wide, 12)) as file:
+        path = "/".join(f"D{level}" for level in range(12))
+        assert file.keys()[-1] == f"{path}/7;1" and len(file.keys()) == 13
+        assert file[f"{path}/7"].values().tolist() == [3, 4]
+    with (
+        sapwood.open(nested(order, wide, 3000)) as file,
+        pytest.raises(sapwood.LimitError, match="in more than 200 others"),
+    ):
+        file.keys()
+
+
+def test_a_record_of_two_directories_is_an_error() -> None:
+    words = np.frombuffer(nested(">", True, 2), ">u4").copy()
+    inner = words[2 * 128 :]
+    inner[int(inner[23]) - 1] = 2  # the list of records of D0: it takes that of D1
+    inner[29] = 256
+    inner[int(inner[23]) + 1] = 4
+    with (
+        sapwood.open(words.tobytes()) as file,
+        pytest.raises(sapwood.CorruptError, match="record 4 is part of the directory in record"),
+    ):
+        file.keys()
+
+
+def test_objects_that_a_file_ends_before_leave_others_readable() -> None:
+    writer = Writer()
+    objects = [((i, 0), writer.one(i, "t", (200, 0, 1), [i] * 202), False) for i in (1, 2, 3)]
+    data = writer.rz(objects, 128)
+    with sapwood.open(data[:-1600]) as file:
+        assert file.keys() == ["1;1", "2;1", "3;1"]
+        assert file["1"].values()[0] == 1
+        with pytest.raises(sapwood.CorruptError, match="3;1"):
+            file["3"]
+
+
+@pytest.mark.parametrize("nx", [3, 300])
+def test_the_class_of_a_large_histogram_is_that_of_a_small_one(nx: int) -> None:
+    writer = Writer("<")
+    cells = np.ones((nx + 2, 42), np.float32)
+    objects = [((20, 0), writer.two(20, "two", (nx, 0, 1), (40, 0, 1), cells), False)]
+    with sapwood.open(writer.rz(objects, gap=True)) as file:
+        assert file.classnames() == {"20;1": "TH2F"}
+        assert file["20"].values().shape == (nx, 40)
+
+
 def test_everything_that_tables_have_works_for_ntuples(tmp_path: Path) -> None:
     writer = Writer()
     paths = [tmp_path / f"{i}.hbook" for i in range(2)]
@@ -264,15 +358,18 @@ def test_text_and_fortran_records_hold_the_same(tmp_path: Path) -> None:
         list(file)
 
 
-def native_mode(records: list[tuple[int, list[int]]]) -> bytes:
+def native_mode(records: list[tuple[int, list[int]]], order: str = ">") -> bytes:
     """Write logical records as Fortran records of native mode: the pilot, then the banks in two parts."""
+    texts = [int.from_bytes(name, "big") for name in (b"EVNT", b"EHDR", b"TRKS", b"TRAK")]
+    turned = {word: int.from_bytes(word.to_bytes(4, "big"), "little") for word in texts if order == "<"}
     out = b""
     for kind, words in records:
         banks = words[7] if kind != 1 else 0
         cut = [len(words) - banks, len(words) - banks // 2, len(words)] if banks else [len(words)]
         for start, stop, of in zip([0, *cut], cut, [kind, 7, 8], strict=False):
-            record = np.array([stop - start, of, *words[start:stop]], ">u4").tobytes()
-            length = len(record).to_bytes(4, "big")
+            part = [turned.get(word, word) for word in words[start:stop]]
+            record = np.array([stop - start, of, *part], f"{order}u4").tobytes()
+            length = len(record).to_bytes(4, "big" if order == ">" else "little")
             out += length + record + length
     return out
 
@@ -283,7 +380,12 @@ def test_banks_are_collected_wherever_records_and_reads_end(tmp_path: Path, even
     offsets, _, tracks = write(path, "fz", 60 if events < 100 else 900, events)
     raw = path.read_bytes()
     records = read_fz(raw)
-    files = {"one": raw, "native": native_mode(records), "framed": framed(raw, 60 if events < 100 else 900)}
+    files = {
+        "one": raw,
+        "native": native_mode(records),
+        "little": native_mode(records, "<"),
+        "framed": framed(raw, 60 if events < 100 else 900),
+    }
     files |= {f"fast {length}": with_fast_records(records, length) for length in (30, 210, 3600)}
     for kind, data in files.items():
         with sapwood.open(data) as file:
@@ -293,6 +395,29 @@ def test_banks_are_collected_wherever_records_and_reads_end(tmp_path: Path, even
             assert np.array_equal(np.concatenate([one.matrix(3) for one in found]), tracks), kind
             counts = np.concatenate([np.diff(one.offsets) for one in found])
             assert np.array_equal(counts, np.diff(offsets)), kind
+
+
+def test_events_know_their_run_in_every_mode(tmp_path: Path) -> None:
+    path = tmp_path / "made.fz"
+    write(path, "fz", 60, 20)
+    begin, *events, _, end = read_fz(path.read_bytes())
+    records = [
+        record
+        for run in (3, 1, 12)
+        for record in [(1, [run, 5, run]), *events[:run], (1, [0, 2**32 - run])]
+    ]  # fmt: skip
+    assert begin[0] == 1
+    files = {order: native_mode([*records, end], order) for order in "><"} | {
+        "fast": with_fast_records([*records, end], 90)
+    }
+    for data in files.values():
+        with sapwood.open(data) as file:
+            found = list(file)
+        assert [one.run for one in found if one.kind == "event"] == [3] * 3 + [1] + [12] * 12
+        starts = [one.user_header[0][1].tolist() for one in found if one.kind == "start of run"]
+        assert starts == [[5, 3], [5, 1], [5, 12]]
+        assert [one.user_header[0][1].tolist() for one in found if one.kind == "end of run"] == [[-3], [-1], [-12]]
+        assert found[-1].kind == "end of file"
 
 
 @pytest.mark.parametrize("at", [20, 90, 151])
@@ -404,7 +529,7 @@ def test_a_directory_that_holds_itself_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sapwood", "ls", "-R", path], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1 and "directory RING/RING (byte 4096) is listed twice" in done.stderr
+    assert done.returncode == 1 and "directory 'RING/RING' (byte 4096) is listed twice" in done.stderr
 
 
 def test_the_records_of_sequential_files_are_counted(tmp_path: Path) -> None:
@@ -545,7 +670,8 @@ def test_errors_have_their_places(tmp_path: Path) -> None:
     "words",
     [
         ["check", "IN"], ["recover", "IN", "OUT"], ["merge", "OUT", "IN"], ["copy", "IN:10", "OUT"],
-        ["show", "IN:7"], ["schema", "IN:7"], ["stats", "IN:7"], ["diff", "IN:7", "IN:7"],
+        ["show", "IN:7"], ["schema", "IN:7"], ["schema", "IN"], ["rootls", "IN"], ["hist", "IN"],
+        ["stats", "IN:7"], ["diff", "IN:7", "IN:7"],
     ],
 )  # fmt: skip
 def test_commands_that_cannot_take_a_file_say_so(
@@ -562,6 +688,45 @@ def test_commands_that_cannot_take_a_file_say_so(
     error = capsys.readouterr().err
     assert error.startswith("sapwood: ") and path.name in error
     assert not Path(paths["OUT"]).exists()
+
+
+@pytest.mark.parametrize("words", [["advise", "IN"], ["rewrite", "IN", "-o", "OUT"], ["hist", "IN"]])
+def test_commands_for_trees_refuse_ntuples(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "made.hbook").write_bytes(Writer().rz(Writer().column_wise(10, "t", blocks(), 300)))
+    paths = {"IN": f"{tmp_path / 'made.hbook'}:10", "OUT": str(tmp_path / "out.root")}
+    assert sapwood.cli.main([paths.get(word, word) for word in words]) in (1, 2)
+    error = capsys.readouterr().err
+    assert error.startswith("sapwood: ") and "made.hbook:10 is a " in error
+    assert not Path(paths["OUT"]).exists()
+
+
+def test_histograms_of_files_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer, path = Writer(), tmp_path / "h.hbook"
+    cells = np.zeros((5, 4), np.float32)
+    cells[2, 1] = 7
+    path.write_bytes(
+        writer.rz(
+            [
+                ((1, 0), writer.one(1, "of one axis", (4, 0, 8), [1, 2, 0, 3, 4, 5]), False),
+                ((2, 0), writer.two(2, "of two", (3, 0, 3), (2, 0, 1), cells, labels=["a", "b", "c"]), False),
+            ]
+        )
+    )
+    assert sapwood.cli.main(["hist", f"{path}:1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "of one axis" and [line.split()[-1] for line in lines[1:5]] == ["2", "0", "3", "4"]
+    assert lines[-1] == "Entries 15  Mean 5  Std Dev 2.309  Underflow 1  Overflow 5"
+    assert sapwood.cli.main(["hist", f"{path}:2", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert len(shown["edges"]) == 2 and np.sum(shown["values"]) == 7
+    assert sapwood.cli.main(["hist", f"{path}:2"]) == 2 and "picture" in capsys.readouterr().err
+    pytest.importorskip("mplhep", reason="needs mplhep")
+    for number in "12":
+        assert sapwood.cli.main(["hist", f"{path}:{number}", "-o", str(tmp_path / f"{number}.png")]) == 0
+        assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
+    assert sapwood.cli.main(["hist", f"{path}:1", "--cut", "x > 0"]) == 2
 
 
 def test_buffers_that_many_keys_share_are_an_error() -> None:

@@ -79,8 +79,9 @@ def test_columns_of_all_kinds_and_shapes_come_back(seed: int) -> None:
     rows, blocks, wanted = ntuple(chance)
     writer = Writer(str(chance.choice([">", "<"])))
     objects = writer.column_wise(10, "at random", blocks, int(chance.choice([12, 64, 300, 1009])))
-    record = int(chance.choice([1024, 4096, 8192]))
-    data = writer.rz(objects, record, wide=bool(chance.integers(2)), gap=bool(chance.integers(2)))
+    record = int(chance.choice([64, 128, 1024, 4096, 8192]))
+    wide, gap, scattered = (bool(value) for value in chance.integers(0, 2, 3))
+    data = writer.rz(objects, record, wide=wide, gap=gap, scattered=scattered)
     with sapwood.open(data) as file:
         table = file["10"]
         assert (table.num_entries, table.keys()) == (rows, list(wanted))

@@ -76,13 +76,15 @@ class Writer:
         wide: bool = False,
         width: int = 2,
         gap: bool = False,
+        scattered: bool = False,
         tags: Sequence[str] = ("HBOOK-ID", "VARIABLE"),
         directories: Sequence[tuple[str, int]] = (),
     ) -> bytes:
         """Write a file of one directory with objects (key, words, hidden), one cycle each unless a key comes again.
 
-        With `gap` the second record of an object does not follow the first. It lists `directories`, each by its name
-        and its first record, but does not write them.
+        With `gap` the second record of an object does not follow the first, with `scattered` the further records of the
+        directory lie in the opposite order. It lists `directories`, each by its name and its first record, but does not
+        write them.
         """
         size = 7 if wide else 4
         body: list[np.ndarray[Any, Any]] = []
@@ -132,17 +134,47 @@ class Writer:
             if -(-total // record) <= records:
                 break
             records *= 2
-        directory = six("TESTS", 4) + [0] * 28 + [sum(2 << 3 * i for i in range(width))]
-        for tag in tags[:width]:
+        further = range(3, records + 2)
+        listed = [2, *(reversed(further) if scattered else further)]
+        directory = self.directory(
+            listed, record, keys, cycles, bitmap, wide=wide, tags=tags[:width], directories=directories
+        )
+        pages = np.asarray(directory, np.uint32).reshape(records, record)
+        pages = pages[np.argsort(listed)]
+        content = np.concatenate([np.zeros(record, np.uint32), pages.reshape(-1), *body])
+        content = np.concatenate([content, np.zeros(-len(content) % record, np.uint32)])
+        return content.astype(f"{self.order}u4").tobytes()
+
+    def directory(
+        self,
+        records: Sequence[int],
+        record: int,
+        keys: dict[tuple[int, ...], int],
+        cycles: Sequence[list[int]],
+        bitmap: int = 0,
+        *,
+        wide: bool = False,
+        tags: Sequence[str] = ("HBOOK-ID", "VARIABLE"),
+        directories: Sequence[tuple[str, int]] = (),
+        name: str = "TESTS",
+        parent: int = 0,
+    ) -> list[int]:
+        """Write the words of a directory that lies in these records; keys have the number of their newest cycle.
+
+        Without words of a bitmap it is not the top one.
+        """
+        width, size = len(tags), 7 if wide else 4
+        directory = six(name, 4) + [0] * 28 + [sum(2 << 3 * i for i in range(width))]
+        for tag in tags:
             directory += six(tag, 2)
         ld = len(directory) + 1
-        directory += [records, 2, *range(3, records + 2)]
+        directory += [len(records), *records]
         lb = len(directory) + 1
-        directory += [bitmap, record, 0, *[0xFFFFFFFF] * bitmap]
+        directory += [bitmap, record, 0, *[0xFFFFFFFF] * bitmap] if bitmap else []
         ls = len(directory) + 1
-        directory += [word for name, first in directories for word in [*six(name, 4), len(name), first, 0]]
+        directory += [word for inner, first in directories for word in [*six(inner, 4), len(inner), first, 0]]
         lk = len(directory) + 1
-        lc = records * record - len(cycles) * size + 1
+        lc = len(records) * record - len(cycles) * size + 1
         where = lambda cycle: lc + (cycle - 1) * size if cycle else 0  # noqa: E731
         for key, newest in keys.items():
             directory += [where(newest), *(word & 0xFFFFFFFF for word in key[:width])]
@@ -152,13 +184,14 @@ class Writer:
             before = cycle[0] if wide else cycle[0] & 0xFFFF
             cycle[0] = where(before) if wide else (cycle[0] & ~0xFFFF) | where(before)
             directory += cycle
-        values = {9: 5 | (1 << 11 if self.order == ">" else 0), 16: int(wide), 23: len(directories), 24: ld, 25: lb,
-                  26: ls, 27: lk, 28: lf, 29: lc, 30: records * record, 31: len(keys), 32: width}  # fmt: skip
+        exchange = 1 << 11 if self.order == ">" else 0
+        values = {
+            5: parent, 9: len(name) | exchange, 16: int(wide), 23: len(directories), 24: ld, 25: lb, 26: ls, 27: lk,
+            28: lf, 29: lc, 30: len(records) * record, 31: len(keys), 32: width,
+        }  # fmt: skip
         for word, value in values.items():
             directory[word - 1] = value
-        content = np.concatenate([np.zeros(record, np.uint32), np.asarray(directory, np.uint32), *body])
-        content = np.concatenate([content, np.zeros(-len(content) % record, np.uint32)])
-        return content.astype(f"{self.order}u4").tobytes()
+        return directory
 
     def axes(self, x: tuple[int, float, float]) -> list[int]:
         bins, low, high = x

@@ -20,7 +20,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use sapwood_io::sink::FileSink;
 use sapwood_io::{Source, Token};
-use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::streamer::Object;
 use sapwood_root::zebra::bank::{Link, Structure};
@@ -32,6 +31,7 @@ use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::{self, Cycle, RzDirectory, RzFile};
 use sapwood_root::zebra::words::{Order, Words};
 use sapwood_root::zebra::write::{Builder, Content, FzWriter, RzWriter, Shape};
+use sapwood_root::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -237,6 +237,15 @@ pub struct PyRzDirectory {
     likely: Mutex<Vec<usize>>,
 }
 
+/// The name of the class of an object; one that is damaged says so where it is read.
+fn class_of(file: &RzFile, cycle: &Cycle) -> Result<&'static str, Error> {
+    match hbook::Class::read(file, cycle) {
+        Ok(class) => Ok(class.map_or("Banks", hbook::Class::name)),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok("Banks"),
+        Err(error) => Err(error),
+    }
+}
+
 impl PyRzKey {
     fn object(&self) -> Result<Cycle, Error> {
         self.place.map_err(|_| Error::argument(format!("{} is a directory, not an object", self.name)))
@@ -271,7 +280,7 @@ impl PyRzDirectory {
             };
             for cycle in cycles {
                 let classname = match cycle.form {
-                    0 if of_hbook => hbook::Class::read(file, cycle)?.map_or("Banks", hbook::Class::name),
+                    0 if of_hbook => class_of(file, cycle)?,
                     0 => "Banks",
                     _ => VECTOR,
                 };

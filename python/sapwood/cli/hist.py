@@ -3,51 +3,68 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
-HELP = "Draw a histogram of an expression, in the terminal or as a picture."
+HELP = "Draw a histogram of an expression, or one that is in a file, in the terminal or as a picture."
 EPILOG = "Example: sapwood hist events.root:Events 'sqrt(Muon_pt)' --cut 'nMuon >= 2' --limits 0 20 -o pt.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("table", metavar="FILE:PATH", help="the table; the path may be absent if the file has only one")
-    parser.add_argument("expression", metavar="EXPR", help="field or expression; each element of a list is filled")
+    parser.add_argument(
+        "table", metavar="FILE:PATH", help="a table, whose path may be absent if the file has only one; or a histogram"
+    )
+    parser.add_argument(
+        "expression", metavar="EXPR", nargs="?",
+        help="field or expression; each element of a list is filled; absent for a histogram of the file",
+    )  # fmt: skip
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--weight", metavar="EXPR", help="weight of each entry or element")
-    parser.add_argument("--bins", type=int, default=40, metavar="N", help="number of bins (40)")
+    parser.add_argument("--bins", type=int, metavar="N", help="number of bins (40)")
     parser.add_argument(
         "--limits", nargs=2, metavar=("LOW", "HIGH"), help="limits of the axis; default: the range of the values"
     )
-    parser.add_argument("--log", action="store_true", help="logarithmic vertical axis of a picture")
+    parser.add_argument("--log", action="store_true", help="logarithmic vertical axis, or colours, of a picture")
     parser.add_argument("-o", "--output", metavar="FILE", help="write a .png, .svg or .pdf picture instead of text")
     storage.add_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print edges, values and variances as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print edges (of two axes: of each), values and variances as JSON"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fill and draw the histogram."""
+    """Draw the histogram, filled before if an expression is given."""
     import json
 
+    from sapwood.errors import ArgumentError
     from sapwood.storage.sources import options_of
-    from sapwood.tools.drawing import draw, histogram_of, parse_limits, text_of
+    from sapwood.tools.drawing import draw, histogram_of, parse_limits, stored_histogram, text_of
 
-    filled = histogram_of(
-        arguments.table,
-        arguments.expression,
-        arguments.cut,
-        weight=arguments.weight,
-        bins=arguments.bins,
-        limits=parse_limits(arguments.limits),
-        options=options_of(arguments.storage),
-    )
+    options = options_of(arguments.storage)
+    if arguments.expression is None:
+        for name in ("cut", "weight", "bins", "limits"):
+            if getattr(arguments, name) is not None:
+                raise ArgumentError(f"--{name} goes with an expression over a table")
+        shown, title = stored_histogram(arguments.table, options)
+    else:
+        shown = histogram_of(
+            arguments.table,
+            arguments.expression,
+            arguments.cut,
+            weight=arguments.weight,
+            bins=40 if arguments.bins is None else arguments.bins,
+            limits=parse_limits(arguments.limits),
+            options=options,
+        )
+        title = arguments.cut or ""
     if arguments.output:
-        draw(filled, arguments.output, log=arguments.log, title=arguments.cut or "")
+        draw(shown, arguments.output, log=arguments.log, title=title)
     if arguments.json:
-        flow = {"values": filled.values(flow=True).tolist(), "variances": filled.variances(flow=True).tolist()}
-        print(json.dumps({"edges": filled.axes[0].edges.tolist(), **flow}))
+        edges = [axis.edges.tolist() for axis in shown.axes]
+        flow = {"values": shown.values(flow=True).tolist(), "variances": shown.variances(flow=True).tolist()}
+        print(json.dumps({"edges": edges[0] if len(edges) == 1 else edges, **flow}))
     elif not arguments.output:
-        sys.stdout.write(text_of(filled))
+        say(f"{title}\n{text_of(shown)}" if arguments.expression is None and title else text_of(shown), end="")
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.file import ReadOnlyFile
-from sapwood.files.kinds import TREES
+from sapwood.files.kinds import TREES, root_native
 from sapwood.files.tree import TTree
 from sapwood.schema.streamers import Streamers, class_names, classes_of, containers
 from sapwood.storage.locate import split_path
@@ -43,6 +43,7 @@ def open_streamers(path: str) -> Streamers:
     with ReadOnlyFile(place) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", SapwoodWarning)
         directory = file.root_directory
+        _ = root_native(directory)
         if inside is None:
             return Streamers(file.streamers.infos(), containers(_held_by(directory)))
         classname = directory.classname_of(inside)

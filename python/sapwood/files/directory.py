@@ -20,7 +20,17 @@ from sapwood.errors import (
     warn_of_lost_keys,
 )
 from sapwood.files.handle import FileHandle, uuid_of
-from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES, native_table
+from sapwood.files.kinds import (
+    BANKS,
+    DIRECTORIES,
+    HBOOK_NTUPLES,
+    RNTUPLES,
+    TABLES,
+    TREES,
+    check_depth,
+    enter,
+    native_table,
+)
 from sapwood.files.patching import register
 from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, read_key
 from sapwood.objects.dates import unpack_datetime
@@ -179,6 +189,7 @@ class ReadOnlyKey:
             return known
         if self.fClassName in DIRECTORIES:
             path = (*self._parent.path, self.fName)
+            check_depth(self.object_path, len(path), f"\nin file {file.file_path}")
             found: Any = ReadOnlyDirectory(self._parent.native.subdirectory(self.native), path, file, self)
         elif self.fClassName in TREES:
             from sapwood.files.tree import TTree
@@ -506,12 +517,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             yield prefix + name, self, place
             if recursive and self._classnames[place] in DIRECTORIES:
                 key = self._key_at(place)
-                if key.fSeekKey in seen:
-                    # A damaged file may hold a directory that holds itself, or many keys for one directory.
-                    raise CorruptError(
-                        f"directory {key.object_path!r} (byte {key.fSeekKey}) is listed twice\nin file {self.file_path}"
-                    )
-                seen.add(key.fSeekKey)
+                enter(f"{prefix}{key.fName}", key.fSeekKey, seen, f"\nin file {self.file_path}")
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:

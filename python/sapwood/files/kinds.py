@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
-from sapwood.errors import UnsupportedError
+from sapwood.errors import CorruptError, LimitError, UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -47,6 +47,31 @@ def native_table(directory: Any, key: Any) -> Any:
     if key.classname in TREES:
         return directory.tree(key)
     return directory.ntuple(key) if key.classname in RNTUPLES else directory.table(key)
+
+
+_DEEPEST = 200
+
+
+def check_depth(path: str, depth: int, where: str = "") -> None:
+    """Raise `LimitError` for a directory that lies in too many others; `where` ends the message."""
+    if depth > _DEEPEST:
+        raise LimitError(f"directory {path[:80]!r}... lies in more than {_DEEPEST} others{where}")
+
+
+def enter(path: str, seek: int, entered: set[int], where: str = "") -> None:
+    """Add the byte offset of a directory to those that a walk has entered; `where` ends messages.
+
+    Raises
+    ------
+    CorruptError
+        A damaged file holds a directory that holds itself, or many keys for one directory.
+    LimitError
+        It lies in too many others.
+    """
+    if seek in entered:
+        raise CorruptError(f"directory {path!r} (byte {seek}) is listed twice{where}")
+    check_depth(path, path.count("/"), where)
+    entered.add(seek)
 
 
 SUMMARY = "FileSummary"

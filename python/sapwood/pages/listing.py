@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
-from sapwood.errors import CorruptError, NotFoundError, SapwoodError, warn_of_lost_keys
-from sapwood.files.kinds import DIRECTORIES, TABLES, native_table
+from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.files.kinds import DIRECTORIES, TABLES, enter, native_table
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
 from sapwood.show.units import bytes_text, count_text
@@ -177,10 +177,7 @@ def _keys(
                 continue
         yield directory, key, f"{prefix}{key.name}"
         if recursive and is_directory:
-            if key.seek in seen:
-                # A damaged file may hold a directory that holds itself, or many keys for one directory.
-                raise CorruptError(f"directory {prefix}{key.name} (byte {key.seek}) is listed twice\nin file {file}")
-            seen.add(key.seek)
+            enter(f"{prefix}{key.name}", key.seek, seen, f"\nin file {file}")
             yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), seen, recursive=True)
 
 

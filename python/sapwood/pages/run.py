@@ -169,7 +169,7 @@ def _show(
         full = f"{prefix}{name}"
         if is_histogram(value):
             charts = charts_of(full, value, task.plots.get(full))
-            figures += [_figure(chart, f"{identity}-{len(figures) + place}") for place, chart in enumerate(charts)]
+            figures += [figure(chart, f"{identity}-{len(figures) + place}") for place, chart in enumerate(charts)]
             if not charts:
                 values.append([_text(full), f"histogram of {len(value.axes)} axes"])
         elif isinstance(value, dict):
@@ -188,7 +188,8 @@ def _value(value: Foreign) -> str:
     return str(value)
 
 
-def _figure(chart: Chart | Map, identity: str) -> str:
+def figure(chart: Chart | Map, identity: str) -> str:
+    """Return a chart as HTML, with what changes its scale; `identity` is its own on the page."""
     draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
     below = [chart.caption] if chart.caption else []
     legend = ""

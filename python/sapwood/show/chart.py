@@ -162,8 +162,14 @@ def _named(axis: Foreign) -> bool:
     )
 
 
-def _axis(axis: Foreign) -> Axis:
+def label_of(axis: Foreign) -> str:
+    """Return the title of an axis, or its name; the names that ROOT gives to axes without a title say nothing."""
     label = str(getattr(axis, "label", "") or getattr(axis, "name", "") or "")
+    return "" if label in ("xaxis", "yaxis", "zaxis") else label
+
+
+def _axis(axis: Foreign) -> Axis:
+    label = label_of(axis)
     bins = len(axis)
     if getattr(axis.traits, "discrete", False):
         names = [axis.bin(place) for place in range(bins)]
@@ -226,4 +232,4 @@ def _summary(axis: Axis, values: Array, outside: tuple[float, float]) -> str:
     return " · ".join(words)
 
 
-__all__ = ["Axis", "Chart", "Curve", "Map", "charts_of", "count_text", "is_histogram"]
+__all__ = ["Axis", "Chart", "Curve", "Map", "charts_of", "count_text", "is_histogram", "label_of"]

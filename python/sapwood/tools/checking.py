@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import sapwood
 from sapwood import _native
 from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.files.segments import segments
 
 if TYPE_CHECKING:
@@ -268,11 +268,8 @@ class _Check:
                 yield fault
                 continue
             if key.classname in DIRECTORIES:
-                if key.seek in self._entered:
-                    yield Finding("directory", path, "it is listed twice", key.seek)
-                    continue
-                self._entered.add(key.seek)
                 try:
+                    enter(f"{prefix}{key.name}", key.seek, self._entered)
                     inner = directory.subdirectory(key)
                 except SapwoodError as error:
                     yield Finding("directory", path, _line(error), key.seek)

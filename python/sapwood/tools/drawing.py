@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
+from sapwood.pages.listing import split
+from sapwood.show.chart import Chart, charts_of, label_of
 from sapwood.show.units import number_text
+from sapwood.train.data.dataset import is_url
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -53,6 +57,33 @@ def histogram_of(
     """
     with opened_tree(where, options) as table:
         return fill_from(table, expression, cut, weight=weight, bins=bins, limits=limits)
+
+
+def stored_histogram(where: str, options: Mapping[str, Any] | None = None) -> tuple[Foreign, str]:
+    """Return a histogram of a file as a `hist.Hist` of one or two axes, and its title.
+
+    Parameters
+    ----------
+    where
+        ``file:path``.
+    options
+        Options of `sapwood.open`.
+
+    Raises
+    ------
+    ArgumentError
+        The path is absent, or what it names is no such histogram.
+    """
+    path, inside = split(where)
+    if not inside:
+        raise ArgumentError(f"give an expression, or the path of a histogram in the file: {path}:PATH")
+    with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:
+        found = file[inside]
+        if getattr(found, "table", None) is found:
+            raise ArgumentError(f"{where} is a table: give an expression to draw")
+        if not (hasattr(found, "to_hist") and hasattr(found, "axes") and len(found.axes) < 3):
+            raise ArgumentError(f"{where} is not a histogram of one or two axes")
+        return found.to_hist(), str(found.title)
 
 
 def fill_from(
@@ -125,32 +156,48 @@ def _limits(table: Foreign, expression: str, cut: str | None, entry_stop: int | 
 
 
 def text_of(histogram: Foreign, width: int = 60) -> str:
-    """Return a one-dimensional histogram as lines of text: a bar for each bin, then entries, mean and flow."""
+    """Return a one-dimensional histogram as lines of text: a bar for each bin, then entries, mean and flow.
+
+    Raises
+    ------
+    ArgumentError
+        It has more than one axis.
+    """
+    if len(histogram.axes) > 1:
+        raise ArgumentError("a histogram of two axes is drawn into a picture: give a file for it")
+    (chart,) = charts_of("", histogram)
+    if not isinstance(chart, Chart):
+        raise ArgumentError("the histogram has no bins")
+    (curve,) = chart.curves
+    inner = np.nan_to_num(curve.values)
+    top = float(inner.max()) if inner.max() > 0 else 1.0
     axis = histogram.axes[0]
-    values = histogram.values(flow=True)
-    inner = values[1:-1]
-    top = float(inner.max()) if len(inner) and inner.max() > 0 else 1.0
-    edges = [number_text(float(edge)) for edge in axis.edges]
-    margin = max(map(len, edges))
-    lines = [axis.label or axis.name]
-    for place, value in enumerate(inner):
+    starts = list(chart.x.names) or [number_text(float(edge)) for edge in chart.x.edges]
+    margin = max(map(len, starts))
+    lines = [chart.x.label] if chart.x.label else []
+    for start, value in zip(starts, inner, strict=False):
         eighths = round(max(0.0, float(value)) / top * width * 8)
         bar = _EIGHTHS[-1] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-        lines.append(f"{edges[place]:>{margin}} |{bar:<{width}} {number_text(float(value))}")
-    lines.append(f"{edges[-1]:>{margin}}")
-    total = float(inner.sum())
-    mean = float((inner * axis.centers).sum() / total) if total else math.nan
-    deviation = math.sqrt(max(0.0, float((inner * (axis.centers - mean) ** 2).sum() / total))) if total else math.nan
-    figures = {
-        "Entries": float(values.sum()), "Mean": mean, "Std Dev": deviation,
-        "Underflow": float(values[0]), "Overflow": float(values[-1]),
-    }  # fmt: skip
+        lines.append(f"{start:>{margin}} |{bar:<{width}} {number_text(float(value))}")
+    if not chart.x.names:
+        lines.append(f"{starts[-1]:>{margin}}")
+    flow = np.asarray(histogram.counts(flow=True) if chart.points else histogram.values(flow=True), float)
+    figures = {"Entries": float(flow.sum())}
+    if not (chart.points or chart.x.names):
+        total = float(inner.sum())
+        mean = float((inner * axis.centers).sum() / total) if total else math.nan
+        spread = float((inner * (axis.centers - mean) ** 2).sum() / total) if total else math.nan
+        figures |= {"Mean": mean, "Std Dev": math.sqrt(max(0.0, spread))}
+    if axis.traits.underflow:
+        figures["Underflow"] = float(flow[0])
+    if axis.traits.overflow:
+        figures["Overflow"] = float(flow[-1])
     lines.append("  ".join(f"{name} {number_text(value)}" for name, value in figures.items()))
     return "\n".join(lines) + "\n"
 
 
 def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -> None:
-    """Draw a histogram into a PNG, SVG or PDF file with mplhep.
+    """Draw a histogram of one or two axes into a PNG, SVG or PDF file with mplhep.
 
     Raises
     ------
@@ -170,12 +217,17 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
         raise ArgumentError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
     figure, axes = plt.subplots(figsize=(8, 6))
     try:
-        mplhep.histplot(histogram, ax=axes, histtype="step")
-        axes.set_ylabel("Entries")
-        axes.set_xlabel(histogram.axes[0].label)
-        axes.set_title(title)
-        if log:
-            axes.set_yscale("log")
+        if len(histogram.axes) == 2:
+            mplhep.hist2dplot(histogram, ax=axes, norm=mpl.colors.LogNorm() if log else None)
+            axes.set_ylabel(label_of(histogram.axes[1]))
+        else:
+            means = "MEAN" in str(histogram.kind).upper()
+            mplhep.histplot(histogram, ax=axes, histtype="errorbar" if means else "step")
+            axes.set_ylabel("Mean" if means else "Entries")
+            if log:
+                axes.set_yscale("log")
+        axes.set_xlabel(label_of(histogram.axes[0]))
+        axes.set_title(title.replace("$", r"\$"))
         figure.savefig(path)
     finally:
         plt.close(figure)

@@ -28,7 +28,7 @@ from sapwood.errors import (
     StorageError,
     UnsupportedError,
 )
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, root_native
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, enter, root_native
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
 from sapwood.storage.sources import at_rest, source_of
@@ -316,9 +316,7 @@ def objects_of(
             if classname in DIRECTORIES:
                 if settings.enters(path):
                     try:
-                        if key.seek in entered:
-                            raise CorruptError(f"directory {path!r} (byte {key.seek}) is listed twice")
-                        entered.add(key.seek)
+                        enter(path, key.seek, entered)
                         inner = directory.subdirectory(key)
                     except SapwoodError as error:
                         if skip is None:

@@ -15,7 +15,7 @@ import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, NotFoundError
-from sapwood.files.kinds import DIRECTORIES, TREES
+from sapwood.files.kinds import DIRECTORIES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
 from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
@@ -53,7 +53,7 @@ def named(source: str) -> list[Named]:
     """
     file, inside = split_path(source)
     with sapwood.open({file: None}) as opened:
-        items = list(objects_of(opened.file.native.directory()))
+        items = list(objects_of(root_native(opened).directory()))
     plain = (inside or "*").strip("/").partition(";")[0]
     depth = plain.count("/")
     found = [
@@ -212,7 +212,7 @@ def put(
 
 def _classes(file: str) -> dict[str, str]:
     with sapwood.open({file: None}) as opened:
-        return {item.path: item.classname for item in objects_of(opened.file.native.directory())}
+        return {item.path: item.classname for item in objects_of(root_native(opened).directory())}
 
 
 def delete(
@@ -362,14 +362,16 @@ def listing(
         names = {one.path for one in found} - set(heads)
         groups: list[tuple[str, list[_Row]]] = []
         if not inside:
-            groups = [("", list(_rows(root, "", 0, cycles, recursive)))]
+            groups = [("", list(_rows(root, "", 0, cycles, set() if recursive else None)))]
         elif names:
             holder = next(iter(names)).rpartition("/")[0]
-            rows = _rows(_within(root, holder), f"{holder}/" if holder else "", 0, cycles, False)
+            rows = _rows(_within(root, holder), f"{holder}/" if holder else "", 0, cycles, None)
             groups = [("", [row for row in rows if row.path in names])]
         several = len(heads) + len(groups) > 1
         for head in heads:
-            groups.append((head, list(_rows(_within(root, head), f"{head}/", int(several), cycles, recursive))))
+            groups.append(
+                (head, list(_rows(_within(root, head), f"{head}/", int(several), cycles, set() if recursive else None)))
+            )
         for head, rows in groups:
             if head and several:
                 yield f"{head} :"
@@ -408,7 +410,9 @@ def _within(directory: _native.Directory, path: str) -> _native.Directory:
     return directory
 
 
-def _rows(directory: _native.Directory, prefix: str, depth: int, cycles: bool, recursive: bool) -> Iterator[_Row]:
+def _rows(
+    directory: _native.Directory, prefix: str, depth: int, cycles: bool, entered: set[int] | None
+) -> Iterator[_Row]:
     """Yield the keys of a directory by name, the newest cycle first."""
     before = None
     for key in sorted(directory.keys, key=lambda key: (key.name, -key.cycle)):
@@ -416,8 +420,9 @@ def _rows(directory: _native.Directory, prefix: str, depth: int, cycles: bool, r
             continue
         before = key.name
         yield _Row(f"{prefix}{key.name}", depth, key)
-        if recursive and key.classname in DIRECTORIES:
-            yield from _rows(directory.subdirectory(key), f"{prefix}{key.name}/", depth + 1, cycles, True)
+        if entered is not None and key.classname in DIRECTORIES:
+            enter(f"{prefix}{key.name}", key.seek, entered)
+            yield from _rows(directory.subdirectory(key), f"{prefix}{key.name}/", depth + 1, cycles, entered)
 
 
 def _branches(tree: Foreign, pad: str) -> Iterator[str]:

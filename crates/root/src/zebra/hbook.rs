@@ -1,6 +1,6 @@
 //! What HBOOK keeps in RZ files: histograms and the descriptions of ntuples.
 
-use super::bank::Structure;
+use super::bank::{Bank, Structure};
 use super::rz::{Cycle, RzFile};
 use super::words::Words;
 use crate::error::{Error, Result};
@@ -39,12 +39,19 @@ pub enum Class {
     Array,
 }
 
+/// Words of an object that are read to know what it is.
+const FIRST_WORDS: usize = 8192;
+/// Words of a bank from its address to its first data word.
+const UP_TO_FLAGS: usize = 10;
+
 impl Class {
     /// Of the entry bank of a structure, if it is a header.
     pub fn of(structure: &Structure<'_>) -> Option<Self> {
         let header = structure.entry?;
-        let bits = structure.data(header).ok()?.get(0)?;
-        match structure.name(header).as_str() {
+        Self::of_header(&structure.name(header), structure.data(header).ok()?.get(0)?)
+    }
+    fn of_header(name: &str, bits: u32) -> Option<Self> {
+        match name {
             "HIDA" => Some(Self::Array),
             "HIDT" => Some(Self::ColumnWise),
             "HIDN" => Some(Self::RowWise),
@@ -54,14 +61,36 @@ impl Class {
             _ => Some(Self::OneD),
         }
     }
+    /// Of an object in a file; `None` if it is none of HBOOK's. Of a large one only the table and the header are read.
+    pub fn read(file: &RzFile, cycle: &Cycle) -> Result<Option<Self>> {
+        let first = file.object_part(cycle, 0, FIRST_WORDS)?;
+        if cycle.words as usize <= FIRST_WORDS {
+            return Ok(file.structure(cycle, &first).ok().as_ref().and_then(Self::of));
+        }
+        let Some(place) = entry_place(&file.words(cycle, &first)) else { return Ok(None) };
+        let bytes = file.object_part(cycle, place, UP_TO_FLAGS)?;
+        let header = file.words(cycle, &bytes);
+        let flags = header.get(7).filter(|&words| words > 0).and(header.get(9));
+        Ok(flags.and_then(|flags| Self::of_header(&header.slice(4, 1).ok()?.text(), flags)))
+    }
 }
 
-impl Class {
-    /// Of an object in a file; `None` if it is none of HBOOK's.
-    pub fn read(file: &RzFile, cycle: &Cycle) -> Result<Option<Self>> {
-        let bytes = file.object(cycle)?;
-        Ok(file.structure(cycle, &bytes).ok().as_ref().and_then(Self::of))
+/// The word of an object that the address of its entry bank means, if the first words have the whole table.
+fn entry_place(words: &Words<'_>) -> Option<usize> {
+    let (table, entry) = (words.get(0)? as usize, words.get(2)?);
+    if table == 0 {
+        return Some(3 + Bank::head(words.get(3)?).checked_sub(9)?);
     }
+    let mut at = table.checked_add(3)?;
+    let ranges = words.slice(3, table).ok()?;
+    for pair in 0..table / 2 {
+        let (from, to) = (ranges.get(2 * pair)?, ranges.get(2 * pair + 1)?);
+        if (from..to).contains(&entry) {
+            return at.checked_add((entry - from) as usize);
+        }
+        at = at.checked_add(to.saturating_sub(from) as usize)?;
+    }
+    None
 }
 
 /// An axis.

@@ -5,7 +5,7 @@
 
 use super::bank::Structure;
 use super::hbook::{Class, Description, Kind, NtupleColumn};
-use super::rz::{Cycle, RzDirectory, RzFile};
+use super::rz::{Cycle, RzDirectory, RzFile, part};
 use super::words::Order;
 use crate::array::{Column, Number, Type, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
@@ -86,9 +86,6 @@ enum StoredPlace {
     Memory(Vec<u8>),
 }
 
-/// Where the words of a buffer lie: one range or two.
-type Pieces = Vec<Range>;
-
 /// Collects the pages of a stored column.
 struct Pages<'a> {
     file: &'a RzFile,
@@ -146,21 +143,6 @@ impl<'a> Pages<'a> {
             }
         }
     }
-}
-
-/// The part of some ranges, one behind the other, from a byte on.
-fn part(ranges: &[Range], mut skip: u64, mut length: u64) -> Pieces {
-    let mut pieces = Vec::new();
-    for range in ranges {
-        let passed = skip.min(range.length);
-        skip -= passed;
-        let here = (range.length - passed).min(length);
-        length -= here;
-        if here > 0 {
-            pieces.push(Range { offset: range.offset + passed, length: here });
-        }
-    }
-    pieces
 }
 
 /// Finds objects by their keys.
@@ -221,8 +203,8 @@ impl<'a> Finder<'a> {
             .filter(|newest| newest.rows.is_some() && newest.same_columns(&description))
             .unwrap_or(description)
     }
-    /// The words of the data of each bank in the chain of an object; of an object of one bank without reading it.
-    fn banks(&self, cycle: &Cycle, words: usize) -> Result<Vec<Pieces>> {
+    /// Where the data of each bank in the chain of an object lie, in one range or two; of an object of one bank without reading it.
+    fn banks(&self, cycle: &Cycle, words: usize) -> Result<Vec<Vec<Range>>> {
         let ranges = self.file.ranges(cycle)?;
         if cycle.words as usize == HEAD + words {
             return Ok(vec![part(&ranges, 4 * HEAD as u64, 4 * words as u64)]);

@@ -7,7 +7,8 @@ use crate::array::pool::{self, Filled};
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 use sapwood_io::{Cause, Range, Source};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Words of a directory before the forms of its keys.
 const HEADER: usize = 32;
@@ -15,6 +16,10 @@ const HEADER: usize = 32;
 const SUBDIRECTORY: usize = 7;
 /// Bytes of objects that are read together.
 const TOGETHER: u64 = 256 << 10;
+/// The fewest words of a record; RZ itself wants 50.
+const SHORTEST_RECORD: usize = 40;
+/// How many record lengths are tried that the first bytes of a file allow.
+const MOST_CANDIDATES: usize = 16;
 /// The most words that a record can have here.
 const LARGEST_RECORD: usize = 1 << 16;
 
@@ -24,6 +29,8 @@ pub struct RzFile {
     order: Order,
     /// Words of a record.
     record: usize,
+    /// The records of the directories that were read, each with the first record of its directory.
+    owners: Mutex<HashMap<u32, u32>>,
 }
 
 /// What a word of a key is.
@@ -84,35 +91,34 @@ pub struct Cycle {
     pub words: u32,
 }
 
-/// The record length and byte order of the file that begins with these bytes; `None` if it is no RZ file.
-pub fn recognise(first: &[u8]) -> Option<(Order, usize)> {
-    for order in [Order::Big, Order::Little] {
+/// The byte orders and record lengths that an RZ file beginning with these bytes can have.
+fn candidates(first: &[u8]) -> impl Iterator<Item = (Order, usize)> {
+    [Order::Big, Order::Little].into_iter().flat_map(move |order| {
         let words = Words::new(first, order, 0);
-        let lengths = 40..words.len().min(LARGEST_RECORD);
-        if let Some(length) = lengths.into_iter().find(|&length| is_top(&words, length) == Some(true)) {
-            return Some((order, length));
-        }
-    }
-    None
+        let lengths = SHORTEST_RECORD..words.len().min(LARGEST_RECORD);
+        lengths.filter(move |&length| is_top(&words, length) == Some(true)).map(move |length| (order, length))
+    })
 }
 
-/// Whether the top directory can start behind one record of this length.
+/// Whether the top directory can start behind one record of this length, as far as its first record says.
 fn is_top(words: &Words<'_>, length: usize) -> Option<bool> {
     let word = |index: usize| words.get((length - 1).checked_add(index)?).map(|word| word as usize);
     let (records, bitmap) = (word(24)?, word(25)?);
-    if records < HEADER || records >= bitmap || bitmap > length {
+    if records < HEADER || records >= length || word(5)? != 0 {
         return Some(false);
     }
-    let ordered =
-        bitmap < word(26)? && word(26)? <= word(27)? && word(27)? <= word(28)? && word(28)? <= word(29)?;
     let count = word(records)?;
+    let ordered = bitmap.checked_sub(records)? > count
+        && bitmap < word(26)?
+        && word(26)? <= word(27)?
+        && word(27)? <= word(28)?
+        && word(28)? <= word(29)?;
     Some(
         ordered
-            && word(bitmap + 1)? == length
-            && word(records + 1)? == 2
             && count > 0
+            && word(records + 1)? == 2
             && word(30)? == count.checked_mul(length)?
-            && word(5)? == 0,
+            && (bitmap >= length || word(bitmap + 1)? == length),
     )
 }
 
@@ -126,11 +132,21 @@ impl RzFile {
         for most in [16 << 10, Self::FIRST] {
             let mut first = grow::filled(source.size().min(most) as usize, 0)?;
             source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
-            if let Some((order, record)) = recognise(&first) {
-                return Ok(Self { source, order, record });
+            for (order, record) in candidates(&first).take(MOST_CANDIDATES) {
+                let file = Self { source: source.clone(), order, record, owners: Mutex::default() };
+                if file.confirms_length(&Words::new(&first, order, 0)) {
+                    return Ok(file);
+                }
             }
         }
         Err(Error::corrupt("not a ZEBRA RZ file").at(0).within(source.name()))
+    }
+    /// Whether the top directory says that records have the length that was taken for it. It does so behind the list of
+    /// its records, which can be longer than its first one.
+    fn confirms_length(&self, first: &Words<'_>) -> bool {
+        let place = first.get(self.record + 24).unwrap_or(0) as usize;
+        let said = || Words::new(&self.directory_bytes(2).ok()?.0, self.order, 0).get(place);
+        place < self.record || said() == Some(self.record as u32)
     }
     /// The storage.
     pub fn source(&self) -> &Arc<dyn Source> {
@@ -179,11 +195,26 @@ impl RzFile {
             .within(|| format!("the directory in record {record} of {}", self.source.name()))
     }
     fn read_directory(&self, record: u32) -> Result<RzDirectory> {
-        let bytes = self.directory_bytes(record)?;
+        let (bytes, records) = self.directory_bytes(record)?;
+        self.claim(record, &records)?;
         let origin = self.record_offset(record).unwrap_or(0);
         RzDirectory::parse(&Words::new(&bytes, self.order, origin), record, self.record)
     }
-    fn directory_bytes(&self, record: u32) -> Result<Vec<u8>> {
+    /// Fails where a record of a directory belongs to another one: no file has more directories than records.
+    fn claim(&self, directory: u32, records: &[u32]) -> Result<()> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        for &record in records {
+            grow::place(&mut owners)?;
+            let owner = *owners.entry(record).or_insert(directory);
+            if owner != directory {
+                let message = format!("record {record} is part of the directory in record {owner}, too");
+                return Err(Error::corrupt(message).at(self.record_offset(record).unwrap_or(0)));
+            }
+        }
+        Ok(())
+    }
+    /// The words of a directory, and its records.
+    fn directory_bytes(&self, record: u32) -> Result<(Vec<u8>, Vec<u32>)> {
         let length = 4 * self.record as u64;
         let range = |record: u32| -> Result<Range> {
             let offset = self.record_offset(record).filter(|&at| at < self.source.size());
@@ -191,25 +222,45 @@ impl RzFile {
             Ok(Range { offset, length: length.min(self.source.size() - offset) })
         };
         let first = range(record)?;
-        let bytes = self.read_ranges(&[first], Cause::Directory)?;
-        let words = Words::new(&bytes, self.order, first.offset);
-        // Words are counted from 1 in the format.
-        let list = words.word(23)? as usize;
-        if list < HEADER {
-            return Err(words.corrupt(23, format!("a list of records at word {list}")));
+        let mut bytes = self.read_ranges(&[first], Cause::Directory)?;
+        let mut records = vec![record];
+        // The list of records can go on in the records that it names.
+        loop {
+            let words = Words::new(&bytes, self.order, first.offset);
+            // Words are counted from 1 in the format.
+            let list = words.word(23)? as usize;
+            if list < HEADER {
+                return Err(words.corrupt(23, format!("a list of records at word {list}")));
+            }
+            let count = words.word(list - 1)? as usize;
+            if count <= records.len() {
+                return Ok((bytes, records));
+            }
+            if count as u64 > self.source.size() / length + 1 {
+                return Err(words.corrupt(list - 1, format!("a directory of {count} records")));
+            }
+            if words.get(list) != Some(record) {
+                let message = "a directory whose list of records does not begin with its own";
+                return Err(words.corrupt(list, message));
+            }
+            let read = records.len();
+            let known = count.min(words.len() - list);
+            if known <= read || words.len() != read * self.record {
+                let message = format!("a directory of {count} records, of which {read} are whole");
+                return Err(words.corrupt(list - 1, message).short());
+            }
+            records.room(count - read)?;
+            records.extend(words.slice(list + read, known - read)?.iter());
+            let ranges: Vec<Range> =
+                records.iter().skip(read).map(|&record| range(record)).collect::<Result<_>>()?;
+            if let Some(cut) = ranges.iter().rev().skip(1).find(|range| range.length < length) {
+                return Err(Error::corrupt("a record of a directory that ends with the file")
+                    .at(cut.offset)
+                    .short());
+            }
+            let more = self.read_ranges(&ranges, Cause::Directory)?;
+            bytes.try_extend(&more)?;
         }
-        let count = words.word(list - 1)? as usize;
-        if count <= 1 {
-            return Ok(bytes);
-        }
-        if count as u64 > self.source.size() / length + 1 || list + count > words.len() {
-            return Err(words.corrupt(list - 1, format!("a directory of {count} records")));
-        }
-        let ranges: Vec<Range> = words.slice(list, count)?.iter().map(range).collect::<Result<_>>()?;
-        if ranges.first() != Some(&first) {
-            return Err(words.corrupt(list, "a directory whose list of records does not begin with its own"));
-        }
-        self.read_ranges(&ranges, Cause::Directory)
     }
 
     /// Where the words of an object lie, one behind the other.
@@ -239,6 +290,11 @@ impl RzFile {
             return Err(Error::corrupt(message).at(past.offset).short());
         }
         Ok(ranges)
+    }
+    /// Some words of an object, counted from 0, or those of them that it has.
+    pub fn object_part(&self, cycle: &Cycle, start: usize, count: usize) -> Result<Vec<u8>> {
+        let ranges = part(&self.ranges(cycle)?, 4 * start as u64, 4 * count as u64);
+        self.read_ranges(&ranges, Cause::Object)
     }
     /// The bytes of an object.
     pub fn object(&self, cycle: &Cycle) -> Result<Vec<u8>> {
@@ -316,6 +372,21 @@ impl RzFile {
         let (table, banks) = table_and_banks(words)?;
         Structure::parse(table, banks, words.word(2)?)
     }
+}
+
+/// The part of some ranges, one behind the other, from a byte on.
+pub fn part(ranges: &[Range], mut skip: u64, mut length: u64) -> Vec<Range> {
+    let mut pieces = Vec::new();
+    for range in ranges {
+        let passed = skip.min(range.length);
+        skip -= passed;
+        let here = (range.length - passed).min(length);
+        length -= here;
+        if here > 0 {
+            pieces.push(Range { offset: range.offset + passed, length: here });
+        }
+    }
+    pieces
 }
 
 /// The relocation table and the banks of an object of form 0.

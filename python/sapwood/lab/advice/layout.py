@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import sapwood
 from sapwood.compression import LZMA, Compression
-from sapwood.errors import NotFoundError
-from sapwood.files.kinds import RNTUPLES, TREES
+from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.files.kinds import HBOOK_NTUPLES, RNTUPLES, TREES
 from sapwood.files.segments import free_bytes
 from sapwood.train.data.dataset import Source
 
@@ -137,8 +137,13 @@ def tree_paths(file: Foreign, source: Source, kinds: frozenset[str] = TREES) -> 
     ------
     NotFoundError
         There is none.
+    UnsupportedError
+        The source names an ntuple of HBOOK.
     """
     if source.tree is not None:
+        kind = getattr(file[source.tree], "classname", "")
+        if kind in HBOOK_NTUPLES:
+            raise UnsupportedError(f"{source} is a {kind}; convert it to a tree or an RNTuple first (sapwood convert)")
         return [source.tree]
     keys = file.classnames(recursive=True, filter_classname=lambda name: name in kinds)
     paths = sorted({key.rpartition(";")[0] for key in keys})

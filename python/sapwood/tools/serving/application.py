@@ -111,11 +111,12 @@ class _Pages:
         return await self._made(partial(views.keys_page, path, name, at, _first(request)))
 
     async def draw(self, request: Request) -> Response:
-        """Answer with the page on which jsroot draws."""
+        """Answer with the page on which jsroot draws; it reads ROOT files only, histograms of others are drawn here."""
         path, name = self._file(request)
+        key = _key(request)
         if path.suffix.lower() not in ROOT_FILES:
-            raise NotFoundError("jsroot reads ROOT files only")
-        answer = HTMLResponse(views.draw_page(name, _key(request), request.query_params.get("of", "")))
+            return await self._made(lambda: views.figure_page(name, key, plots.stored(path, key)))
+        answer = HTMLResponse(views.draw_page(name, key, request.query_params.get("of", "")))
         answer.headers["content-security-policy"] = _DRAWING_POLICY
         return answer
 

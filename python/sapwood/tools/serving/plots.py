@@ -15,6 +15,7 @@ import numpy as np
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.pages.accesses import Decoded, offsets_figure
+from sapwood.pages.run import figure
 from sapwood.show.chart import charts_of
 from sapwood.show.plot import Plot
 from sapwood.show.svg import draw_chart
@@ -86,6 +87,27 @@ def plot(path: Path, key: str, given: Mapping[str, str]) -> str:
     return _plotted(
         str(path), changed(path), key, expression, cut or None, bins, limits, entries, bool(given.get("log"))
     )
+
+
+def stored(path: Path, key: str) -> str:
+    """Return the figures of a histogram that a file holds.
+
+    Raises
+    ------
+    ArgumentError
+        The key is not a histogram of one or two axes.
+    """
+    return _stored(str(path), changed(path), key)
+
+
+@lru_cache(maxsize=64)
+def _stored(path: str, _changed: tuple[int, int], key: str) -> str:
+    with sapwood.open({path: None}) as file:
+        found = file[key]
+        if not (hasattr(found, "to_hist") and hasattr(found, "axes")):
+            raise ArgumentError(f"{key!r} is not a histogram")
+        charts = charts_of(found.title or key, found.to_hist())
+    return "".join(figure(chart, f"figure-{place}") for place, chart in enumerate(charts))
 
 
 def _whole(given: Mapping[str, str], name: str, default: int) -> int:

@@ -141,7 +141,7 @@ def _opened(path: Path, name: str, place: str, key: Mapping[str, Any]) -> str:
         return link(url_of("keys", name, at=key["name"]), f"{key['name']}/")
     if key["class"] in TABLES:
         return text_of(key["name"]) if "error" in key else link(url_of("table", name, key=place), place)
-    if path.suffix.lower() in ROOT_FILES:
+    if path.suffix.lower() in ROOT_FILES or _DRAWN.fullmatch(key["class"]):
         return link(url_of("draw", name, key=place, of=key["class"]), place)
     return text_of(place)
 
@@ -157,6 +157,11 @@ def draw_page(name: str, key: str, kind: str) -> str:
     ]
     head = f"<p>{text_of(kind)}, drawn by jsroot in the browser</p>" if kind else ""
     return page(key.rpartition("/")[2], name, body, head=head, at=key.rpartition("/")[0])
+
+
+def figure_page(name: str, key: str, figures: str) -> str:
+    """Return the page of figures that were drawn here."""
+    return page(key.rpartition("/")[2], name, [f'<div class="plots">{figures}</div>'], at=key.rpartition("/")[0])
 
 
 def table_page(path: Path, name: str, key: str, first: int, figure: str) -> str:
