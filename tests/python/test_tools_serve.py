@@ -19,6 +19,7 @@ import hist
 import numpy as np
 import pytest
 from browser import drawn
+from zebra_files import Writer
 
 import sapwood
 from sapwood.cli import main
@@ -321,6 +322,22 @@ def asked(app: Any, path: str, headers: Mapping[str, str]) -> tuple[int, dict[st
     asyncio.run(app(scope, receive, send))
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+def test_histograms_of_hbook_are_drawn_here(tmp_path: Path) -> None:
+    writer, title = Writer(), "<img src=x>"
+    objects = [((1, 0), writer.one(1, title, (2, 0, 1), [1, 2, 3, 4]), False)]
+    objects.append(((2, 0), writer.two(2, title, (3, 0, 3), (5, 0, 1), np.ones((5, 7))), False))
+    banks = writer.structure([{"name": "DATA", "io": [0x0002_0000], "data": [5, 6]}], 0)
+    (tmp_path / "h.hbook").write_bytes(writer.rz([*objects, ((3, 0), banks, False)]))
+    app, host = application(tmp_path), {"host": "127.0.0.1:8765"}
+    listed = asked(app, "/keys/h.hbook", host)[2].decode()
+    assert listed.count('href="/draw/h.hbook?key=') == 2
+    for number in (1, 2):
+        status, _, page = asked(app, f"/draw/h.hbook?key={number};1", host)
+        assert status == 200 and b"<svg" in page and b"<img" not in page and b"&lt;img src=x&gt;" in page
+    assert asked(app, "/draw/h.hbook?key=3;1", host)[0] == 400
+    assert asked(app, "/draw/h.hbook?key=4;1", host)[0] == 404
 
 
 def test_a_token_is_asked_for_and_moves_to_a_cookie(tmp_path: Path) -> None:
