@@ -128,18 +128,23 @@ impl RzFile {
 
     /// Recognises byte order and record length.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
+        let mut file = Self { source, order: Order::Big, record: 0, owners: Mutex::default() };
         // Nearly all files have short records.
         for most in [16 << 10, Self::FIRST] {
-            let mut first = grow::filled(source.size().min(most) as usize, 0)?;
-            source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
+            let mut first = grow::filled(file.source.size().min(most) as usize, 0)?;
+            file.source.fetch(
+                &[Range { offset: 0, length: first.len() as u64 }],
+                &mut first,
+                Cause::Header,
+            )?;
             for (order, record) in candidates(&first).take(MOST_CANDIDATES) {
-                let file = Self { source: source.clone(), order, record, owners: Mutex::default() };
+                (file.order, file.record) = (order, record);
                 if file.confirms_length(&Words::new(&first, order, 0)) {
                     return Ok(file);
                 }
             }
         }
-        Err(Error::corrupt("not a ZEBRA RZ file").at(0).within(source.name()))
+        Err(Error::corrupt("not a ZEBRA RZ file").at(0).within(file.source.name()))
     }
     /// Whether the top directory says that records have the length that was taken for it. It does so behind the list of
     /// its records, which can be longer than its first one.
