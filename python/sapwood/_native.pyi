@@ -907,10 +907,10 @@ class Output:
         directory: int,
         name: str,
         description: str,
-        fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]],
-        cluster_bytes: int,
+        fields: Sequence[tuple[str, tuple[Any, ...], int | None]],
+        cluster_bytes: int | None,
         cluster_entries: int | None,
-        page_bytes: int,
+        page_bytes: int | None,
         projections: Sequence[tuple[str, str]],
     ) -> int:
         """Make an RNTuple.
@@ -920,14 +920,13 @@ class Output:
         directory, name, description
             Where, and what it is called.
         fields
-            Of each its name, its shape as `sapwood.writing.shapes` describes it, whether its columns are split, and its
-            compression setting.
+            Of each its name, its shape as `sapwood.writing.shapes` describes it, and its compression setting.
         cluster_bytes
-            Compressed bytes of a cluster, about.
+            Approximate compressed bytes of a cluster; None: ROOT's default.
         cluster_entries
-            Entries of a cluster at most.
+            Maximum number of entries of a cluster.
         page_bytes
-            Bytes of a page before compression, at most.
+            Maximum number of bytes of a page before compression; None: ROOT's default.
         projections
             Names of fields that show others, and the paths of these.
         """
@@ -940,9 +939,9 @@ class Output:
         directory: int,
         name: str,
         source: NTuple,
-        cluster_bytes: int,
+        cluster_bytes: int | None,
         cluster_entries: int | None,
-        page_bytes: int,
+        page_bytes: int | None,
     ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
         """Make an RNTuple with the fields and columns of another; return as `append_ntuple` does."""
     def copy_cluster(self, table: int, source: NTuple, first_entry: int, compression: int | None) -> bool:
@@ -950,10 +949,10 @@ class Output:
 
         Pages are compressed with the setting `compression`, or stay as they are stored if it is None.
         """
-    def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]) -> None:
+    def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], int | None]]) -> None:
         """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
     def add_attribute_set(
-        self, table: int, name: str, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]
+        self, table: int, name: str, fields: Sequence[tuple[str, tuple[Any, ...], int | None]]
     ) -> None:
         """Add an attribute set to an RNTuple; its fields are given as for `make_ntuple`."""
     def attribute_sets(self, table: int) -> builtins.list[tuple[str, tuple[Any, ...] | None]]:
@@ -1175,6 +1174,18 @@ def plan_requests(
     most_ranges
         Ranges that a request may ask for.
     """
+
+def number_types() -> list[tuple[str, list[str], list[int]]]:
+    """Return NumPy's name, the names in C++ and ROOT, and the type codes of each number type.
+
+    The first name and the first code are those that are written.
+    """
+
+def parse_shape(name: str) -> tuple[Any, ...] | None:
+    """Return the type that a C++ name stands for as `sapwood.writing.shapes` describes it, if it can be written."""
+
+def packing_range(text: str) -> tuple[float, float] | None:
+    """Return the lowest and the highest value of packed numbers, by the text in the brackets of their type."""
 
 def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> list[float]:
     """Run a probe of this machine for about so many seconds; some of them fork.

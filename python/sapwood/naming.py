@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import re
 
+from sapwood import _native
 from sapwood.errors import ArgumentError
 
-_SPACES = re.compile(r"\s*(<|>|,|::)\s*")
-_ALIASES = {
-    "Bool_t": "bool", "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short",
-    "Int_t": "int", "UInt_t": "unsigned int", "Long_t": "long", "ULong_t": "unsigned long", "Long64_t": "long long",
-    "ULong64_t": "unsigned long long", "Float_t": "float", "Double_t": "double",
+ALIASES = {
+    "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short", "Int_t": "int",
+    "UInt_t": "unsigned int", "Seek_t": "int", "Long_t": "long", "ULong_t": "unsigned long", "Float_t": "float",
+    "Double_t": "double", "LongDouble_t": "long double", "Text_t": "char", "Bool_t": "bool", "Byte_t": "unsigned char",
+    "Version_t": "short", "Option_t": "const char", "Ssiz_t": "int", "Real_t": "float", "Long64_t": "long long",
+    "ULong64_t": "unsigned long long", "Axis_t": "double", "Stat_t": "double", "Font_t": "short", "Style_t": "short",
+    "Marker_t": "short", "Width_t": "short", "Color_t": "short", "SCoord_t": "short", "Coord_t": "double",
+    "Angle_t": "float", "Size_t": "float",
 }  # fmt: skip
-_ALIAS = re.compile(r"(?<=[<,])(" + "|".join(_ALIASES) + r")(?=[>,])")
-CPP_NUMBERS = {
-    "bool": "bool",
-    "Bool_t": "bool",
-    "char": "int8",
-    "Char_t": "int8",
-    "unsigned char": "uint8",
-    "UChar_t": "uint8",
-    "short": "int16",
-    "Short_t": "int16",
-    "unsigned short": "uint16",
-    "UShort_t": "uint16",
-    "int": "int32",
-    "Int_t": "int32",
-    "unsigned int": "uint32",
-    "unsigned": "uint32",
-    "UInt_t": "uint32",
-    "Long64_t": "int64",
-    "long long": "int64",
-    "ULong64_t": "uint64",
-    "unsigned long long": "uint64",
-    "float": "float32",
-    "Float_t": "float32",
-    "double": "float64",
-    "Double_t": "float64",
-}
-"""C++'s and ROOT's names of numbers of a fixed size, and NumPy's."""
+"""ROOT's names of C++ types."""
+_SPACES = re.compile(r"\s*(<|>|,|::)\s*")
+_ALIAS = re.compile(r"(?<=[<,])(" + "|".join(ALIASES) + r")(?=[>,])")
+
+_NUMBER_TYPES = _native.number_types()
+NUMBERS = frozenset(dtype for dtype, _, _ in _NUMBER_TYPES)
+"""The number types of columns, by NumPy's names."""
+CPP_NUMBERS = {name: dtype for dtype, names, _ in _NUMBER_TYPES for name in names}
+"""NumPy's name of a number type by its names in C++ and ROOT."""
+CODES = {code: (dtype, names[0]) for dtype, names, codes in _NUMBER_TYPES for code in codes}
+"""NumPy's and C++'s name of a number type by its codes in streamer infos (`TVirtualStreamerInfo::EReadWrite`)."""
 
 
 def classname_encode(classname: str, version: int | None = None) -> str:
@@ -76,4 +64,4 @@ def regular_classname(name: str) -> str:
     """Spell a C++ class name without spaces around brackets, commas and colons, and without ROOT's names of numbers."""
     if "<" not in name and ":" not in name:
         return name
-    return _ALIAS.sub(lambda found: _ALIASES[found[1]], _SPACES.sub(r"\1", name))
+    return _ALIAS.sub(lambda found: ALIASES[found[1]], _SPACES.sub(r"\1", name))

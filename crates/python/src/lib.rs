@@ -15,6 +15,7 @@ mod ntuple;
 mod objects;
 mod rows;
 mod runtime;
+mod shapes;
 mod source;
 mod storage;
 mod table;
@@ -39,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     expr::register(module)?;
     ntuple::register(module)?;
     rows::register(module)?;
+    shapes::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;

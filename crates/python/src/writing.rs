@@ -6,6 +6,7 @@ use crate::errors::raise;
 use crate::file::{PyDirectory, PyFile, PyKey};
 use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
+use crate::shapes::{from_shape, to_shape};
 use crate::tree::PyTree;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -19,9 +20,8 @@ use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, Share
 use sapwood_root::file::{Key, RootFile};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
-use sapwood_root::streamer::declare::{Class, Collection, Shape};
+use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
-use sapwood_root::table::writer::TableWriter;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
@@ -119,8 +119,8 @@ impl Output {
 /// index of the counter, split level, whether member-wise, compression code.
 type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32, bool, Option<u32>);
 
-/// A field of an RNTuple: name, shape, whether its columns are split, compression code.
-type NamedShape<'py> = (String, Bound<'py, PyTuple>, bool, Option<u32>);
+/// A field of an RNTuple: name, shape, compression code.
+type NamedShape<'py> = (String, Bound<'py, PyTuple>, Option<u32>);
 
 #[pymethods]
 impl Output {
@@ -171,7 +171,7 @@ impl Output {
         datime: Option<u32>,
         commit_every: Option<u64>,
     ) -> PyResult<Self> {
-        let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
+        let compression = to_compression(compression)?;
         let commit_every = commit_when(commit_every);
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
         let inner = py
@@ -242,7 +242,7 @@ impl Output {
         compression: Option<u32>,
     ) -> PyResult<(usize, bool)> {
         let (file, key) = (file.file(), key.key());
-        let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
+        let compression = to_compression(compression)?;
         self.with(py, |inner| {
             let tree = inner.join_tree(directory, name, &file, key, compression)?;
             Ok((tree, inner.joined_mut(tree)?.0.lost_index()))
@@ -447,19 +447,17 @@ impl Output {
         name: &str,
         description: String,
         fields: Vec<NamedShape<'_>>,
-        cluster_bytes: u64,
+        cluster_bytes: Option<u64>,
         cluster_entries: Option<usize>,
-        page_bytes: usize,
+        page_bytes: Option<usize>,
         projections: Vec<(String, String)>,
     ) -> PyResult<usize> {
-        let (specs, compressions) = to_fields(fields)?;
+        let specs = to_fields(fields)?;
         let projections = projections.into_iter().map(|(name, source)| Projection { name, source }).collect();
-        let options = NTupleOptions { description, cluster_bytes, cluster_entries, page_bytes, projections };
+        let sizes = ntuple_sizes(cluster_bytes, cluster_entries, page_bytes);
+        let options = NTupleOptions { description, projections, ..sizes };
         self.with(py, |inner| {
-            let mut table = NTupleWriter::new(&mut inner.file, directory, name, &specs, options)?;
-            for (field, compression) in compressions.into_iter().enumerate() {
-                table.set_compression(field, compression)?;
-            }
+            let table = NTupleWriter::new(&mut inner.file, directory, name, &specs, options)?;
             Ok(inner.add(table))
         })
     }
@@ -484,13 +482,12 @@ impl Output {
         directory: usize,
         name: &str,
         source: &Bound<'py, PyNTuple>,
-        cluster_bytes: u64,
+        cluster_bytes: Option<u64>,
         cluster_entries: Option<usize>,
-        page_bytes: usize,
+        page_bytes: Option<usize>,
     ) -> PyResult<NumberedFields<'py>> {
         let source = source.get().ntuple();
-        let options =
-            NTupleOptions { cluster_bytes, cluster_entries, page_bytes, ..NTupleOptions::default() };
+        let options = ntuple_sizes(cluster_bytes, cluster_entries, page_bytes);
         self.add_ntuple(py, |file| NTupleWriter::like(file, directory, name, &source, options))
     }
     /// Copies the cluster of another RNTuple that begins at an entry, its pages compressed again if a code is given;
@@ -512,15 +509,10 @@ impl Output {
     }
     /// Adds fields to an RNTuple that is being written, for the entries to come.
     fn add_fields(&self, py: Python<'_>, table: usize, fields: Vec<NamedShape<'_>>) -> PyResult<()> {
-        let (specs, compressions) = to_fields(fields)?;
+        let specs = to_fields(fields)?;
         self.with(py, |inner| {
             let (table, file) = inner.writer::<NTupleWriter>(table)?;
-            let first = table.fields().len();
-            table.add_fields(file, &specs)?;
-            for (field, compression) in compressions.into_iter().enumerate() {
-                table.set_compression(first + field, compression)?;
-            }
-            Ok(())
+            table.add_fields(file, &specs)
         })
     }
     /// Adds an attribute set to an RNTuple that is being written.
@@ -531,8 +523,11 @@ impl Output {
         name: &str,
         fields: Vec<NamedShape<'_>>,
     ) -> PyResult<()> {
-        let (specs, _) = to_fields(fields)?;
-        self.with(py, |inner| inner.writer::<NTupleWriter>(table)?.0.add_set(name, &specs))
+        let specs = to_fields(fields)?;
+        self.with(py, |inner| {
+            let (table, file) = inner.writer::<NTupleWriter>(table)?;
+            table.add_set(file, name, &specs)
+        })
     }
     /// Names of the attribute sets of an RNTuple that is being written, and the types of what their entries say.
     fn attribute_sets<'py>(
@@ -690,14 +685,29 @@ fn commit_when(commit_every: Option<u64>) -> CommitEvery {
     }
 }
 
-fn to_fields(fields: Vec<NamedShape<'_>>) -> PyResult<(Vec<FieldSpec>, Vec<Option<Compression>>)> {
-    let mut specs = Vec::with_capacity(fields.len());
-    let mut compressions = Vec::with_capacity(fields.len());
-    for (name, shape, split, code) in fields {
-        specs.push(FieldSpec { name, shape: to_shape(&shape)?, split });
-        compressions.push(code.map(Compression::from_code).transpose().map_err(raise)?);
+fn ntuple_sizes(
+    cluster_bytes: Option<u64>,
+    cluster_entries: Option<usize>,
+    page_bytes: Option<usize>,
+) -> NTupleOptions {
+    let default = NTupleOptions::default();
+    NTupleOptions {
+        cluster_bytes: cluster_bytes.unwrap_or(default.cluster_bytes),
+        cluster_entries,
+        page_bytes: page_bytes.unwrap_or(default.page_bytes),
+        ..default
     }
-    Ok((specs, compressions))
+}
+
+fn to_compression(code: Option<u32>) -> PyResult<Option<Compression>> {
+    code.map(Compression::from_code).transpose().map_err(raise)
+}
+
+fn to_fields(fields: Vec<NamedShape<'_>>) -> PyResult<Vec<FieldSpec>> {
+    let spec = |(name, shape, code): NamedShape<'_>| {
+        Ok(FieldSpec { name, shape: to_shape(&shape)?, compression: to_compression(code)? })
+    };
+    fields.into_iter().map(spec).collect()
 }
 
 fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
@@ -712,8 +722,7 @@ fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
         ("object", shape) => BranchKind::Object { shape, split_level, member_wise },
         (other, _) => return Err(raise(Error::argument(format!("branch {name}: no kind {other}")))),
     };
-    let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
-    Ok(BranchSpec { name, kind, compression })
+    Ok(BranchSpec { name, kind, compression: to_compression(compression)? })
 }
 
 fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
@@ -733,73 +742,6 @@ fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
     };
     let code = spec.compression.map(Compression::code);
     Ok((spec.name, kind.to_owned(), from_shape(py, &shape)?, dims, counter, split_level, member_wise, code))
-}
-
-/// The nested tuples of a type.
-fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTuple>> {
-    let inner = |shape: &Shape| from_shape(py, shape);
-    match shape {
-        Shape::Number(number) => ("number", number.dtype()).into_pyobject(py),
-        Shape::Long(signed) => ("long", *signed).into_pyobject(py),
-        Shape::Packed(single, range) => ("packed", *single, range).into_pyobject(py),
-        Shape::Text => ("text",).into_pyobject(py),
-        Shape::Array(size, item) => ("array", *size, inner(item)?).into_pyobject(py),
-        Shape::Vector(item) => ("vector", inner(item)?).into_pyobject(py),
-        Shape::Map(key, value) => ("map", inner(key)?, inner(value)?).into_pyobject(py),
-        Shape::Other(collection, like) => ("other", collection.name, inner(like)?).into_pyobject(py),
-        Shape::Class(class) => {
-            let members = class.members.iter().map(|(name, member)| Ok((name.clone(), inner(member)?)));
-            let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
-            ("class", &class.name, class.version, members).into_pyobject(py)
-        }
-        Shape::Optional(item) => ("optional", inner(item)?).into_pyobject(py),
-        Shape::Variant(items) => {
-            ("variant", items.iter().map(inner).collect::<PyResult<Vec<_>>>()?).into_pyobject(py)
-        }
-    }
-}
-
-/// A type from nested tuples.
-fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
-    let kind: String = shape.get_item(0)?.extract()?;
-    let inner = |index: usize| -> PyResult<Box<Shape>> {
-        Ok(Box::new(to_shape(shape.get_item(index)?.cast::<PyTuple>()?)?))
-    };
-    Ok(match kind.as_str() {
-        "number" => Shape::Number(to_number(&shape.get_item(1)?.extract::<String>()?)?),
-        "long" => Shape::Long(shape.get_item(1)?.extract()?),
-        "packed" => Shape::Packed(shape.get_item(1)?.extract()?, shape.get_item(2)?.extract()?),
-        "text" => Shape::Text,
-        "array" => Shape::Array(shape.get_item(1)?.extract()?, inner(2)?),
-        "vector" => Shape::Vector(inner(1)?),
-        "map" => Shape::Map(inner(1)?, inner(2)?),
-        "other" => {
-            let name: String = shape.get_item(1)?.extract()?;
-            let collection = Collection::named(&name)
-                .ok_or_else(|| PyTypeError::new_err(format!("no collection {name:?}")))?;
-            Shape::Other(collection, inner(2)?)
-        }
-        "optional" => Shape::Optional(inner(1)?),
-        "variant" => {
-            let items: Vec<Bound<'_, PyTuple>> = shape.get_item(1)?.extract()?;
-            Shape::Variant(items.iter().map(to_shape).collect::<PyResult<_>>()?)
-        }
-        "pair" => Shape::pair(*inner(1)?, *inner(2)?),
-        "class" => {
-            let members: Vec<(String, Bound<'_, PyTuple>)> = shape.get_item(3)?.extract()?;
-            let members = members.into_iter().map(|(name, member)| Ok((name, to_shape(&member)?)));
-            Shape::Class(Class {
-                name: shape.get_item(1)?.extract()?,
-                version: shape.get_item(2)?.extract()?,
-                members: members.collect::<PyResult<_>>()?,
-            })
-        }
-        other => return Err(PyTypeError::new_err(format!("no shape of kind {other:?}"))),
-    })
-}
-
-fn to_number(name: &str) -> PyResult<Number> {
-    Number::of_dtype(name).ok_or_else(|| PyTypeError::new_err(format!("no element type {name}")))
 }
 
 /// Columns from nested tuples; arrays are borrowed, not copied.

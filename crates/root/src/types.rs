@@ -212,6 +212,15 @@ impl Number {
     pub const fn declared(self) -> &'static str {
         self.row().declared
     }
+    /// All its names in C++ and ROOT; the first one is written in declarations.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let row = self.row();
+        [row.declared, row.short].into_iter().chain(row.names.iter().copied())
+    }
+    /// All its type codes; the first one is written.
+    pub const fn codes(self) -> &'static [i32] {
+        self.row().codes
+    }
     /// Its type code (`TVirtualStreamerInfo::EReadWrite`).
     pub fn code(self) -> i32 {
         self.row().codes.first().copied().unwrap_or_default()
@@ -230,7 +239,7 @@ impl Number {
     }
     /// The number that a C++ or ROOT name stands for.
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::find(|row| row.declared == name || row.short == name || row.names.contains(&name))
+        Self::ALL.into_iter().find(|number| number.names().any(|known| known == name))
     }
     /// The number that a basic type code stands for.
     pub fn of_code(code: i32) -> Option<Self> {

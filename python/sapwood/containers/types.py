@@ -354,8 +354,8 @@ def _parse(
         rest = rest[1:]
         # Further arguments are allocators and comparisons.
         found: Any = AsMap(header, *arguments[:2]) if outer in MAPS else _LISTS[outer](header, arguments[0])
-    elif name in CPP_NUMBERS or name.removesuffix("_t") in _FIXED:
-        found = np.dtype(CPP_NUMBERS.get(name) or name.removesuffix("_t")).newbyteorder(">")
+    elif name in CPP_NUMBERS:
+        found = np.dtype(CPP_NUMBERS[name]).newbyteorder(">")
         if name in ("char", "Char_t") and rest[:1] == ["*"]:
             found, rest = AsString(False, "4", "char*"), rest[1:]
     elif name in ("string", "TString"):
@@ -373,9 +373,6 @@ def _parse(
     if rest[:1] == ["<"]:
         raise wrong(f"{name} is no template")
     return found, rest
-
-
-_FIXED = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 def _closing(tokens: list[str]) -> int | None:

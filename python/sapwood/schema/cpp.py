@@ -14,9 +14,8 @@ from functools import cache
 from importlib.resources import files
 
 from sapwood.errors import SapwoodWarning
-from sapwood.naming import regular_classname
+from sapwood.naming import ALIASES, CODES, regular_classname
 from sapwood.schema.streamers import (
-    ALIASES,
     BASIC_TYPES,
     CONTAINERS,
     StreamerElement,
@@ -70,11 +69,9 @@ def _spelt(typename: str) -> str:
     return text.replace(",", ", ")
 
 
-# C++ types of basic kinds (TVirtualStreamerInfo::EReadWrite), for names that only their own headers know.
-_BASIC = {
-    1: "char", 2: "short", 3: "int", 4: "long", 5: "float", 6: "int", 8: "double", 9: "Double32_t", 10: "char",
-    11: "unsigned char", 12: "unsigned short", 13: "unsigned int", 14: "unsigned long", 15: "unsigned int",
-    16: "Long64_t", 17: "ULong64_t", 18: "bool", 19: "Float16_t",
+# C++ types by their codes in streamer infos, for names that only their own headers know.
+_BASIC = {code: name for code, (_, name) in CODES.items()} | {
+    4: "long", 6: "int", 9: "Double32_t", 14: "unsigned long", 19: "Float16_t"
 }  # fmt: skip
 
 

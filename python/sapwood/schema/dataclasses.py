@@ -5,9 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 
-from sapwood.naming import regular_classname
+from sapwood.naming import ALIASES, regular_classname
 from sapwood.schema.streamers import (
-    ALIASES,
     BASIC_TYPES,
     CONTAINERS,
     MAPS,

@@ -11,7 +11,7 @@ import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.errors import NotFoundError, UnsupportedError
-from sapwood.naming import regular_classname
+from sapwood.naming import ALIASES, CODES, regular_classname
 from sapwood.objects.model import Model
 from sapwood.show.safe import safe_line, say
 
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
 MAPS = frozenset({"map", "multimap", "unordered_map", "unordered_multimap"})
 CONTAINERS = frozenset({*_SEQUENCES, *MAPS, "bitset", "array", "pair"})
-# ROOT's names of C++ types.
-ALIASES = {
-    "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short", "Int_t": "int",
-    "UInt_t": "unsigned int", "Seek_t": "int", "Long_t": "long", "ULong_t": "unsigned long", "Float_t": "float",
-    "Double_t": "double", "LongDouble_t": "long double", "Text_t": "char", "Bool_t": "bool", "Byte_t": "unsigned char",
-    "Version_t": "short", "Option_t": "const char", "Ssiz_t": "int", "Real_t": "float", "Long64_t": "long long",
-    "ULong64_t": "unsigned long long", "Axis_t": "double", "Stat_t": "double", "Font_t": "short", "Style_t": "short",
-    "Marker_t": "short", "Width_t": "short", "Color_t": "short", "SCoord_t": "short", "Coord_t": "double",
-    "Angle_t": "float", "Size_t": "float",
-}  # fmt: skip
 BASIC_TYPES = frozenset(
     {"bool", "char", "short", "int", "long", "float", "double", "void", "size_t", "Double32_t", "Float16_t"}
     | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -46,11 +36,9 @@ _OWN = {
 _ALIAS = re.compile(r"\b(" + "|".join(ALIASES) + r")\b")
 _TYPE = re.compile(r"[\w:<>,*&()\[\] .+-]+", re.ASCII)
 _DEEPEST = 50
-# NumPy types of numbers as they are stored, and codes of members that are objects (TVirtualStreamerInfo::EReadWrite).
-_STORED = {
-    1: ">i1", 2: ">i2", 3: ">i4", 4: ">i8", 5: ">f4", 6: ">i4", 8: ">f8", 11: ">u1", 12: ">u2", 13: ">u4", 14: ">u8",
-    15: ">u4", 16: ">i8", 17: ">u8", 18: "?",
-}  # fmt: skip
+# NumPy types of numbers as they are stored; counters (6) are signed in classes.
+_STORED = {code: np.dtype(dtype).newbyteorder(">") for code, (dtype, _) in CODES.items()} | {6: np.dtype(">i4")}
+# Codes of members that are objects (TVirtualStreamerInfo::EReadWrite).
 _OBJECTS = frozenset({61, 62, 66, 67})
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import ArgumentError, CorruptError, SapwoodError
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
-from sapwood.writing.tables import CLUSTER_BYTES, PAGE_BYTES
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -229,10 +228,10 @@ class _Recovery:
         try:
             top = self._native.directory()
             damaged = top.recovered or self._native.end > self._native.size
-            for item in objects_of(top, skip=lambda path, error: lost.update({path: _line(error)})):
+            for item in objects_of(top, skip=lambda path, error: lost.update({path: one_line(error)})):
                 self._save(item, lost)
         except SapwoodError as error:
-            lost["/"] = _line(error)
+            lost["/"] = one_line(error)
         if damaged or lost:
             self._anchorless(lost)
         if like is not None:
@@ -257,7 +256,7 @@ class _Recovery:
                 self._new.copy_key(self._directory(holder), name, self._native, item.key)
                 self._result.objects.append(item.path)
         except (SapwoodError, OSError) as error:
-            lost[item.path] = _line(error)
+            lost[item.path] = one_line(error)
 
     def _by_example(self, file: Foreign, path: str, lost: dict[str, str]) -> None:
         """Save the trees that have lost their description, by that of another file."""
@@ -268,7 +267,7 @@ class _Recovery:
                     self._tree(file.file.native, item, path)
                     lost.pop(item.path, None)
                 except (SapwoodError, OSError) as error:
-                    lost[item.path] = _line(error)
+                    lost[item.path] = one_line(error)
 
     def _orphans(self) -> dict[str, int]:
         """Count the baskets of trees of which none was used."""
@@ -334,7 +333,7 @@ class _Recovery:
                 self._copy_ntuple(path, source)
                 lost.pop(path, None)
             except (SapwoodError, OSError) as error:
-                lost[path] = _line(error)
+                lost[path] = one_line(error)
 
     def _copy_ntuple(self, path: str, source: _native.NTuple) -> None:
         holder, _, name = path.rpartition("/")
@@ -343,7 +342,7 @@ class _Recovery:
         if None in bad:
             # Without its page list the clusters of a group are not known.
             raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
-        number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, CLUSTER_BYTES, None, PAGE_BYTES)
+        number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, None, None, None)
         saved = self._result.trees[path] = RecoveredTree()
         before = 0
         for first, entries in source.cluster_entries():
@@ -427,7 +426,3 @@ class _Recovery:
         if furthest > order[-1]:
             saved.lost_clusters += 1
             saved.lost_entries += furthest - order[-1]
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

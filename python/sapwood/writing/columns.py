@@ -15,14 +15,10 @@ import numpy as np
 
 from sapwood.columns import Column, Foreign, length_of
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.naming import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-NUMBERS = frozenset(
-    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
-)
-"""The element types that branches have."""
 
 
 def module_of(data: object) -> str:

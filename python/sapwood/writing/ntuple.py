@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sapwood.files.ntuple import RNTuple
     from sapwood.writing.output import OutputFile
 
-NativeField = tuple[str, Shape, bool, int | None]
+NativeField = tuple[str, Shape, int | None]
 
 
 class FieldPlan:
@@ -93,9 +93,9 @@ class FieldPlan:
         return {name: shape for name, shape in self.shapes.items() if has_maps(shape)}
 
     def native(
-        self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None, default: int
+        self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
     ) -> list[NativeField]:
-        """Return the fields as the native core takes them.
+        """Return the fields with their compression settings, as the native core takes them.
 
         Raises
         ------
@@ -110,11 +110,7 @@ class FieldPlan:
                 codes[name] = code_of(one)
         elif not isinstance(compression, EllipsisType):
             codes = dict.fromkeys(self.shapes, code_of(compression))
-        # As ROOT does: splitting bytes pays off only if they are compressed.
-        return [
-            (name, shape, (default if codes[name] is None else codes[name]) != 0, codes[name])
-            for name, shape in self.shapes.items()
-        ]
+        return [(name, shape, codes[name]) for name, shape in self.shapes.items()]
 
     def columns(self, data: Mapping[str, Column], *, fill: bool = False) -> list[Column]:
         """Return the columns of all fields in their order.
@@ -193,7 +189,7 @@ class WritableNTuple(WritableTable):
         types: dict[str, Type] = {name: type_of(column) for name, column in sets.items()}
         plan = FieldPlan.of_stored(types)
         native = self._file.native
-        native.add_attribute_set(self._number, INDEX_SET, plan.native(..., native.compression))
+        native.add_attribute_set(self._number, INDEX_SET, plan.native())
         ranges = np.asarray(found.edges, np.uint64)
         said: Column = ("record", len(ranges) - 1, "", list(zip(sets, plan.columns(sets), strict=True)))
         numbers: list[Column] = [("number", ranges[:-1].copy()), ("number", np.diff(ranges))]
@@ -237,7 +233,7 @@ class WritableNTuple(WritableTable):
     def _add_plan(
         self, plan: FieldPlan, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
     ) -> None:
-        self._file.native.add_fields(self._number, plan.native(compression, self._file.native.compression))
+        self._file.native.add_fields(self._number, plan.native(compression))
         self._plan = FieldPlan(self._plan.shapes | plan.shapes)
 
     def add(
@@ -317,7 +313,7 @@ class WritableNTuple(WritableTable):
         columns = to_columns(stored["_userData"], missing=True)
         if name not in self.attribute_sets:
             plan = FieldPlan.of_stored({field: type_of(column) for field, column in columns.items()})
-            self._file.native.add_attribute_set(self._number, name, plan.native(..., self._file.native.compression))
+            self._file.native.add_attribute_set(self._number, name, plan.native())
         self.attribute_set(name).extend(stored["_userData"], ranges)
 
     @property
@@ -357,7 +353,7 @@ class WritableNTuple(WritableTable):
         plan, columns = FieldPlan.of(types, None, classes or {})
         if columns is not None:
             raise ArgumentError("add_attribute_set takes types; data come by extend")
-        self._file.native.add_attribute_set(self._number, name, plan.native(..., self._file.native.compression))
+        self._file.native.add_attribute_set(self._number, name, plan.native())
         return WritableAttributeSet(self, self._file, self._number, name, plan)
 
     def attribute_set(self, name: str) -> WritableAttributeSet:

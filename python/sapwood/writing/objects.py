@@ -20,9 +20,9 @@ from sapwood.writing.columns import cast
 Object = tuple[str, dict[str, Any]]
 Floats = NDArray[np.float64]
 
-_KINDS = {"int8": "C", "int16": "S", "int32": "I", "float32": "F"}
 ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.float64}
 """The type of the contents by the last letter of a histogram's class."""
+_KINDS = {np.dtype(kind): letter for letter, kind in ARRAYS.items()}
 
 # What ROOT gives to a fresh histogram and to its axes.
 LOOKS = {
@@ -162,7 +162,7 @@ def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, varian
 
 
 def _histogram(name: str, title: str, axes: Sequence[Axis], values: Foreign, variances: Foreign) -> tuple[str, Object]:
-    letter = _KINDS.get(values.dtype.name, "D")
+    letter = _KINDS.get(values.dtype, "D")
     cells = cells_of(values).astype(ARRAYS[letter])
     members = _common(name, title, axes, values, variances)
     members[f"TArray{letter}"] = cells

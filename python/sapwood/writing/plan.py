@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.columns import Column, Type, describe
+from sapwood.columns import Column, Type, describe, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.writing.columns import MAP_ENTRY
-from sapwood.writing.shapes import Shape, dtype_of, fit, has_maps, shape_of
+from sapwood.writing.shapes import Shape, dtype_of, fit, has_maps, shape_of, words
 
 NO_SHAPE: Shape = ("number", "int32")
 
@@ -257,8 +257,6 @@ class Plan:
         """Plan a container or an object."""
         shape = shape_of(kind, name, self._layout.classes)
         split, member_wise = self._layout.of(self._top, "split_level"), self._layout.of(self._top, "member_wise")
-        if shape[0] == "vector" and shape[1][0] == "pair":
-            split = 0  # pairs stay together, as in maps
         return self._add(Branch(name, "object", shape, split_level=split, member_wise=member_wise))
 
     def _counted(self, name: str, kind: Type, listed: str) -> _Leaf:
@@ -480,12 +478,11 @@ def _empty_records(column: Column, node: _Fields) -> Column:
 def _takes(branch: Branch) -> str:
     if branch.kind == "text":
         return "strings"
-    inner = "".join(f"{size} * " for size in branch.dims) + dtype_of(branch.shape)
-    return f"var * {inner}" if branch.kind == "counted" else inner
+    inner = branch.shape
+    for size in reversed(branch.dims):
+        inner = ("array", size, inner)
+    return words(("vector", inner) if branch.kind == "counted" else inner)
 
 
 def _words(column: Column) -> str:
-    from sapwood.columns import type_of
-
-    kind: Any = type_of(column)
-    return describe(kind)
+    return describe(type_of(column))

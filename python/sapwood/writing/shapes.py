@@ -2,15 +2,14 @@
 
 A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("packed", single, range)`` (`Float16_t`,
 `Double32_t`), ``("text",)``, ``("array", size, shape)``, ``("vector", shape)``, ``("map", key, value)``,
-``("other", name, shape)`` (another collection, laid out as that vector or map), ``("pair", first, second)``,
-``("class", name, version, [(member, shape)])``. RNTuples alone hold ``("optional", shape)``,
+``("other", name, shape)`` (another collection, laid out as that vector or map),
+``("class", name, version, [(member, shape)])``, which pairs are too. RNTuples alone hold ``("optional", shape)``,
 ``("variant", [shape])`` and classes without a name, which are records.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
@@ -19,49 +18,15 @@ from typing import cast as cast_type
 
 import numpy as np
 
+from sapwood import _native
 from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.naming import CPP_NUMBERS
-from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast, to_column
+from sapwood.naming import NUMBERS
+from sapwood.writing.columns import MAP_ENTRY, cast, to_column
 
 Shape = tuple[Any, ...]
 
-_LONGS = {"long": True, "Long_t": True, "unsigned long": False, "ULong_t": False}
-_FIXED_WIDTH = re.compile(r"(u?int(?:8|16|32|64))_t")
-_PACKED = re.compile(r"(Float16_t|Double32_t)(?:\[(.*)\])?")
-_LISTS = ("vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset")
-_MAPS = ("map", "multimap", "unordered_map", "unordered_multimap")
-_TEMPLATE = re.compile(rf"({'|'.join((*_LISTS, *_MAPS, 'pair', 'optional', 'variant'))})\s*<(.*)>", re.DOTALL)
 _DIMENSION = re.compile(r"\s*(var|\d+)\s*\*")
-
-
-def parse(name: str) -> Shape | None:
-    """Understand the name of a C++ type; None if it is none of those that can be written.
-
-    `Float16_t` and `Double32_t` may have a range: ``"Float16_t[0, 10, 12]"`` (lowest, highest, bits).
-    """
-    name = name.strip().replace("std::", "")
-    if name in CPP_NUMBERS:
-        return ("number", CPP_NUMBERS[name])
-    if name in _LONGS:
-        return ("long", _LONGS[name])
-    if name == "string":
-        return ("text",)
-    if found := _FIXED_WIDTH.fullmatch(name):
-        return ("number", found[1])
-    if found := _PACKED.fullmatch(name):
-        return ("packed", found[1] == "Float16_t", (found[2] or "").replace(" ", ""))
-    if found := _TEMPLATE.fullmatch(name):
-        inner = [parse(part) for part in _arguments(found[2])]
-        name, listed = found[1], found[1] in (*_LISTS, "optional")
-        if name == "variant":
-            return None if None in inner else (name, inner)
-        if len(inner) != (1 if listed else 2) or None in inner:
-            return None
-        if name in ("vector", "map", "pair", "optional"):
-            return (name, *inner)
-        return ("other", name, ("vector" if listed else "map", *inner))
-    return None
 
 
 def named(text: str) -> Type | None:
@@ -69,7 +34,7 @@ def named(text: str) -> Type | None:
     *dims, name = (part.strip() for part in text.split("*"))
     if not all(dim == "var" or dim.isdecimal() for dim in dims):
         return None
-    shape = parse(name)
+    shape = _native.parse_shape(name)
     if shape is None or name == "string":
         return None
     return _with_dimensions(shape if shape[0] == "number" else ("shape", shape), dims)
@@ -129,7 +94,7 @@ def is_packed(shape: Shape) -> bool:
             return True
         case ("vector" | "optional", inner) | ("other" | "array", _, inner):
             return is_packed(inner)
-        case ("map" | "pair", first, second):
+        case ("map", first, second):
             return is_packed(first) or is_packed(second)
         case ("variant", shapes):
             return any(map(is_packed, shapes))
@@ -248,8 +213,6 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             return fit(inner, column, name)
         case ("variant", items):
             return _fit_variant(items, column, name)
-        case ("pair", first, second):
-            return fit(("class", "", 1, [("first", first), ("second", second)]), column, name)
         case ("class", _, _, members) if column[0] == "record" or empty:
             if not empty and [field for field, _ in column[3]] == [str(i) for i in range(len(members))]:
                 # Tuples: by position.
@@ -283,8 +246,6 @@ def blank(shape: Shape, count: int) -> Column:
             contents = [("option", np.full(1, -1, np.int64), fit(first, ("empty",), ""))]
             contents += [fit(other, ("empty",), "") for other in others]
             return ("union", np.zeros(count, np.int8), np.zeros(count, np.int64), contents)
-        case ("pair", first, second):
-            return ("record", count, "", [("first", blank(first, count)), ("second", blank(second, count))])
         case ("class", _, _, members):
             return ("record", count, "", [(member, blank(inner, count)) for member, inner in members])
         case _:
@@ -321,19 +282,6 @@ def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
     return ("union", tags, index, [fitted.get(i, fit(item, ("empty",), name)) for i, item in enumerate(items)])
 
 
-def _end_of_range(text: str) -> float:
-    """Return the value of one end of a range, which may be one of the multiples of pi that ROOT knows."""
-    if "pi" in text:
-        known = {"2pi": 2.0, "2*pi": 2.0, "twopi": 2.0, "pi/2": 0.5, "pi/4": 0.25}
-        times = next((value for name, value in known.items() if name in text), 1.0)
-        return math.copysign(times * math.pi, -1.0 if "-" in text else 1.0)
-    number = re.match(r"[0-9+.eE-]*", text)
-    try:
-        return float(number[0]) if number else math.nan
-    except ValueError:
-        return math.nan  # the core refuses it
-
-
 def _check_range(values: Any, text: str, name: str) -> None:
     """Refuse numbers that are outside of the range into which they are packed.
 
@@ -342,9 +290,7 @@ def _check_range(values: Any, text: str, name: str) -> None:
     ArgumentError
         One of them is, or is not a number.
     """
-    if not text:
-        return
-    low, high = (_end_of_range(part) for part in text.split(",")[:2])
+    low, high = _native.packing_range(text) or (0, 0)
     if low < high and len(values):
         outside = ~((values >= low) & (values <= high))
         if outside.any():
@@ -364,27 +310,30 @@ def _lists(column: Column, *, empty: bool) -> tuple[Any, Column]:
 
 def words(shape: Shape) -> str:
     """Describe a shape as its data are described."""
+    return describe(_data_type(shape))
+
+
+def _data_type(shape: Shape) -> Type:
+    """Return the type of data of a shape."""
     match shape:
         case ("text",):
-            return "string"
+            return shape
         case ("array", size, inner):
-            return f"{size} * {words(inner)}"
+            return ("fixed", size, _data_type(inner))
         case ("vector", inner):
-            return f"var * {words(inner)}"
+            return ("list", _data_type(inner))
         case ("map", key, value):
-            return f"var * ({words(key)}, {words(value)})"
+            return ("list", ("record", "", [("0", _data_type(key)), ("1", _data_type(value))]))
         case ("other", _, like):
-            return words(like)
+            return _data_type(like)
         case ("optional", inner):
-            return f"?{words(inner)}"
+            return ("option", _data_type(inner))
         case ("variant", items):
-            return f"union[{', '.join(map(words, items))}]"
-        case ("pair", first, second):
-            return f"({words(first)}, {words(second)})"
+            return ("union", list(map(_data_type, items)))
         case ("class", _, _, members):
-            return "{" + ", ".join(f"{member}: {words(inner)}" for member, inner in members) + "}"
+            return ("record", "", [(member, _data_type(inner)) for member, inner in members])
         case _:
-            return dtype_of(shape)
+            return ("number", dtype_of(shape))
 
 
 def is_objects(data: object) -> bool:
@@ -440,7 +389,7 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         for note in arguments[1:]:
-            found = parse(note) if isinstance(note, str) else None
+            found = _native.parse_shape(note) if isinstance(note, str) else None
             if isinstance(note, str) and found is None:
                 found = ("number", np.dtype(note).name)
             if found is not None:

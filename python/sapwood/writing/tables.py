@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _ZONE = 32768
 """Entries of a zone of the index."""
-CLUSTER_BYTES, PAGE_BYTES = 128 << 20, 1 << 20
-"""Sizes of clusters (compressed) and of pages (before compression) of RNTuples, those of ROOT."""
 
 
 def _counter_name(counted: str) -> str:
@@ -309,9 +307,9 @@ class TableDirectory(OutputDirectory):
         field_types: Mapping[str, object] | None = None,
         classes: Mapping[str, str | tuple[str, int]] | None = None,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
-        cluster_size: int = CLUSTER_BYTES,
+        cluster_size: int | None = None,
         cluster_entries: int | None = None,
-        page_size: int = PAGE_BYTES,
+        page_size: int | None = None,
         projections: Mapping[str, str] | None = None,
     ) -> WritableNTuple:
         """Make an RNTuple.
@@ -336,11 +334,11 @@ class TableDirectory(OutputDirectory):
         compression
             Codec and level: one for all fields, or some by their names; otherwise that of the file.
         cluster_size
-            Compressed bytes of a cluster, about. A cluster is gathered in memory, compressed.
+            Approximate compressed bytes of a cluster; default: 128 MiB. A cluster is gathered in memory, compressed.
         cluster_entries
-            Entries of a cluster at most.
+            Maximum number of entries of a cluster.
         page_size
-            Bytes of a page before compression, at most.
+            Maximum number of bytes of a page before compression; default: 1 MiB.
         projections
             Fields that show what others hold, without columns of their own, by name: the path of the field shown.
             ``{"Muon_pt": "Muon.pt", "nMuon": "Muon"}`` shows a member of the records in lists as lists, and the sizes
@@ -373,7 +371,7 @@ class TableDirectory(OutputDirectory):
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)
         native = self._file.native
-        fields = plan.native(compression, native.compression)
+        fields = plan.native(compression)
         number = native.make_ntuple(
             directory._number, last, description, fields, cluster_size, cluster_entries, page_size,
             list((projections or {}).items()),
@@ -391,9 +389,9 @@ class TableDirectory(OutputDirectory):
         self,
         name: str,
         source: RNTuple,
-        cluster_size: int = CLUSTER_BYTES,
+        cluster_size: int | None = None,
         cluster_entries: int | None = None,
-        page_size: int = PAGE_BYTES,
+        page_size: int | None = None,
     ) -> WritableNTuple:
         """Make an RNTuple with the fields of another."""
         directory, last = self._parent(name)
@@ -450,9 +448,7 @@ class TableDirectory(OutputDirectory):
         table, copied = None, 0
         for source in sources:
             if table is None:
-                table = self._ntuple_like(
-                    name, source, cluster_size or CLUSTER_BYTES, cluster_entries, page_size or PAGE_BYTES
-                )
+                table = self._ntuple_like(name, source, cluster_size, cluster_entries, page_size)
             copied += table.add(source, unite=unite, step_size=step_size, compression=compression, recluster=recluster)
         if table is None:
             raise ArgumentError("no RNTuples to merge")

@@ -11,7 +11,8 @@ import numpy as np
 
 from sapwood.columns import Foreign, Type
 from sapwood.errors import UnsupportedError
-from sapwood.writing.columns import NUMBERS, module_of
+from sapwood.naming import NUMBERS
+from sapwood.writing.columns import module_of
 from sapwood.writing.shapes import named, record
 
 

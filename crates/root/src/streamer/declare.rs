@@ -1,6 +1,7 @@
 //! Classes that are not read from a file but declared: name, version, members and their types.
 
 use super::info::{Element, ElementClass, StreamerInfo};
+use super::typename;
 use crate::array::Number;
 use crate::error::{Error, Result};
 
@@ -59,6 +60,10 @@ impl Collection {
         let (name, code) = Self::ALL.into_iter().find(|(known, _)| *known == name)?;
         Some(Self { name, code })
     }
+    /// Whether its elements have keys.
+    fn is_map(self) -> bool {
+        self.name.ends_with("map")
+    }
 }
 
 /// A declared class.
@@ -73,6 +78,57 @@ pub struct Class {
 }
 
 impl Shape {
+    /// The type that a C++ name stands for; none if values of it cannot be written. `Float16_t` and `Double32_t` may
+    /// state how they are packed: `Double32_t[0, 10, 16]`.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::parse_at(name, 0)
+    }
+
+    fn parse_at(name: &str, depth: usize) -> Option<Self> {
+        let name = typename::simplify(name);
+        match name {
+            _ if depth > typename::DEEPEST => return None,
+            "long" | "long int" | "Long_t" => return Some(Self::Long(true)),
+            "unsigned long" | "unsigned long int" | "ULong_t" => return Some(Self::Long(false)),
+            "string" => return Some(Self::Text),
+            _ => {}
+        }
+        if let Some(number) = Number::of_name(name) {
+            return Some(Self::Number(number));
+        }
+        for (packed, single) in [("Float16_t", true), ("Double32_t", false)] {
+            if let Some(rest) = name.strip_prefix(packed) {
+                let range = if rest.is_empty() { rest } else { rest.strip_prefix('[')?.strip_suffix(']')? };
+                return Some(Self::Packed(single, range.replace(' ', "")));
+            }
+        }
+        let (template, rest) = name.split_once('<')?;
+        let arguments = typename::split(rest.strip_suffix('>')?).ok()?;
+        let arguments = arguments.into_iter().map(|one| Self::parse_at(one, depth + 1));
+        let mut arguments = arguments.collect::<Option<Vec<_>>>()?;
+        let template = template.trim_end();
+        if template == "variant" {
+            return Some(Self::Variant(arguments));
+        }
+        let last = Box::new(arguments.pop()?);
+        match (template, arguments.pop().map(Box::new)) {
+            _ if !arguments.is_empty() => None,
+            ("vector", None) => Some(Self::Vector(last)),
+            ("optional", None) => Some(Self::Optional(last)),
+            ("map", Some(key)) => Some(Self::Map(key, last)),
+            ("pair", Some(first)) => Some(Self::pair(*first, *last)),
+            (other, key) => {
+                let collection = Collection::named(other)?;
+                let like = match key {
+                    Some(key) if collection.is_map() => Self::Map(key, last),
+                    None if !collection.is_map() => Self::Vector(last),
+                    _ => return None,
+                };
+                Some(Self::Other(collection, Box::new(like)))
+            }
+        }
+    }
+
     /// The name of the type, spelt as ROOT does.
     pub fn cpp(&self) -> String {
         let closed = |name: String| if name.ends_with('>') { name + " >" } else { name + ">" };
@@ -193,6 +249,10 @@ impl Shape {
 }
 
 impl Class {
+    /// Whether it is a `std::pair`.
+    pub fn is_pair(&self) -> bool {
+        self.name.starts_with("pair<")
+    }
     /// The streamer info of the class.
     pub fn info(&self) -> Result<StreamerInfo> {
         if self.version < 1 {
@@ -361,5 +421,39 @@ mod tests {
         let list = Collection::named("list").unwrap();
         assert_eq!(Shape::Other(list, ints()).cpp(), "list<int>");
         assert_eq!(Shape::pair(Shape::Text, *ints()).cpp(), "pair<string,vector<int> >");
+    }
+
+    #[test]
+    fn names_are_parsed_to_the_types_that_they_spell() {
+        for name in [
+            "bool",
+            "unsigned long",
+            "vector<vector<int> >",
+            "map<string,vector<int> >",
+            "unordered_multimap<int,string>",
+            "pair<string,vector<int> >",
+            "variant<int,string>",
+            "optional<set<float> >",
+        ] {
+            assert_eq!(Shape::parse(name).unwrap().cpp(), name);
+        }
+        let packed = Shape::Packed(false, "0,10,16".into());
+        assert_eq!(Shape::parse("Double32_t[0, 10, 16]"), Some(packed.clone()));
+        assert_eq!(Shape::parse("std::vector< Double32_t[0,10,16] >"), Some(Shape::Vector(Box::new(packed))));
+        assert_eq!(Shape::parse("Long64_t"), Some(Shape::Number(Number::I64)));
+        assert_eq!(Shape::parse("std::uint8_t"), Some(Shape::Number(Number::U8)));
+        for wrong in [
+            "",
+            "Muon",
+            "vector<>",
+            "vector<Muon>",
+            "vector<int,int>",
+            "map<int>",
+            "set<int,int>",
+            "Double32_t[0",
+        ] {
+            assert_eq!(Shape::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(Shape::parse(&format!("{}int{}", "vector<".repeat(100), ">".repeat(100))), None);
     }
 }

@@ -38,7 +38,7 @@ impl Cpp {
 }
 
 /// How deep templates may nest before a name is refused.
-const DEEPEST: usize = 32;
+pub const DEEPEST: usize = 32;
 
 /// Parses a type name; names that are no number and no container are classes.
 pub fn parse(name: &str) -> Result<Cpp> {
@@ -139,7 +139,8 @@ pub fn usual(name: &str) -> String {
     }
 }
 
-fn simplify(mut name: &str) -> &str {
+/// A name without `std::`, qualifiers and spaces around it.
+pub fn simplify(mut name: &str) -> &str {
     loop {
         let before = name;
         name = name.trim();
@@ -154,12 +155,12 @@ fn simplify(mut name: &str) -> &str {
 }
 
 /// The parts of a template's argument list, at its own level of brackets.
-fn split(inside: &str) -> Result<Vec<&str>> {
+pub fn split(inside: &str) -> Result<Vec<&str>> {
     let (mut depth, mut start, mut parts) = (0i32, 0, Vec::new());
     for (i, c) in inside.char_indices() {
         match c {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth -= 1,
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth -= 1,
             ',' if depth == 0 => {
                 parts.push(inside.get(start..i).unwrap_or_default().trim());
                 start = i + 1;

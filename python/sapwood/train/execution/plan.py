@@ -20,6 +20,7 @@ from sapwood.errors import (
     StorageError,
     stacklevel,
 )
+from sapwood.naming import NUMBERS
 from sapwood.train.account.record import FileRecord, Skipped
 from sapwood.train.data.dataset import Dataset, First, Friend, Source, StepSize, parse_size, step_bounds
 from sapwood.train.task.columns import Columns
@@ -441,10 +442,7 @@ class Plan:
 def _convertible(kind: str, wanted: str) -> bool:
     """Return whether types, as Awkward writes them, are numbers in the same lists."""
     (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
-    return lists == others and number in _NUMBERS and other in _NUMBERS
-
-
-_NUMBERS = {"bool", "float32", "float64"} | {f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}
+    return lists == others and number in NUMBERS and other in NUMBERS
 
 
 class With:

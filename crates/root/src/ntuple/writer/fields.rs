@@ -1,6 +1,7 @@
 //! From types to fields and columns.
 
 use crate::array::Number;
+use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::ntuple::encoding::Encoding;
 use crate::ntuple::schema::{Column, DEEPEST, DEFERRED, Field, PROJECTED, RANGE, REPETITIVE, Role, Schema};
@@ -16,8 +17,8 @@ pub struct FieldSpec {
     pub name: String,
     /// Type.
     pub shape: Shape,
-    /// Columns of encodings that compress well; without, values are stored as they are in memory.
-    pub split: bool,
+    /// Compression of its pages; that of the file if there is none.
+    pub compression: Option<Compression>,
 }
 
 /// A field without columns of its own: it shows what another one holds.
@@ -116,15 +117,16 @@ pub fn typename(shape: &Shape) -> String {
 fn plain(class: &Class) -> Option<&'static str> {
     let numbered = class.members.iter().enumerate().all(|(i, (name, _))| *name == i.to_string());
     match class.name.as_str() {
-        name if name.starts_with("pair<") => Some("pair"),
+        _ if class.is_pair() => Some("pair"),
         "" if numbered && !class.members.is_empty() => Some("tuple"),
         _ => None,
     }
 }
 
 /// Adds fields and their columns to a schema, level by level. After some `entries`, columns are deferred: these entries
-/// have none of their elements.
-pub fn add(schema: &mut Schema, specs: &[FieldSpec], entries: u64) -> Result<()> {
+/// have none of their elements. Columns that are compressed (by `default` if their field does not say how) have the
+/// encodings that compress well, others hold values as they are in memory.
+pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entries: u64) -> Result<()> {
     let mut names: HashSet<String> = HashSet::new();
     names.extend(schema.fields.iter().filter(|field| field.parent.is_none()).map(|field| field.name.clone()));
     let mut queue: VecDeque<(Option<usize>, String, Shape, bool, usize, u64)> = VecDeque::new();
@@ -133,7 +135,8 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], entries: u64) -> Result<()>
         if !names.insert(spec.name.clone()) {
             return Err(Error::argument(format!("two fields have the name {}", spec.name)));
         }
-        queue.push_back((None, spec.name.clone(), spec.shape.clone(), spec.split, 1, 1));
+        let split = spec.compression.unwrap_or(default) != Compression::None;
+        queue.push_back((None, spec.name.clone(), spec.shape.clone(), split, 1, 1));
     }
     while let Some((parent, name, shape, split, depth, repeat)) = queue.pop_front() {
         if depth > DEEPEST {

@@ -147,7 +147,7 @@ impl NTupleWriter {
         if options.cluster_bytes == 0 || options.page_bytes == 0 || options.cluster_entries == Some(0) {
             return Err(Error::argument("pages and clusters have at least one byte, clusters one entry"));
         }
-        let (schema, header, tops) = describe(name, fields, &options).within(place)?;
+        let (schema, header, tops) = describe(name, fields, file.compression(), &options).within(place)?;
         let key = file.reserve(directory, CLASS, name, "")?;
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
@@ -252,9 +252,10 @@ impl NTupleWriter {
         let mut schema = self.schema.clone();
         schema.unlink();
         let known = self.tops.len();
-        fields::add(&mut schema, fields, self.entries_written).within(|| self.place())?;
+        fields::add(&mut schema, fields, file.compression(), self.entries_written).within(|| self.place())?;
         schema.link().within(|| self.place())?;
         let mut more = tops(&schema).within(|| self.place())?.split_off(known);
+        set_compression(&mut more, fields);
         for pending in more.iter_mut().flat_map(|top| &mut top.columns) {
             pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
         }
@@ -560,19 +561,26 @@ enum Seal {
 fn describe(
     name: &str,
     fields: &[FieldSpec],
+    compression: Compression,
     options: &NTupleOptions,
 ) -> Result<(Schema, Vec<u8>, Vec<Top>)> {
     if fields.is_empty() {
         return Err(Error::argument("an RNTuple has at least one field"));
     }
     let mut schema = Schema::default();
-    fields::add(&mut schema, fields, 0)?;
+    fields::add(&mut schema, fields, compression, 0)?;
     schema.link()?;
     fields::project(&mut schema, &options.projections)?;
     schema.end_of_header();
     let header = envelopes::header(name, &options.description, WRITER, &schema)?;
-    let tops = tops(&schema)?;
+    let mut tops = tops(&schema)?;
+    set_compression(&mut tops, fields);
     Ok((schema, header, tops))
+}
+
+/// Sets the compression of fields that were made for these.
+fn set_compression(tops: &mut [Top], fields: &[FieldSpec]) {
+    tops.iter_mut().zip(fields).for_each(|(top, field)| top.compression = field.compression);
 }
 
 fn sum_of(envelope: &[u8]) -> u64 {

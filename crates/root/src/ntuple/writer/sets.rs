@@ -67,7 +67,7 @@ impl LinkedSet {
 
 impl NTupleWriter {
     /// Adds an attribute set, whose entries say something of ranges of entries.
-    pub fn add_set(&mut self, name: &str, fields: &[FieldSpec]) -> Result<()> {
+    pub fn add_set(&mut self, file: &FileWriter, name: &str, fields: &[FieldSpec]) -> Result<()> {
         let place = || format!("attribute set {name} of {}", self.place());
         // ROOT keeps these names to itself.
         if name.is_empty() || name == "ROOT" || name.starts_with("ROOT.") {
@@ -79,16 +79,15 @@ impl NTupleWriter {
         if fields.is_empty() {
             return Err(Error::argument("it has at least one field").within(place()));
         }
-        let split = fields.iter().any(|field| field.split);
         let members = fields.iter().map(|field| (field.name.clone(), field.shape.clone())).collect();
         let number = || Shape::Number(Number::U64);
         let shapes = [number(), number(), Shape::Class(Class { name: String::new(), version: 0, members })];
         let fields = FIELDS.into_iter().zip(shapes);
-        let fields: Vec<FieldSpec> =
-            fields.map(|(name, shape)| FieldSpec { name: name.to_owned(), shape, split }).collect();
+        let spec = |(name, shape): (&str, _)| FieldSpec { name: name.to_owned(), shape, compression: None };
+        let fields: Vec<FieldSpec> = fields.map(spec).collect();
         let options =
             NTupleOptions { projections: Vec::new(), description: String::new(), ..self.options.clone() };
-        let (schema, header, tops) = describe(name, &fields, &options).within(place)?;
+        let (schema, header, tops) = describe(name, &fields, file.compression(), &options).within(place)?;
         let writer = Self::from_parts(name, self.key, schema, tops, sum_of(&header), header, options);
         let about = AttributeSet {
             name: name.to_owned(),

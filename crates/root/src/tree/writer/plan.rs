@@ -252,11 +252,14 @@ impl Plan {
             }
             BranchKind::Leaves(leaves) => self.leaf_list(name, leaves, column),
             BranchKind::Object { shape, split_level, member_wise } => {
+                // Pairs in a list stay together, as in maps.
+                let pairs =
+                    matches!(shape, Shape::Vector(item) if matches!(&**item, Shape::Class(c) if c.is_pair()));
                 let place = Place {
                     column,
                     path: Vec::new(),
                     parent: None,
-                    split: *split_level,
+                    split: if pairs { 0 } else { *split_level },
                     member_wise: *member_wise,
                 };
                 let mut classes = Vec::new();

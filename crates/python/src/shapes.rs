@@ -1,0 +1,99 @@
+//! Types as C++ has them, as nested tuples of Python; and the table of number types.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use sapwood_root::array::Number;
+use sapwood_root::streamer::declare::{Class, Collection, Shape};
+use sapwood_root::streamer::packed::Packing;
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(number_types, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_shape, module)?)?;
+    module.add_function(wrap_pyfunction!(packing_range, module)?)
+}
+
+/// Of each number type: its name in `NumPy`, its names in C++ and ROOT, and its type codes. The first name and the first
+/// code are those that are written.
+#[pyfunction]
+fn number_types() -> Vec<(&'static str, Vec<&'static str>, &'static [i32])> {
+    Number::ALL.into_iter().map(|number| (number.dtype(), number.names().collect(), number.codes())).collect()
+}
+
+/// The type that a C++ name stands for, if it can be written.
+#[pyfunction]
+fn parse_shape<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    Shape::parse(name).map(|shape| from_shape(py, &shape)).transpose()
+}
+
+/// Lowest and highest value of packed numbers, by the text inside the brackets of their type.
+#[pyfunction]
+fn packing_range(text: &str) -> Option<(f64, f64)> {
+    Packing::range(text).map(|(low, high, _)| (low, high))
+}
+
+/// The nested tuples of a type.
+pub fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTuple>> {
+    let inner = |shape: &Shape| from_shape(py, shape);
+    match shape {
+        Shape::Number(number) => ("number", number.dtype()).into_pyobject(py),
+        Shape::Long(signed) => ("long", *signed).into_pyobject(py),
+        Shape::Packed(single, range) => ("packed", *single, range).into_pyobject(py),
+        Shape::Text => ("text",).into_pyobject(py),
+        Shape::Array(size, item) => ("array", *size, inner(item)?).into_pyobject(py),
+        Shape::Vector(item) => ("vector", inner(item)?).into_pyobject(py),
+        Shape::Map(key, value) => ("map", inner(key)?, inner(value)?).into_pyobject(py),
+        Shape::Other(collection, like) => ("other", collection.name, inner(like)?).into_pyobject(py),
+        Shape::Class(class) => {
+            let members = class.members.iter().map(|(name, member)| Ok((name.clone(), inner(member)?)));
+            let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
+            ("class", &class.name, class.version, members).into_pyobject(py)
+        }
+        Shape::Optional(item) => ("optional", inner(item)?).into_pyobject(py),
+        Shape::Variant(items) => {
+            ("variant", items.iter().map(inner).collect::<PyResult<Vec<_>>>()?).into_pyobject(py)
+        }
+    }
+}
+
+/// A type from nested tuples.
+pub fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
+    let kind: String = shape.get_item(0)?.extract()?;
+    let inner = |index: usize| -> PyResult<Box<Shape>> {
+        Ok(Box::new(to_shape(shape.get_item(index)?.cast::<PyTuple>()?)?))
+    };
+    Ok(match kind.as_str() {
+        "number" => Shape::Number(to_number(&shape.get_item(1)?.extract::<String>()?)?),
+        "long" => Shape::Long(shape.get_item(1)?.extract()?),
+        "packed" => Shape::Packed(shape.get_item(1)?.extract()?, shape.get_item(2)?.extract()?),
+        "text" => Shape::Text,
+        "array" => Shape::Array(shape.get_item(1)?.extract()?, inner(2)?),
+        "vector" => Shape::Vector(inner(1)?),
+        "map" => Shape::Map(inner(1)?, inner(2)?),
+        "other" => {
+            let name: String = shape.get_item(1)?.extract()?;
+            let collection = Collection::named(&name)
+                .ok_or_else(|| PyTypeError::new_err(format!("no collection {name:?}")))?;
+            Shape::Other(collection, inner(2)?)
+        }
+        "optional" => Shape::Optional(inner(1)?),
+        "variant" => {
+            let items: Vec<Bound<'_, PyTuple>> = shape.get_item(1)?.extract()?;
+            Shape::Variant(items.iter().map(to_shape).collect::<PyResult<_>>()?)
+        }
+        "class" => {
+            let members: Vec<(String, Bound<'_, PyTuple>)> = shape.get_item(3)?.extract()?;
+            let members = members.into_iter().map(|(name, member)| Ok((name, to_shape(&member)?)));
+            Shape::Class(Class {
+                name: shape.get_item(1)?.extract()?,
+                version: shape.get_item(2)?.extract()?,
+                members: members.collect::<PyResult<_>>()?,
+            })
+        }
+        other => return Err(PyTypeError::new_err(format!("no shape of kind {other:?}"))),
+    })
+}
+
+fn to_number(name: &str) -> PyResult<Number> {
+    Number::of_dtype(name).ok_or_else(|| PyTypeError::new_err(format!("no element type {name}")))
+}
