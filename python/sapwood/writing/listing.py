@@ -16,36 +16,18 @@ from sapwood.writing.plan import check_name
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sapwood.writing.output import OutputFile
-
 
 class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
     """A directory of a file being written: its names, and the directories in it."""
-
-    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
-        """Describe a directory by its number in the native core."""
-        self._path = path
-        self._file = file
-        self._number = number
 
     def __repr__(self) -> str:
         """Return the path in the file."""
         return f"<{type(self).__name__} {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
 
     @property
-    def path(self) -> tuple[str, ...]:
-        """Names of the directories down to this one; empty for the root directory."""
-        return self._path
-
-    @property
     def object_path(self) -> str:
         """The same as one string."""
         return "/".join(("", *self._path, "")).replace("//", "/")
-
-    @property
-    def file(self) -> OutputFile:
-        """The file."""
-        return self._file
 
     @property
     def compression(self) -> Compression | None:

@@ -412,12 +412,23 @@ def storage_errors(path: str) -> Generator[None]:
 
 
 class InOutputFile:
-    """What directories and tables of a file being written have in common: closing them closes the file."""
+    """A directory or table of a file being written. Closing it closes the file."""
+
+    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
+        """Describe a directory or table by its number in the native core."""
+        self._path = path
+        self._file = file
+        self._number = number
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names of the directories down to this one, and its own name; empty for the root directory."""
+        return self._path
 
     @property
     def file(self) -> OutputFile:
         """The file."""
-        raise NotImplementedError
+        return self._file
 
     @property
     def file_path(self) -> str | None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sapwood.columns import Foreign
 from sapwood.writing.output import InOutputFile
-
-if TYPE_CHECKING:
-    from sapwood.writing.output import OutputFile
 
 
 class WritableTable(InOutputFile):
@@ -18,20 +13,9 @@ class WritableTable(InOutputFile):
     rest.
     """
 
-    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
-        """Take a table that the native core has made."""
-        self._path = path
-        self._file = file
-        self._number = number
-
     def __repr__(self) -> str:
         """Show what it is."""
         return f"<{type(self).__name__} {self.object_path!r} at 0x{id(self):012x}, {self.num_entries} entries>"
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Names of the directories and of the table."""
-        return self._path
 
     @property
     def object_path(self) -> str:
@@ -42,11 +26,6 @@ class WritableTable(InOutputFile):
     def name(self) -> str:
         """Name of the table."""
         return self._path[-1]
-
-    @property
-    def file(self) -> OutputFile:
-        """The file."""
-        return self._file
 
     @property
     def num_entries(self) -> int:
