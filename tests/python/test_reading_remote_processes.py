@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
@@ -11,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import far_events
 import numpy as np
 import pytest
 from far_events import ENTRIES
+from other_processes import used_in_a_child
 from servers import Server, serving
 
 import sapwood
@@ -54,25 +53,10 @@ def test_another_process_notices_one_that_is_taken_whole(server: Server) -> None
         pickle.loads(handle)
 
 
-def _read(tree: Any, queue: Any) -> None:
-    queue.put(int(ak.sum(tree["id"].array())))
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_handles_in_other_processes(server: Server, method: str) -> None:
-    """A handle that was in use works in a child, and afterwards in the parent."""
-    context = multiprocessing.get_context(method)
-    with sapwood.open(server.url("events.root")) as file:
-        tree = file["t"]
-        want = int(ak.sum(tree["id"].array()))
-        queue = context.Queue()
-        child = context.Process(target=_read, args=(tree, queue))
-        child.start()
-        assert queue.get(timeout=20) == want
-        child.join(20)
-        assert child.exitcode == 0
-        assert int(ak.sum(tree["id"].array())) == want
+    used_in_a_child(server.url("events.root"), method)
 
 
 def test_leaving_in_the_middle(server: Server) -> None:

@@ -29,6 +29,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import xrootd_events
+from other_processes import used_in_a_child
 from proxy import Proxy
 from xrootd_events import CLUSTERS, ENTRIES, far
 from xrootd_servers import Cluster, Single, folder, program, single
@@ -156,25 +157,10 @@ def test_eight_jobs(server: Single) -> None:
     assert [job.exitcode for job in jobs] == [0] * 8
 
 
-def _read(tree: Any, queue: Any) -> None:
-    queue.put(int(ak.sum(tree["id"].array())))
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_handles_in_other_processes(server: Single, method: str) -> None:
-    """A handle that was in use works in a child, and afterwards in the parent."""
-    context = multiprocessing.get_context(method)
-    with sapwood.open(server.url("events.root")) as file:
-        tree = file["t"]
-        want = int(ak.sum(tree["id"].array()))
-        queue = context.Queue()
-        child = context.Process(target=_read, args=(tree, queue))
-        child.start()
-        assert queue.get(timeout=20) == want
-        child.join(20)
-        assert child.exitcode == 0
-        assert int(ak.sum(tree["id"].array())) == want
+    used_in_a_child(server.url("events.root"), method)
 
 
 def test_through_a_redirector(pool: Cluster, local: Any) -> None:
