@@ -33,6 +33,11 @@ def without_secrets(text: str) -> str:
     return re.sub(_PASSWORD, rf"\1{HIDDEN}", re.sub(_SECRET, rf"\1{HIDDEN}", text))
 
 
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on one line; the name of its class if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _shown(message: Iterable[object]) -> Iterable[object]:
     return (safe_text(without_secrets(one)) if isinstance(one, str) else one for one in message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.errors import one_line
 from sapwood.show.safe import complain, safe_line, say
 
 HELP = "List the content of files: keys, classes, entries, sizes."
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         nonlocal failed
         if arguments.debug:
             raise error
-        complain(" ".join(str(error).split()))
+        complain(one_line(error))
         failed = True
 
     options = options_of(arguments.storage)

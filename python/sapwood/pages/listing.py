@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
-from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.errors import NotFoundError, SapwoodError, one_line, warn_of_lost_keys
 from sapwood.files.kinds import DIRECTORIES, TABLES, enter, native_table
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
@@ -196,7 +196,7 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, c
     try:
         table = native_table(directory, key)
     except SapwoodError as error:
-        return found | {"error": " ".join(str(error).split())}
+        return found | {"error": one_line(error)}
     fields = table.branches if isinstance(table, _native.Tree) else table.fields
     top = [field for field in fields if field.parent is None] if isinstance(table, _native.NTuple) else fields
     found |= {
@@ -242,7 +242,7 @@ def _undecodable(tree: Foreign, branch: Foreign) -> str | None:
         if longest:
             _native.read([(tree, [branch.index], longest, longest + 1)])
     except SapwoodError as error:
-        return " ".join(str(error).split())
+        return one_line(error)
     return None
 
 

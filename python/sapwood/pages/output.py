@@ -16,7 +16,7 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import SapwoodError, StorageError
+from sapwood.errors import SapwoodError, StorageError, one_line
 from sapwood.pages.run import render
 from sapwood.show.chart import is_histogram
 from sapwood.show.safe import safe_line
@@ -123,7 +123,7 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
                     except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
                         if isinstance(error, OSError):
                             raise
-                        unwritten[place] = " ".join(str(error).split())
+                        unwritten[place] = one_line(error)
     return unwritten
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.files.segments import segments
 
@@ -129,7 +129,7 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
         with quiet():
             file = sapwood.open({path: None}, **(options or {}))
     except SapwoodError as error:
-        yield Finding("open", "", _line(error))
+        yield Finding("open", "", one_line(error))
         return
     with file:
         yield from _Check(file, root_native(file), deep).run()
@@ -188,10 +188,6 @@ def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead |
         at += abs(head.length)
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 class _Check:
     def __init__(self, file: Foreign, native: _native.File, deep: bool) -> None:
         self._file = file
@@ -219,7 +215,7 @@ class _Check:
         try:
             root = native.directory()
         except SapwoodError as error:
-            yield Finding("directory", "/", _line(error))
+            yield Finding("directory", "/", one_line(error))
             return
         if root.recovered:
             yield Finding("not-closed", "", "the key list is missing")
@@ -256,7 +252,7 @@ class _Check:
         try:
             self._native.classes()
         except SapwoodError as error:
-            yield Finding("streamer-info", "", _line(error), seek)
+            yield Finding("streamer-info", "", one_line(error), seek)
 
     def _directory(self, prefix: str, directory: _native.Directory) -> Iterator[Finding]:
         names: dict[str, int] = {}
@@ -272,7 +268,7 @@ class _Check:
                     enter(f"{prefix}{key.name}", key.seek, self._entered)
                     inner = directory.subdirectory(key)
                 except SapwoodError as error:
-                    yield Finding("directory", path, _line(error), key.seek)
+                    yield Finding("directory", path, one_line(error), key.seek)
                     continue
                 yield from self._directory(f"{prefix}{key.name}/", inner)
             elif key.classname in TREES:
@@ -309,10 +305,10 @@ class _Check:
             with quiet():
                 one = self._file[path]
         except (UnsupportedError, NotImplementedError) as error:
-            yield Finding("class-unknown", path, _line(error), key.seek)
+            yield Finding("class-unknown", path, one_line(error), key.seek)
             return
         except (SapwoodError, ValueError, TypeError) as error:
-            yield Finding("object", path, _line(error), key.seek)
+            yield Finding("object", path, one_line(error), key.seek)
             return
         listed: Any = getattr(one, "unreadable", None)
         found: dict[str, str] = dict(cast("Mapping[str, str]", listed())) if callable(listed) else {}
@@ -324,7 +320,7 @@ class _Check:
             tree = directory.tree(key)
         except (SapwoodError, NotImplementedError) as error:
             code = "class-unknown" if isinstance(error, UnsupportedError) else "tree"
-            yield Finding(code, path, _line(error), key.seek)
+            yield Finding(code, path, one_line(error), key.seek)
             return
         shared: set[int] | None = None
         baskets: list[tuple[int, int, int, str]] = []
@@ -361,7 +357,7 @@ class _Check:
             for one, fault in zip(part, self._native.check_baskets(part, self._deep), strict=True):
                 if fault is not None:
                     faulty = True
-                    yield Finding(fault[0], f"{path}: branch {one[3]}", _line(Exception(fault[1])), one[0])
+                    yield Finding(fault[0], f"{path}: branch {one[3]}", one_line(Exception(fault[1])), one[0])
         if self._deep and not faulty:
             yield from self._values(path, "tree-values")
 
@@ -383,7 +379,7 @@ class _Check:
             sets += [(f"{path}: {name}", ntuple.attribute_set(name)) for name, _, _ in ntuple.attribute_sets]
         except (SapwoodError, NotImplementedError) as error:
             code = "class-unknown" if isinstance(error, UnsupportedError) else "ntuple"
-            yield Finding(code, path, _line(error), key.seek)
+            yield Finding(code, path, one_line(error), key.seek)
             return
         faulty = False
         offsets = sorted(self._heads)
@@ -419,14 +415,14 @@ class _Check:
                 table = self._file[path]
                 fields = [name for name in table.keys() if not len(table[name])]  # noqa: SIM118
         except (SapwoodError, NotImplementedError) as error:
-            yield Finding(code, path, _line(error))
+            yield Finding(code, path, one_line(error))
             return
         left: list[str] = []
         for name in fields:
             if table[name].reason is None:
                 left.append(name)
             else:
-                yield Finding("class-unknown", f"{path}: {name}", _line(Exception(str(table[name].reason))))
+                yield Finding("class-unknown", f"{path}: {name}", one_line(Exception(str(table[name].reason))))
         first = 0
         while first < table.num_entries and left:
             last = min(table.num_entries, first + max(1, table.num_entries_for(_DEEP_BYTES, left)))
@@ -441,7 +437,7 @@ class _Check:
                     except SapwoodError as error:
                         left.remove(name)
                         kind = "class-unknown" if isinstance(error, UnsupportedError) else code
-                        yield Finding(kind, f"{path}: {name}", _line(error))
+                        yield Finding(kind, f"{path}: {name}", one_line(error))
             first = last
 
     def _overlaps(self) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ from sapwood.errors import (
     SapwoodError,
     StorageError,
     UnsupportedError,
+    one_line,
 )
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, enter, root_native
 from sapwood.show.units import memory_size
@@ -723,7 +724,7 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
                 except (SapwoodError, OSError) as error:
                     if not settings.skip_bad or isinstance(error, _HalfAddedError):
                         raise
-                    result.skipped[path] = " ".join(str(error).split())
+                    result.skipped[path] = one_line(error)
         if not result.inputs:
             raise ArgumentError(
                 f"none of the {len(paths)} files can be read; the last one: {result.skipped[paths[-1]]}"
@@ -774,7 +775,7 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
         except (SapwoodError, OSError) as error:
             if not settings.skip_bad:
                 raise
-            result.skipped[path] = " ".join(str(error).split())
+            result.skipped[path] = one_line(error)
             continue
         result.inputs.append(path)
     return result

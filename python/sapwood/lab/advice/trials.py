@@ -17,7 +17,7 @@ import numpy as np
 
 import sapwood
 from sapwood.compression import ZSTD, Compression, code_of
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, one_line
 from sapwood.lab.advice.layout import TreeLayout, file_layout, plain_path, readable
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, Layout, cost_of, read_once, rewrite, write_part
@@ -112,7 +112,7 @@ def try_layout(
         try:
             _write(tree, where, part, layout, stop)
         except sapwood.UnsupportedError as error:
-            why = f"no remedy was tried: {' '.join(str(error).split())}"
+            why = f"no remedy was tried: {one_line(error)}"
             codec = _only_codec(layout, where)
             if codec is None or where.full > _WHOLE * sample:
                 return None, why
@@ -218,7 +218,7 @@ def try_merging(dataset: Dataset) -> tuple[Trial | None, str]:
         try:
             rewrite(chosen, merged.path, Layout(), tree=merged.tree, verify=False)
         except (sapwood.UnsupportedError, sapwood.NotFoundError, ArgumentError) as error:
-            return None, f"merging was not tried: {' '.join(str(error).split())}"
+            return None, f"merging was not tried: {one_line(error)}"
         return Trial(_opening(chosen.sources), _opening([merged])), ""
 
 
@@ -249,7 +249,7 @@ def try_rntuple(where: TreeLayout, sample: int, price: Price) -> tuple[Trial | N
         try:
             write_rntuple(tree, part, ZSTD(5), stop)
         except (sapwood.UnsupportedError, ArgumentError) as error:
-            return None, f"conversion was not tried: {' '.join(str(error).split())}"
+            return None, f"conversion was not tried: {one_line(error)}"
         with sapwood.open({str(part): None}) as written:
             before, after = cost_of([tree], 0, stop), cost_of([written["T"]])
             if tree.file.is_far:

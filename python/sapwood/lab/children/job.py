@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sapwood import _native
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, one_line
 from sapwood.lab.cold import forget
 from sapwood.storage.sources import source_of
 
@@ -340,7 +340,7 @@ def main() -> int:
     try:
         work(spec, took)
     except (SapwoodError, OSError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        print(one_line(error), file=sys.stderr)
         return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}

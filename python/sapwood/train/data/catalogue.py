@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import CorruptError, StorageError
+from sapwood.errors import CorruptError, StorageError, one_line
 from sapwood.files.file import open  # noqa: A004
 from sapwood.storage.sources import COLUMN_CACHE
 from sapwood.train.data.dataset import Source, find_tree, is_url
@@ -162,7 +162,7 @@ def open_source(source: Source) -> Any:
         except (StorageError, CorruptError) as error:
             failures.append(error)
     if len(failures) > 1:
-        raise StorageError("; ".join(" ".join(str(error).split()) for error in failures)) from failures[0]
+        raise StorageError("; ".join(one_line(error) for error in failures)) from failures[0]
     raise failures[0]
 
 

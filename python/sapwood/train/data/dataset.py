@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, one_line
 from sapwood.files.kinds import TABLES
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches, split_path
@@ -641,7 +641,7 @@ def parse_settings(text: str, path: Path) -> Foreign:
     except ImportError as error:
         raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
     except Exception as error:  # whatever the parser says of it
-        raise ArgumentError(f"{path} cannot be understood: {' '.join(str(error).split())}") from error
+        raise ArgumentError(f"{path} cannot be understood: {one_line(error)}") from error
 
 
 def _local(text: str) -> str:
