@@ -7,7 +7,7 @@ import sys
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from sapwood.cache import LRUCache, array_cache_of
 from sapwood.compression import Compression
@@ -294,7 +294,7 @@ class FileHandle(ABC):
         if self._address is None:
             raise StorageError(f"the file is closed, and has no path to open it again: {self._file_path}")
         if self._again is None or self._again.closed:
-            self._again = _reopen(type(self), self._address, self._options, self._identity())
+            self._again = self._reopen(self._address, self._options, self._identity())
         return self._again
 
     def __enter__(self) -> Self:
@@ -313,7 +313,7 @@ class FileHandle(ABC):
         """Pickle as the path, to be opened again, and its version, so that another is noticed."""
         if self._address is None:
             raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
-        return _reopen, (type(self), self._address, self._options, self._identity())
+        return type(self)._reopen, (self._address, self._options, self._identity())
 
     def _identity(self) -> Identity:
         native = self._native
@@ -323,33 +323,30 @@ class FileHandle(ABC):
             version = (platform.node(), version[1])
         return Identity(native.size, version, native.uuid)
 
-
-AnyFile = TypeVar("AnyFile", bound=FileHandle)
-
-
-def _reopen(kind: type[AnyFile], path: str, options: dict[str, Any], before: Identity) -> AnyFile:
-    file = kind(path, **options)
-    now = file._identity()
-    how = None
-    # A local file may have grown: a writer may have added to it.
-    if now.size < before.size or (now.size > before.size and file.is_far):
-        how = f"it had {before.size} bytes, now it has {now.size}"
-    elif (
-        before.size == now.size
-        and before.version
-        and now.version
-        # Two servers number versions in different ways.
-        and before.version[0] == now.version[0]
-        and before.version[1] != now.version[1]
-    ):
-        how = f"it was version {before.version[1]}, now it is {now.version[1]}"
-    elif before.uuid != now.uuid:
-        # One of several replicas may be another file.
-        how = f"it was {before.uuid}, now it is {now.uuid}"
-    if how is not None:
-        file.close()
-        raise StorageError(f"{path}: the file was changed since it was opened ({how})")
-    return file
+    @classmethod
+    def _reopen(cls, path: str, options: dict[str, Any], before: Identity) -> Self:
+        file = cls(path, **options)
+        now = file._identity()
+        how = None
+        # A local file may have grown: a writer may have added to it.
+        if now.size < before.size or (now.size > before.size and file.is_far):
+            how = f"it had {before.size} bytes, now it has {now.size}"
+        elif (
+            before.size == now.size
+            and before.version
+            and now.version
+            # Two servers number versions in different ways.
+            and before.version[0] == now.version[0]
+            and before.version[1] != now.version[1]
+        ):
+            how = f"it was version {before.version[1]}, now it is {now.version[1]}"
+        elif before.uuid != now.uuid:
+            # One of several replicas may be another file.
+            how = f"it was {before.uuid}, now it is {now.uuid}"
+        if how is not None:
+            file.close()
+            raise StorageError(f"{path}: the file was changed since it was opened ({how})")
+        return file
 
 
 def _object_cache_of(given: MutableMapping[str, Any] | int | None) -> MutableMapping[str, Any]:
