@@ -109,6 +109,75 @@ def test_declared_results_are_filled_beside_a_task_of_python(file: Path, events:
     assert one == hist.Hist(AXIS).fill(met[jets])
 
 
+class Columns(train.Task):
+    """Asks for columns that the engine makes, and for one that it has not."""
+
+    branches = {"met": "met", "ht": "sum(pt[pt > 30])", "near": "pt[abs(eta) < 1]", "packed": "pack(met, w)"}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {name: events[name] for name in ("ht", "near", "packed")}
+
+
+def test_a_task_of_python_gets_columns_of_the_engine_from_the_same_reading(
+    file: Path, events: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sapwood.train.task import columns
+
+    made: list[bool] = []
+    by_engine = columns.exact_column
+
+    def noted(*given: Any) -> Any:
+        found = by_engine(*given)
+        made.append(found is not None)
+        return found
+
+    monkeypatch.setattr(columns, "exact_column", noted)
+    declared = Declared({"ht": Hist("sum(pt[pt > 30])", AXIS)}, name="declared")
+    outcome = train.run([Columns(), declared], str(file), threads=2, step_size=6_000)
+    assert sorted(made) == [False, True, True]
+    found: Any = outcome["columns"]
+    pt, eta = events["pt"], events["eta"]
+    wanted = {
+        "ht": ak.sum(pt[pt > 30], axis=1),
+        "near": pt[abs(eta) < 1],
+        "packed": columns.pack(events["met"], events["w"]),
+    }
+    for name, theirs in wanted.items():
+        assert found[name].type == theirs.type
+        assert ak.array_equal(found[name], theirs)
+    assert outcome["declared"]["ht"] == hist.Hist(AXIS).fill(wanted["ht"])
+    # The columns of both tasks are read once.
+    assert [one.steps for one in outcome.files] == [1]
+
+
+def test_each_text_is_understood_once_and_each_axis_asked_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty histograms in twenty variations cost what their thirty texts and axes cost."""
+    from sapwood.train.account import record
+    from sapwood.train.task import results
+
+    calls = dict.fromkeys(["parse", "axis_of", "version"], 0)
+
+    def counted(name: str, work: Any) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return work(*given, **options)
+
+        return call
+
+    monkeypatch.setattr(results.ast, "parse", counted("parse", results.ast.parse))
+    monkeypatch.setattr(results, "axis_of", counted("axis_of", results.axis_of))
+    monkeypatch.setattr(record.importlib.metadata, "version", counted("version", record.importlib.metadata.version))
+    vary = {f"v{place}": {"pt": f"pt * {1 + place / 1000}"} for place in range(20)}
+    every = {f"h{place}": Hist(f"sum(pt) + {place}", AXIS, where=f"met > {place}") for place in range(30)}
+    for _ in range(2):
+        found: Any = train.run([Declared(every, name="all", vary=vary)], str(file))["all"]
+    assert len(found["h7"]) == 21
+    assert calls["axis_of"] == 60
+    assert calls["version"] <= 4
+    # Each text for its names, and for the engine: in all variations the same.
+    assert calls["parse"] <= 3 * (30 + 30 + 20)
+
+
 def test_a_declared_task_is_sent_and_names_what_is_wrong(file: Path) -> None:
     sent = pickle.loads(pickle.dumps(declared()))
     assert train.run([sent], str(file))["declared"]["events"] == 6_000

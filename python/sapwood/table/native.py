@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sapwood.columns import type_of
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.table.query import Formula, Group, Leaf, Node, Query
 from sapwood.table.schema import Field
@@ -12,6 +13,7 @@ from sapwood.table.symbols import NotNativeError, Record, Recorder, Symbol, is_p
 
 if TYPE_CHECKING:
     from sapwood.columns import Column, Foreign, Type
+    from sapwood.table.expressions import Expression
 
 _REFUSED = (NotNativeError, ArgumentError, NotFoundError, UnsupportedError, LimitError)
 """What says that an expression is to be computed without the engine, which then reports what is wrong with it."""
@@ -139,6 +141,30 @@ class Exact:
         return not optional
 
 
+def exact_column(expression: Expression, given: Mapping[str, Column], length: int) -> Column | None:
+    """Return the column of an expression, with the same bits as NumPy and Awkward; None if the engine cannot make it.
+
+    Parameters
+    ----------
+    expression
+        What is to be computed.
+    given
+        Columns by the names in it.
+    length
+        Entries of each.
+    """
+    recorder = Recorder(exact=True)
+    places = {name: place for place, name in enumerate(given)}
+    try:
+        value = expression.evaluate(lambda name: recorder.column(places[name], type_of(given[name])))
+        if not isinstance(value, Symbol):
+            return None
+        (column,) = recorder.program([value.number]).columns([value.number], list(given.values()), length)
+    except (SapwoodError, TypeError):
+        return None
+    return column
+
+
 def axis_of(axis: Foreign) -> tuple[str, list[float], bool, bool]:
     """Return the bins of an axis of `hist` or `boost_histogram`, as the engine takes them.
 
@@ -200,12 +226,11 @@ def add_bins(histogram: Foreign, found: tuple[Any, Any, Any], *, weighted: bool)
     shape = histogram.axes.extent
     sums, squares, deviations = (array.reshape(shape) if len(array) else array for array in found)
     view = histogram.view(flow=True)
-    match histogram.storage_type.__name__:
-        case "Weight":
+    match view.dtype.names:
+        case ("value", "variance"):
             view["value"] += sums
             view["variance"] += squares
-        case "Mean":
-            names = ("count", "value", "_sum_of_deltas_squared")
+        case ("count", *_) as names:
             bins = sums, squares, deviations
             if view["count"].any():
                 bins = added_bins((view["count"], view["value"], view["_sum_of_deltas_squared"]), bins)

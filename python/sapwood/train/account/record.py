@@ -373,9 +373,13 @@ def _memory() -> int:
 def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
     """Return the versions of Python and of the packages that are installed."""
     found = {"sapwood": _native.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
-    for package in packages:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return found | {package: version for package in packages if (version := _version(package)) is not None}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    """Return the version of a package, which is looked up once: that takes milliseconds."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

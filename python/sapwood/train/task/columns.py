@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import awkward as ak
 import numpy as np
 
-from sapwood.errors import ArgumentError, NotFoundError, suggestion
+from sapwood import columns
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, suggestion
 from sapwood.table.expressions import FUNCTIONS, Expression, Language
+from sapwood.table.native import exact_column
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -78,10 +80,21 @@ class Block:
         if formula.expression is None:
             return formula.constant if formula.constant is not None else self.layouts[formula.text]
         if formula.text not in self._computed:
-            computed = ak.to_layout(formula.expression.evaluate(self.array))
+            computed = self._by_engine(formula.expression)
+            if computed is None:
+                computed = ak.to_layout(formula.expression.evaluate(self.array))
             _freeze(computed)
             self._computed[formula.text] = computed
         return self._computed[formula.text]
+
+    def _by_engine(self, expression: Expression) -> Foreign:
+        """Return the layout of an expression that the native engine computes, or None."""
+        try:
+            given = {name: columns.from_awkward(self.layouts[name]) for name in expression.needs}
+        except (SapwoodError, TypeError, ValueError):
+            return None
+        found = exact_column(expression, given, self.length) if given else None
+        return None if found is None else columns.to_awkward(found).layout
 
 
 _BUFFERS = ("data", "offsets", "starts", "stops", "index", "mask", "tags")

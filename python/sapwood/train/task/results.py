@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -233,25 +234,26 @@ class Declared(Task):
         for name, result in self.results.items():
             for part, one in result.parts():
                 wants = one.wants(common)
-                varied = [variation for variation, changed in self.vary.items() if self._uses(wants.texts, changed)]
+                used = self._used(wants.texts)
+                varied = [variation for variation, changed in self.vary.items() if not used.isdisjoint(changed)]
                 for variation in [NOMINAL, *varied]:
                     yield _Fill(name, part, variation, one, wants)
 
-    def _uses(self, texts: Sequence[str], names: Mapping[str, str]) -> bool:
-        """Return whether expressions use one of some names, in aliases, too."""
+    def _used(self, texts: Sequence[str]) -> set[str]:
+        """Return the names that expressions use, in aliases, too."""
         found, todo = set[str](), list(texts)
         while todo:
             for name in names_in(todo.pop()) - found:
                 found.add(name)
                 if name in self.aliases:
                     todo.append(self.aliases[name])
-        return not found.isdisjoint(names)
+        return found
 
     def _names(self) -> list[str]:
         """List the columns that the expressions name."""
         changed = [text for names in self.vary.values() for text in names.values()]
         texts = [*self.aliases.values(), *changed, *(text for one in self._fills for text in one.wants.texts)]
-        names = dict.fromkeys(name for text in texts for name in sorted(names_in(text)))
+        names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in sorted(names_in(text)))
         return [name for name in names if name not in self.aliases]
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
@@ -367,7 +369,8 @@ class _Fill:
         return histogram if filled is None else histogram + filled
 
 
-def names_in(text: str) -> set[str]:
+@functools.lru_cache(maxsize=4096)
+def names_in(text: str) -> frozenset[str]:
     """Return the names in an expression that are not called: columns and aliases.
 
     Raises
@@ -380,7 +383,7 @@ def names_in(text: str) -> set[str]:
     except SyntaxError as error:
         raise ArgumentError(f"{error.msg}\n    {text.strip()}\n    {' ' * ((error.offset or 1) - 1)}^") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
 
 
 class _Program:
@@ -396,6 +399,7 @@ class _Program:
         self._native: list[int] = []
         self._given: list[Any] = []
         self._values: dict[tuple[str, str], int] = {}
+        self._kept: dict[int, tuple[list[Any], str]] = {}
         for place, one in enumerate(self._fills):
             try:
                 self._given.append(self._lowered(one))
@@ -430,15 +434,21 @@ class _Program:
             found = self._recorder.of_numbers(operation, found, number)
         return found
 
+    def _bins(self, one: _Fill) -> tuple[list[Any], str]:
+        """Return the axes and the storage of a result, which are those of all its variations."""
+        known = self._kept.get(id(one.of))
+        if known is None:
+            known = [], "sum"
+            if (empty := one.empty()) is not None:
+                storage = storage_of(empty, weighted=bool(one.wants.weights))
+                known = [axis_of(axis) for axis in empty.axes], storage
+            self._kept[id(one.of)] = known
+        return known
+
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
         wants, variation = one.wants, one.variation
-        empty = one.empty()
-        axes: list[Any] = []
-        storage = "sum"
-        if empty is not None:
-            storage = storage_of(empty, weighted=bool(wants.weights))
-            pairs = zip(empty.axes, wants.values, strict=True)
-            axes = [(*axis_of(axis), self._number(text, variation)) for axis, text in pairs]
+        bins, storage = self._bins(one)
+        axes = [(*axis, self._number(text, variation)) for axis, text in zip(bins, wants.values, strict=True)]
         sample = None if wants.sample is None else self._number(wants.sample, variation)
         if (storage == "mean") != (sample is not None):
             raise NotNativeError("a profile needs a sample")
