@@ -473,8 +473,6 @@ def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
 def test_each_command_has_an_example_that_its_parser_takes() -> None:
     top = parser()
     for name, own in commands(top):
-        if name.split()[0] == "lab":  # their options are in the guide to the laboratory
-            continue
         found = re.search(r"Example: sapwood (.*?)(?=\. [A-Z]|$)", own.epilog or "")
         assert found is not None, name
         words = shims.spelled(shlex.split(found[1]))

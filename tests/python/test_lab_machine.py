@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -13,8 +15,10 @@ from typing import Any
 
 import pytest
 from browser import drawn, looks
+from printed import example
 
 from sapwood import _native
+from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import probe
 from sapwood.lab.studies import machine, scaling
@@ -30,15 +34,15 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(machine, "QUICK_SIZES", (16 << 10, 64 << 10))
         patch.setattr(machine, "last_cache", lambda: 1 << 20)
         patch.setattr(machine, "OPTIONS", {"opt-level 1": ["-Copt-level=1"], "opt-level 3": ["-Copt-level=3"]})
-        said: list[str] = []
-        told = lambda done, steps, text: said.append(text)  # noqa: E731
-        machine.run(folder / "out", store=folder / "store", label="here", rounds=1, quick=True, progress=told)
-    assert any("context switch, 8 processes" in text for text in said)
+        patch.chdir(folder)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            assert main(example("lab", "machine")) == 0
+    assert "context switch, 8 processes" in said.getvalue()
     return folder
 
 
 def test_every_probe_has_a_value(result: Path) -> None:
-    content = json.loads((result / "out" / "machine.json").read_text())
+    content = json.loads((result / "results" / "machine.json").read_text())
     found = {m["what"]: m["values"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
     wanted = [*machine.STREAM, *machine.SYSTEM.values(), *machine.KERNELS, "decoding", "read 16 KiB", "latency 64 KiB"]
     wanted += ["context switch, 2 processes, 16 KiB", "pipe bandwidth", "decompression lzma:6"]
@@ -58,18 +62,18 @@ def test_files_are_made_on_each_file_system(result: Path, tmp_path: Path) -> Non
     folders = machine._file_systems(tmp_path)
     assert folders["result"] == str(tmp_path)
     assert len({Path(one).stat().st_dev for one in folders.values()}) == len(folders)
-    content = json.loads((result / "out" / "machine.json").read_text())
+    content = json.loads((result / "results" / "machine.json").read_text())
     found = {m["what"] for m in content["measurements"]}
-    for one in machine._file_systems(result / "out"):
+    for one in machine._file_systems(result / "results"):
         assert {f"files of {size} KiB, {what}, {one}" for size in (0, 10) for what in ("create", "delete")} <= found
 
 
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
-    assert looks(result / "out" / "machine.html", tmp_path) > 50_000
+    assert looks(result / "results" / "machine.html", tmp_path) > 50_000
 
 
 def test_the_page_and_the_store(result: Path) -> None:
-    page = (result / "out" / "machine.html").read_text()
+    page = (result / "results" / "machine.html").read_text()
     for words in (
         "Bandwidth [MB/s]",
         "Latency [ns]",
@@ -79,9 +83,9 @@ def test_the_page_and_the_store(result: Path) -> None:
         "Compiler options",
     ):
         assert words in page or (words == "Compiler options" and not shutil.which("rustc")), words
-    assert (result / "store" / "here.json").read_text() == (result / "out" / "machine.json").read_text()
-    assert sorted(path.name for path in (result / "out").iterdir()) == ["machine.html", "machine.json"]
-    rows = compare([result / "out" / "machine.json", result / "store" / "here.json"])["rows"]
+    assert (result / "machines" / "here.json").read_text() == (result / "results" / "machine.json").read_text()
+    assert sorted(path.name for path in (result / "results").iterdir()) == ["machine.html", "machine.json"]
+    rows = compare([result / "results" / "machine.json", result / "machines" / "here.json"])["rows"]
     assert len(rows) > 40 and all(row["ratios"][1] == 1.0 for row in rows)
 
 
@@ -163,7 +167,8 @@ def test_scaling(tmp_path: Path) -> None:
         new={"track finding": 300.0, "integer": 31.0, "latency": 50.0, "triad": 50.0},
         mid={"track finding": 200.0, "integer": 20.0, "latency": 50.0, "triad": 8.0},
     )
-    study, written = scaling.run(store, tmp_path / "out", by="triad")
+    study, written = scaling.run(store, tmp_path / "out", by="triad", label="farm")
+    assert [value for value, _ in study.content["tiles"]][:2] == ["3", "integer"] and study.content["label"] == "farm"
     machines, follows = study.content["tables"]
     assert [row[0] for row in machines["rows"]] == ["new", "mid", "old"]
     assert [row[0] for row in follows["rows"]] == ["integer", "latency", "triad"]
@@ -177,6 +182,18 @@ def test_scaling(tmp_path: Path) -> None:
     study, _ = scaling.run(store, tmp_path / "out", application=str(speeds))
     assert study.content["tables"][1]["rows"][0][:3] == ["triad", "0.2", "0.0 %"]
     assert study.content["figures"][0]["y"] == f"{speeds}, speed"
+
+
+def test_the_example_of_scaling_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _store(
+        tmp_path,
+        old={"track finding": 100.0, "STREAM triad": 5.0, "latency": 2.0},
+        new={"track finding": 300.0, "STREAM triad": 7.0, "latency": 1.0},
+    )
+    store.rename(tmp_path / "machines")
+    monkeypatch.chdir(tmp_path)
+    assert main(example("lab", "scaling")) == 0
+    assert Path("results/scaling.html").is_file()
 
 
 def _ranks(folder: Path, **machines: dict[str, list[float]]) -> str:

@@ -13,10 +13,13 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from printed import example
 
 import sapwood
+from sapwood.cli import main
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.lab import Monitor, monitored
 from sapwood.lab.monitor import watch_program
@@ -125,12 +128,37 @@ def test_the_page_of_a_monitor(tmp_path: Path) -> None:
     assert 'download="records.csv"' in page and 'download="memory.svg"' in page
 
 
+SUMMARY = {"records": 3, "vsize": 0, "rss": 8_000_000, "elapsed": 4.0, "user": 5.0, "system": 1.0, "files": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "headline"),
+    [
+        (
+            {},
+            "Resident memory reached 8.00 MB at 2.00 s (merge &lt;b&gt;); on average 1.50 processors worked",
+        ),
+        ({"rss": 9_000_000}, "Resident memory reached 9.00 MB between two records; on average 1.50"),
+        ({"rss": None, "rss_at_most": 3_000_000}, "Resident memory stayed below 3.00 MB; on average"),
+    ],
+)
+def test_the_page_of_a_monitor_begins_with_the_main_finding(change: dict[str, Any], headline: str) -> None:
+    records = [
+        SimpleNamespace(step=n, label=label, elapsed=2.0 * n, vsize=1, rss=rss, user=2.0, system=0.5, files=())
+        for n, (label, rss) in enumerate([("", 3_000_000), ("merge <b>", 8_000_000), ("end", 8_000_000)])
+    ]
+    page = monitored.page(records, (), {**SUMMARY, **change}, "my <job>")
+    assert f'<p class="headline">{headline}' in page and "<p>my &lt;job&gt; · 3 records" in page
+    assert page.count('<div class="tile">') == 3
+    assert "<b>6.00 s</b><span>of processor time: 5.00 s user and 1.00 s system" in page
+
+
 def test_the_figure_of_memory_leaves_out_the_peak_of_the_last_record() -> None:
     records = [
         SimpleNamespace(step=n, label=label, elapsed=float(n), vsize=rss, rss=rss, user=0.1 * n, system=0.0, files=())
         for n, (label, rss) in enumerate([("", 8_000_000), ("", 3_000_000), ("end", 9_000_000)], 1)
     ]
-    memory, processor = monitored.page(records, (), {"rss": 9_000_000, "vsize": 0}).split("<figure>")[1:]
+    memory, processor = monitored.page(records, (), {**SUMMARY, "rss": 9_000_000}).split("<figure>")[1:]
     assert (memory.count("<circle"), processor.partition("</figure>")[0].count("<circle")) == (2, 6)
 
 
@@ -227,6 +255,28 @@ def test_the_command_watches_a_program(tmp_path: Path) -> None:
     assert "rss" in done.stdout
     wrong = subprocess.run(command, capture_output=True, text=True)
     assert wrong.returncode == 2 and "a program or --pid" in wrong.stderr
+
+
+def test_the_example_works_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = example("lab", "monitor")
+    assert words[-2:] == ["sleep", "1"]
+    assert main([*words[:-1], "0.1"]) == 0  # all as printed, but shorter
+    assert "records" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {"job.json", "job.html"}
+
+
+def test_records_are_printed_in_the_form_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    tail = ["--label", "my job", "--", "true"]
+    assert main(["lab", "monitor", "--json", *tail]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["label"] == "my job" and content["records"][-1][1] == "end"
+    assert main(["lab", "monitor", "--csv", *tail]) == 0
+    assert capsys.readouterr().out.startswith("step,label,elapsed,")
+    assert main(["lab", "monitor", "-q", *tail]) == 0
+    assert capsys.readouterr().out == ""
 
 
 COMMAND = [sys.executable, "-m", "sapwood", "lab", "monitor"]

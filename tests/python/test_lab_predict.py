@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from browser import looks
+from printed import example
 
 from sapwood.errors import ArgumentError
 from sapwood.lab.studies import gsi, predict
@@ -230,7 +231,7 @@ def test_a_result_without_bytes_of_branches_is_refused(lacking: dict[str, int], 
 
 
 def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
-    result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
+    result = _measured(tmp_path / "results", {1: 36.0, 2: 70.0})
     bare = {name: value for name, value in SITE.items() if name != "job"}
     for number, (given, options) in enumerate(
         [(SITE, {}), (bare, {"costs": result}), (None, {"check": result}), (None, {"with_gsi": True})]
@@ -340,11 +341,13 @@ def test_the_command(tmp_path: Path) -> None:
 
     def call(*words: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sapwood", "lab", "predict", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
-    done = call(tmp_path / "site.json", "--costs", result, "-o", tmp_path / "out")
+    done = call(*example("lab", "predict")[2:])
     assert done.returncode == 0, done.stderr
     assert "Prediction" in done.stdout and "network" in done.stdout and "MB/s" in done.stdout
+    content = json.loads((tmp_path / "prediction" / "predict.json").read_text())
+    assert len(content["tiles"]) == 3 and content["tiles"][0][0].endswith("MB/s")
     assert call("-o", tmp_path / "out").returncode == 2
     (tmp_path / "own.json").write_text(json.dumps(SITE))
     for words, message in (
@@ -354,5 +357,5 @@ def test_the_command(tmp_path: Path) -> None:
     ):
         done = call(*words, "-o", tmp_path / "out")
         assert done.returncode == 2 and message in done.stderr, done.stderr
-    assert "no finished result" in call("--check", tmp_path / "out" / "predict.json", "-o", tmp_path).stderr
+    assert "no finished result" in call("--check", tmp_path / "prediction" / "predict.json", "-o", tmp_path).stderr
     assert "cannot be read" in call(tmp_path / "none.json", "-o", tmp_path).stderr

@@ -15,6 +15,7 @@ import awkward as ak
 import numpy as np
 import pytest
 from browser import looks
+from printed import example
 from servers import Server, serving
 from xrootd_servers import cluster, single
 
@@ -39,13 +40,16 @@ SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the study once, over little data."""
-    folder, other = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("disk")
+    folder = tmp_path_factory.mktemp("site")
+    disks = [folder / name for name in ("disk1", "disk2")]
+    for disk in disks:
+        disk.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(samples, "KINDS", SMALL)
-        options: Any = {"jobs": [1, 2], "per_job": 2, "merge": [2], "read_ahead": ["64 kB"], "rounds": 1, "quick": True}
-        site_run.run(folder, names=["sapwood", "raw"], disks=[str(folder), str(other)], **options)
-    assert list(other.iterdir()) == []
-    return folder
+        patch.chdir(folder)
+        assert main(example("lab", "site")) == 0
+    assert not any(list(disk.iterdir()) for disk in disks)
+    return folder / "results"
 
 
 def test_the_files_are_like_those_of_sites(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import looks
+from printed import example
 
 import sapwood
 from sapwood.cli import main
@@ -402,12 +403,12 @@ def test_a_trend_names_what_changed(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run `lab event` by sapwood and plain bytes, once."""
-    folder = tmp_path_factory.mktemp("event") / "new"
-    command = ["lab", "event", "-o", folder, "--engine", "sapwood,raw", "--events", "500", "--rounds", "1"]
-    done = subprocess.run([sys.executable, "-m", "sapwood", *map(str, command)], capture_output=True, text=True)
+    folder = tmp_path_factory.mktemp("event")
+    command = [sys.executable, "-m", "sapwood", *example("lab", "event")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "[0/" in done.stderr and "write alone" in done.stdout
-    return folder
+    return folder / "results"
 
 
 def test_lab_event(result: Path) -> None:
@@ -427,6 +428,48 @@ def test_lab_event(result: Path) -> None:
     )
     assert sorted(path.name for path in result.iterdir()) == ["event.html", "event.json"]
     assert "fill 20 histograms" in (result / "event.html").read_text()
+    assert re.match(
+        "Measured once: sapwood reads 500 events .* in .*s and makes and writes them in", content["headline"]
+    )
+    assert [value.rpartition(" ")[2] for value, _ in content["tiles"]] == ["MB/s", "MB/s", "MB"]
+    assert content["figures"][0]["title"] == "Reading"
+
+
+@pytest.mark.parametrize("command", ["compare", "trend", "export"])
+def test_the_examples_work_as_printed(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = example("lab", command)
+    for path in (Path(word) for word in words if word.endswith("/event.json")):
+        study(path.parent, [1.0, 1.01, 1.02]).rename(path)
+    assert main(words) == 0
+    written = {"compare": set(), "trend": {"trend/trend.html", "trend/trend.json"}, "export": {"event.prom"}}
+    assert all(Path(one).is_file() for one in written[command])
+
+
+def test_results_are_printed_in_the_form_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (str(study(tmp_path / name, [at, at, at])) for name, at in (("a", 1.0), ("b", 2.0)))
+    words = ["lab", "trend", first, second, "-o", str(tmp_path / "out"), "--label", "nightly"]
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["study"], content["label"]) == ("trend", "nightly")
+    assert main([*words, "--csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(",1.00 s,2.00 s,2.00")
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert "nightly · started" in (tmp_path / "out" / "trend.html").read_text()
+    words = ["lab", "compare", first, second]
+    assert main([*words, "--csv"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows == ["what,engine,unit,median 1,median 2,ratio 2,clear 2", "work,it,s,1.0,2.0,2.0,True"]
+    changed = json.loads(Path(second).read_text())
+    changed["warnings"] = []
+    for path in (first, second):
+        Path(path).write_text(json.dumps(changed))
+    assert main([*words, "--fail-on-warning", "-q"]) == 0
+    changed["warnings"] = [{"code": "loaded", "text": "", "where": "", "advice": ""}]
+    Path(second).write_text(json.dumps(changed))
+    assert main([*words, "--fail-on-warning", "-q"]) == 1
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
@@ -576,9 +619,9 @@ def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.Mon
     (reading,) = (table for table in json.loads(written["json"].read_text())["tables"] if table["title"] == "Reading")
     assert [row[0] for row in reading["rows"]] == names
     # Neither of them fills histograms.
-    assert [figure["title"] for figure in made.content["figures"]] == ["Writing", "Reading", "Direct access"]
-    (finding,) = (text for text in made.content["findings"] if "Time of cernlib to that of zebra: " in text)
-    assert "its file is 1.00 times as large" in finding
+    assert [figure["title"] for figure in made.content["figures"]] == ["Reading", "Writing", "Direct access"]
+    (finding,) = (text for text in made.content["findings"] if "Time of cernlib relative to zebra: " in text)
+    assert "file size 1.00 ×" in finding
     # The variable goes before the PATH.
     monkeypatch.setenv(event.CERNLIB, str(tmp_path / "missing"))
     with pytest.raises(OSError, match="missing"):
@@ -624,8 +667,9 @@ def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytes
     assert (table["title"], table["head"]) == ("sapwood: split level and codec", ["Split", "none", "zstd:5"])
     assert [row[0] for row in table["rows"]] == ["0", "99"]
     assert table["rows"][1] == ["99", "2.10 s; 2.00 s; 901 B", "2.70 s; 2.00 s; 301 B"]
-    assert "none, split 0 reads quickest" in made.content["headline"]
-    assert "zstd:5, split 0 has the smallest file" in made.content["headline"]
+    assert made.content["headline"].startswith("Measured once: sapwood, none, split 0 reads 500 events")
+    settings = made.content["findings"][1]
+    assert "none, split 0 reads quickest" in settings and "zstd:5, split 0 has the smallest file" in settings
 
 
 @pytest.mark.parametrize(
@@ -657,6 +701,16 @@ def test_one_name_for_one_thing_in_all_studies() -> None:
             if word.startswith("--") and word not in ("--output", "--label", "--engine"):
                 metavars.setdefault(word, set()).add(one.metavar)
     assert [word for word, found in metavars.items() if len(found) > 1] == []
+    kinds = {word: {type(one) for o in actions.values() if (one := o.get(word))} for word in metavars}
+    assert [word for word, found in kinds.items() if len(found) > 1] == []
+    every = {"--output", "--quiet", "--json", "--csv", "--label"}
+    judged, measuring = {"--fail-on-warning"}, {"--quick", "--rounds", "--fresh", "--budget", "--reference"}
+    for name, options in actions.items():
+        wanted = set() if name == "export" else every
+        wanted |= judged if name not in ("export", "monitor") else set()
+        wanted |= measuring if name in ("event", "sweep", "machine", "site") else set()
+        assert wanted <= set(options), name
+        assert "-o" in options
     shared = {"--compression": "event sweep site", "--split-level": "event sweep", "--folder": "site machine"}
     assert all(word in actions[name] for word, names in shared.items() for name in names.split())
 
@@ -675,7 +729,8 @@ def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(event._Worker, "do", do)
     monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
     made, _ = event.run(tmp_path, names=["sapwood", "uproot"], events=500, threads=2)
-    told, rival = made.content["findings"][:2]
+    told, rival = made.content["findings"][1:3]
+    assert "; of the others uproot reads quickest, in " in made.content["headline"]
     assert told == "sapwood worked on 2 threads, the others on one."
     assert "2.50 × to write; " in rival and " by the round) to read sequentially; " in rival
     assert "0.42 × for 100 entries at random; 0.42 × for 100 entries at random, cold; " in rival
@@ -795,7 +850,7 @@ def test_lab_event_with_root(how: str, tmp_path: Path, root_python: Path, monkey
     root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
     monkeypatch.setenv("ROOTSYS", root)
     settings = SETTINGS[how]
-    program, reason = event.compiled(tmp_path, dictionary=settings.split is not None)
+    program, reason = event.compiled(tmp_path, dictionary=None if settings.split is None else event.TRACKS)
     assert program is not None, reason
     words = ["600", *event.root_words(settings)]
     worker = event._Worker("root", [str(program)], tmp_path / "root.root", words, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import looks
+from printed import example
 
 import sapwood
 from sapwood.cli import main
 from sapwood.errors import ArgumentError
 from sapwood.lab.advice.price import Price, parse_price
 from sapwood.lab.children import engines
-from sapwood.lab.studies import event, sweep
+from sapwood.lab.studies import sweep
+from sapwood.lab.studies.drawing import draw
 from sapwood.lab.studies.study import Study
+from sapwood.show.svg import HEIGHT, WIDTH
 from sapwood.train import Summary
 
 
@@ -32,21 +36,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_study(file: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    words = [
-        "--compression",
-        "none",
-        "--compression",
-        "zstd:5",
-        "--cluster-size",
-        "10 MB",
-        "--basket-size",
-        "32 kB",
-        "--rounds",
-        "1",
-    ]
-    command = [sys.executable, "-m", "sapwood", "lab", "sweep", file, "-o", folder, *words, "--weight", "size=1000"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    folder = tmp_path / "results"
+    command = [sys.executable, "-m", "sapwood", *example("lab", "sweep")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=file.parent)
     assert done.returncode == 0, done.stderr
     content = json.loads((folder / "sweep.json").read_text())
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
@@ -63,7 +55,7 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     assert plain["vsize"] >= plain["rss"] > 10e6
     assert runs["write", "zstd:5, 10 MB, 32 kB, summary, long"]["bytes"] > one["bytes"]
     assert {"Memory of a stream", "Summary record"} <= {table["title"] for table in content["tables"]}
-    assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
+    assert "Of 2 layouts the choice is " in content["findings"][0]
     assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
     assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
 
@@ -130,11 +122,11 @@ def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
 def test_the_version_of_root_is_recorded(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "program"
     program.write_text(
-        "#!/bin/sh\nshift 8\nfor copy; do : > $copy; done\n"
+        "#!/bin/sh\nshift 10\nfor copy; do : > $copy; done\n"
         'echo \'{"user": 1, "system": 0, "wall": 1, "rss": 1, "vsize": 1}\'\n'
     )
     program.chmod(0o755)
-    monkeypatch.setattr(sweep, "compiled", lambda *_: (program, None))
+    monkeypatch.setattr(sweep, "compiled", lambda *_, **__: (program, None))
     monkeypatch.setattr(sweep, "root_version", lambda: "6.40.2")
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["10 MB"], "baskets": ["32 kB"], "streams": [1]}
     for names, recorded in ((["sapwood", "root"], {"root": "6.40.2"}), (["sapwood"], {})):
@@ -147,24 +139,44 @@ def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: py
     find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
     root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
     monkeypatch.setenv("ROOTSYS", root)
-    program, reason = event.compiled(tmp_path, "sweep")
-    assert program is not None, reason
     source = tmp_path / "source.root"
     engines.Sapwood().write(source, 600, engines.Settings("lz4:4", split=99))
-    cell = sweep.Cell("zstd:5", "2 MB", "64 kB", None, 2, summary=True, engine="root")
-    job = sweep._Job(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
-    assert {"user", "system", "vsize", "rss"} < set(job.do(sweep.WRITE))
-    for copy in job.copies():
-        engines.Sapwood().verify(Path(copy), 600)
-        with sapwood.open(copy) as made:
-            assert Summary.read(made).input_entries == [600] and Summary.read(made).inputs == [str(source)]
-            assert {branch.compression for branch in made["T"].native.branches if branch.entries} == {505}
-    assert job.do(sweep.READ)["rss"] > 0
+    study = Study("sweep", {}, tmp_path)
+    program, tried = sweep._root(study, tmp_path, f"{source}:T", {"splits": [99, 0]})
+    assert study.content["left_out"] == {} and tried["splits"] == [99, 0]
+    sizes: dict[tuple[int | None, str], int] = {}
+    for split, way in ((None, "member-wise"), (99, "member-wise"), (0, "member-wise"), (0, "object-wise")):
+        cell = sweep.Cell("zstd:5", "2 MB", "64 kB", split, 2, summary=True, engine="root", streaming=way)
+        job = sweep._Job(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
+        assert {"user", "system", "vsize", "rss"} < set(job.do(sweep.WRITE))
+        for copy in job.copies():
+            engines.Sapwood().verify(Path(copy), 600)
+            with sapwood.open(copy) as made:
+                assert Summary.read(made).input_entries == [600] and Summary.read(made).inputs == [str(source)]
+                assert {branch.compression for branch in made["T"].native.branches if branch.entries} == {505}
+                assert bool(made["T"]["tracks"].branches) == (split != 0)
+        sizes[split, way] = Path(copy).stat().st_size
+        assert job.do(sweep.READ)["rss"] > 0
+    assert sizes[0, "object-wise"] > 1.05 * sizes[0, "member-wise"]
 
 
 def test_the_front() -> None:
     points = {"a": (1.0, 9.0), "b": (2.0, 3.0), "c": (3.0, 4.0), "d": (4.0, 1.0), "e": (4.0, 2.0), "f": (1.0, 10.0)}
     assert sweep.front(points) == ["a", "b", "d"]
+
+
+def test_names_of_points_do_not_cross() -> None:
+    names = [f"zstd:{level}, 30 MB, 32 kB, split 99" for level in range(9)]
+    points = {name: (1.0 + 0.01 * place, 50.0 - 0.1 * place) for place, name in enumerate(names)}
+    drawn = draw(sweep._plane("Memory and time", points, "s", "MB", names[0]))
+    found = re.findall(r'class="small" x="([\d.]+)" y="([\d.]+)">([^<]+)<', drawn)
+    assert [name for *_, name in found] == names
+    boxes = [(float(x), float(y) - 9, float(x) + 6 * len(name), float(y) + 2) for x, y, name in found]
+    circles = {(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)}
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        assert left >= 78 and right <= WIDTH - 20 and top >= 0 and bottom <= HEIGHT - 58
+        assert not any(left < x < right and top < y < bottom for x, y in circles)
+        assert not any(left < r and x < right and top < b and y < bottom for x, y, r, b in boxes[:place])
 
 
 def test_the_choice_follows_the_prices() -> None:
@@ -205,7 +217,8 @@ def test_no_compression_is_not_chosen_for_warm_reading_alone(tmp_path: Path) -> 
     assert "the choice is zstd:5" in sweep._choice(*_cells(tmp_path / "a", times, sizes))[0]  # at 100 MB/s
     assert "the choice is none" in sweep._choice(*_cells(tmp_path / "b", times, sizes, bandwidth=5e9))[0]
     priced = _cells(tmp_path / "c", times, sizes, bandwidth=5e9, size=20.0)
-    assert "20 s for a stored GB" in sweep._choice(*priced)[0] and "the choice is zstd:5" in sweep._choice(*priced)[0]
+    chosen, *_, prices, _ = sweep._choice(*priced)
+    assert "20 s for a stored GB" in prices and "the choice is zstd:5" in chosen
 
 
 def test_tables_and_choice_are_of_all_rounds(tmp_path: Path) -> None:
@@ -214,10 +227,10 @@ def test_tables_and_choice_are_of_all_rounds(tmp_path: Path) -> None:
     (layouts, *_) = sweep._tables(study, cells)
     assert [row[0].split(",")[0] for row in layouts["rows"]] == ["none", "lz4:4", "zstd:5"]
     assert layouts["rows"][0][1] == "1.00 s"
-    chosen = sweep._choice(study, cells)[0]
-    assert "the choice is none" in chosen and "not told apart from that of lz4:4, 1 MB, 32 kB (1.02)" in chosen
+    chosen, ties, *_ = sweep._choice(study, cells)
+    assert "the choice is none" in chosen and "as good (score 1.00): lz4:4, 1 MB, 32 kB (1.02)." in ties
     study.content["measurements"] = [one for one in study.content["measurements"] if "none" not in one["engine"]]
-    assert "told apart" not in sweep._choice(study, cells[1:])[0]
+    assert not any("as good" in found for found in sweep._choice(study, cells[1:]))
 
 
 def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) -> None:
@@ -231,21 +244,35 @@ def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) ->
         sweep.run(str(file), tmp_path / "out", **words, rounds=1)
 
 
-def test_root_and_split_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_root_and_split_levels(dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB"], "baskets": ["32 kB"], "splits": [99, 0]}
-    with pytest.raises(ArgumentError, match="--split-level is for sapwood: ROOT copies a tree with the split level"):
-        sweep.run(None, tmp_path / "alone", names=["root"], **words, rounds=1, quick=True)
+    program = tmp_path / "program"
 
     def do(job: Any, _: str) -> dict[str, float]:
         for copy in job.copies():
             Path(copy).touch()
         return {"user": 1.0, "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
 
-    monkeypatch.setattr(sweep, "compiled", lambda *_: (tmp_path / "program", None))
+    def compiled(folder: Path, name: str, **own: Any) -> tuple[Path | None, str | None]:
+        if not own:
+            return program, None
+        assert "class Track" in (folder / own["dictionary"][0]).read_text()
+        assert "#pragma link C++ class vector<Track>+;" in own["dictionary"][1].replace("std::", "")
+        return (program, None) if dictionary else (None, "there is no rootcling")
+
+    monkeypatch.setattr(sweep, "compiled", compiled)
     monkeypatch.setattr(sweep, "root_version", lambda: "6.40.2")
     monkeypatch.setattr(sweep._Job, "do", do)
     study, _ = sweep.run(None, tmp_path / "both", names=["sapwood", "root"], **words, streams=[1], rounds=1, quick=True)
-    assert study.content["left_out"]["root, split levels"] == "ROOT copies a tree with the split level that it has"
+    base, measured = "none, 1 MB, 32 kB", {one["engine"] for one in study.content["measurements"]}
+    ours = {f"{base}, split {level}, long" for level in (99, 0)}
+    if dictionary:
+        assert measured == ours | {f"{name}, root" for name in ours} and not study.content["left_out"]
+    else:
+        assert measured == {*ours, f"{base}, long, root"}
+        said = "ROOT has no dictionary of the classes: there is no rootcling"
+        assert study.content["left_out"] == {"root, split levels": said}
 
 
 @pytest.mark.parametrize(

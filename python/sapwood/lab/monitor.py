@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import math
 import os
@@ -79,6 +80,8 @@ class Monitor:
         Seconds between records that are made by themselves, on a thread; none by default.
     files
         Paths whose sizes are recorded. They need not be there yet.
+    label
+        What is recorded, for the head of the page.
 
     Raises
     ------
@@ -95,7 +98,9 @@ class Monitor:
         pid: int | None = None,
         interval: float | None = None,
         files: Iterable[str | os.PathLike[str]] = (),
+        label: str = "",
     ) -> None:
+        self.label: str = label
         self._outputs = _checked(outputs, interval)
         self.pid: int = os.getpid() if pid is None else pid
         self.files: list[str] = [os.fspath(file) for file in files]
@@ -205,6 +210,22 @@ class Monitor:
             "files": dict(zip(self.files, last.files, strict=True)),
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the records and the summary as the JSON file has them."""
+        columns = list(Record.__dataclass_fields__)
+        rows = [[getattr(record, name) for name in columns] for record in self.records]
+        content = {"format": "sapwood monitor", "format_version": 1, "label": self.label, "pid": self.pid}
+        return content | {"files": self.files, "columns": columns, "records": rows, "summary": self.summary()}
+
+    def to_csv(self) -> str:
+        """Return the records as CSV, with a column for each file."""
+        names = [name for name in Record.__dataclass_fields__ if name != "files"]
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow([*names, *self.files])
+        table.writerows([*(getattr(one, name) for name in names), *one.files] for one in self.records)
+        return text.getvalue()
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the records, as a tree ``Monitor`` (``.root``), as JSON, as CSV or as a page (``.html``).
 
@@ -215,23 +236,15 @@ class Monitor:
         """
         path = Path(path)
         if _kind(path) == "JSON":
-            columns = list(Record.__dataclass_fields__)
-            rows = [[getattr(record, name) for name in columns] for record in self.records]
-            content = {"format": "sapwood monitor", "format_version": 1, "pid": self.pid, "files": self.files}
-            content |= {"columns": columns, "records": rows, "summary": self.summary()}
-            path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
             return
         if _kind(path) == "page":
             from sapwood.lab.monitored import page
 
-            path.write_text(page(self.records, self.files, self.summary()), encoding="utf-8")
+            path.write_text(page(self.records, self.files, self.summary(), self.label), encoding="utf-8")
             return
         if _kind(path) == "CSV":
-            names = [name for name in Record.__dataclass_fields__ if name != "files"]
-            with path.open("w", encoding="utf-8", newline="") as file:
-                table = csv.writer(file, lineterminator="\n")
-                table.writerow([*names, *self.files])
-                table.writerows([*(getattr(one, name) for name in names), *one.files] for one in self.records)
+            path.write_text(self.to_csv(), encoding="utf-8", newline="")
             return
         import numpy as np
 
@@ -429,6 +442,7 @@ def watch_program(
     *,
     interval: float,
     files: Iterable[str | os.PathLike[str]] = (),
+    label: str = "",
 ) -> tuple[int, Monitor]:
     """Run a program, or attach to a process, and record until it ends.
 
@@ -449,7 +463,7 @@ def watch_program(
         raise ArgumentError("lab monitor takes a program or --pid")
     _checked(outputs, interval)  # before the program runs
     if pid is not None:
-        monitor = Monitor(outputs, pid=pid, interval=interval, files=files)
+        monitor = Monitor(outputs, pid=pid, interval=interval, files=files, label=label)
         with until_told(), _written(monitor):
             monitor.record("begin")
             monitor.wait()
@@ -461,7 +475,7 @@ def watch_program(
         except FileNotFoundError:
             raise MissingFileError(f"there is no program {program[0]}") from None
         try:
-            monitor = Monitor(outputs, pid=process.pid, interval=interval, files=files)
+            monitor = Monitor(outputs, pid=process.pid, interval=interval, files=files, label=label)
             with _written(monitor):
                 monitor.record("begin")
                 _wait(process, monitor, ours)

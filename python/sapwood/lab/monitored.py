@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,20 +12,12 @@ from sapwood.show.units import bytes_text, seconds_text
 
 _ROWS = 40
 """Records in the table: of more, every second, third, ... one."""
+_NEAR = 0.98
+"""Part of the peak of memory from which on a record counts as the peak."""
 
 
-def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any]) -> str:
-    """Write the page of records, as `sapwood.lab.Monitor` keeps them."""
-    shown = [
-        (bytes_text(size) if size else "–", f"{what} memory at most")
-        for what, size in (
-            ("resident", summary.get("rss") or summary.get("rss_at_most")), ("virtual", summary.get("vsize"))
-        )
-    ]  # fmt: skip
-    if records:
-        last = records[-1]
-        shown.append((seconds_text(last.elapsed), "elapsed"))
-        shown.append((seconds_text(last.user + last.system), "of processors, user and system"))
+def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any], label: str = "") -> str:
+    """Write the page of records, as `sapwood.lab.Monitor` keeps them; `label` says what was recorded."""
 
     def curve(label: str, value: Callable[[Any], float], of: Sequence[Any] = records) -> dict[str, Any]:
         return {"label": label, "points": [[one.elapsed, value(one)] for one in of]}
@@ -62,10 +55,46 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
     table = {"title": "Records", "head": head, "rows": rows, "words": [1], "caption": caption}
     drawn = "".join(map(figure_block, figures))
     said = f"{len(records)} records of a program and all that it started"
+    said = f"{html.escape(label)} · {said}" if label else said
+    headline = html.escape(_headline(measured, summary))
     body = [
-        f"<header><h1>sapwood lab monitor</h1><p>{said}</p></header>",
-        tiles(shown),
+        f'<header><h1>sapwood lab monitor</h1><p>{said}</p><p class="headline">{headline}</p></header>',
+        tiles(_tiles(records, summary)),
         f'<section class="more"><div class="plots">{drawn}</div></section>',
         table_block(table),
     ]
     return document("monitor – sapwood lab", body, "Made by sapwood lab monitor.")
+
+
+def _headline(measured: Sequence[Any], summary: Mapping[str, Any]) -> str:
+    """Return the main finding: the peak of memory with its time, and how many processors were busy."""
+    words: list[str] = []
+    peak = summary.get("rss")
+    if peak:
+        words.append(f"Resident memory reached {bytes_text(peak)}")
+        seen = max(measured, key=lambda one: one.rss, default=None)
+        if seen is not None and seen.rss >= _NEAR * peak:
+            words[0] += f" at {seconds_text(seen.elapsed)}" + (f" ({seen.label})" if seen.label else "")
+        elif measured:
+            words[0] += " between two records"
+    elif summary.get("rss_at_most"):
+        words.append(f"Resident memory stayed below {bytes_text(summary['rss_at_most'])}")
+    if summary.get("elapsed"):
+        words.append(f"on average {_busy(summary):.2f} processors worked for {seconds_text(summary['elapsed'])}")
+    return "; ".join(words) + "." if words else "Nothing was recorded."
+
+
+def _busy(summary: Mapping[str, Any]) -> float:
+    return (summary["user"] + summary["system"]) / summary["elapsed"]
+
+
+def _tiles(records: Sequence[Any], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return three tiles: memory, time, processor time."""
+    size, virtual = summary.get("rss") or summary.get("rss_at_most"), summary.get("vsize")
+    of_virtual = f"; {bytes_text(virtual)} virtual" if virtual else ""
+    shown = [(bytes_text(size) if size else "–", f"resident memory at most{of_virtual}")]
+    if records:
+        shown.append((seconds_text(summary["elapsed"]), f"elapsed; {len(records)} records"))
+        parts = " and ".join(f"{seconds_text(summary[name])} {name}" for name in ("user", "system"))
+        shown.append((seconds_text(summary["user"] + summary["system"]), f"of processor time: {parts}"))
+    return shown

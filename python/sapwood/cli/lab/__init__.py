@@ -7,7 +7,7 @@ import argparse
 from sapwood.cli.lab import compare, event, export, machine, monitor, predict, scaling, site, sweep, trend
 
 HELP = "Measure programs, files and machines, and say what to change."
-EPILOG = "Each has its own --help."
+EPILOG = "Each study has its own --help. Example: sapwood lab event -o results --quick"
 
 COMMANDS = {
     "event": event,
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of all studies."""
     studies = parser.add_subparsers(dest="study", metavar="STUDY", title="studies", required=True)
     for name, module in COMMANDS.items():
-        own = studies.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
+        own = studies.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG)
         module.add_arguments(own)
         own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
         own.set_defaults(run_study=module.run)

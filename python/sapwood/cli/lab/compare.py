@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.show.safe import complain, say
+from sapwood.cli.lab.options import add_output_arguments, print_form
+from sapwood.show.safe import complain
 
 HELP = "Compare studies of one kind: of other machines, versions or settings."
-EPILOG = "~ marks a ratio where the values of both studies overlap."
+EPILOG = (
+    "Marks of ratios: ~ noise may explain the difference; ! the studies did not measure the same work. "
+    "Example: sapwood lab compare before/event.json after/event.json"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="STUDY.json", help="two or more; ratios are to the first")
-    parser.add_argument("-o", "--output", metavar="DIR", help="write a page and its JSON into this folder, too")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_output_arguments(parser, required=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare."""
-    import json
-
+    from sapwood.lab.studies.export import comparison_csv
     from sapwood.lab.studies.study import compare, comparison_text
 
     compared = compare(arguments.files)
-    if arguments.json:
-        print(json.dumps(compared, indent=1))
-    else:
-        say(comparison_text(compared), end="")
+    print_form(
+        arguments,
+        text=lambda: comparison_text(compared),
+        json=lambda: compared,
+        csv=lambda: comparison_csv(compared),
+    )
     if arguments.output is not None:
         from sapwood.lab.studies.beside import run as write_page
 
-        for path in write_page(arguments.output, arguments.files).values():
-            complain(str(path))
-    return 0
+        written = write_page(arguments.output, arguments.files, label=arguments.label)
+        if not arguments.quiet:
+            for path in written.values():
+                complain(str(path))
+    return int(arguments.fail_on_warning and any(compared["warnings"]))

@@ -9,7 +9,8 @@ from sapwood.cli.lab.options import add_engine_argument, add_list, add_study_arg
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
 EPILOG = (
     "Each engine does each thing in a process of its own; those that are not installed are named and left out. No "
-    "privileges are needed; a warning names what the superuser could make the system forget before cold readings."
+    "privileges are needed; a warning names what the superuser could make the system forget before cold readings. "
+    "Example: sapwood lab event -o results --engine sapwood,raw --events 500 --rounds 1"
 )
 
 

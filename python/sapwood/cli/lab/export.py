@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 
 HELP = "Write the values of results as CSV, or their medians for Prometheus."
-EPILOG = "The ending of the output chooses the form: .csv or .prom."
+EPILOG = (
+    "The ending of the output chooses the form: .csv or .prom. "
+    "Example: sapwood lab export results/event.json -o event.prom"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

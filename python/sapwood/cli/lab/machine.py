@@ -9,13 +9,14 @@ from sapwood.cli.lab.options import add_repeated, add_study_arguments, run_study
 HELP = "Measure memory, system and processor of this machine, by STREAM's and lmbench's rules."
 EPILOG = (
     "Each probe is a process of its own, on one core. A Rust compiler, if there, compiles the kernels by each option. "
-    "No privileges are needed; those of the superuser would add nothing."
+    "No privileges are needed. With --store the label is the name of the machine there (default: its host name). "
+    "Example: sapwood lab machine -o results --quick --rounds 1 --store machines --label here"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_study_arguments(parser, label=False)
+    add_study_arguments(parser)
     add_repeated(
         parser,
         "--folder",
@@ -25,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store", metavar="DIR", help="put the result into this folder of machines, too; see lab scaling"
     )
-    parser.add_argument("--label", metavar="NAME", help="what the machine is called in the store (default: its name)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +36,5 @@ def run(arguments: argparse.Namespace) -> int:
         arguments,
         machine.run,
         folders=arguments.folder,
-        label=arguments.label,
         store=arguments.store,
     )

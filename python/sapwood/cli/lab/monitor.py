@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.show.safe import complain, say
+from sapwood.cli.lab.options import add_printing_arguments, print_form
+from sapwood.show.safe import complain
 
 HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
 EPILOG = (
-    "What the process starts counts with it, save what leaves its parent (daemons). The exit code is that of the "
-    "program."
+    "Everything that the process starts counts, except what leaves its parent (daemons). The exit code is that of the "
+    "program. Example: sapwood lab monitor -o job.json job.html -- sleep 1"
 )
 
 
@@ -22,10 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         nargs="+",
         action="extend",
-        required=True,
+        default=[],
         metavar="PATH",
-        help="files that end in .root, .json, .csv or .html (a page)",
+        help="files for the records: .root, .json, .csv or .html (a page)",
     )
+    add_printing_arguments(parser)
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="SECONDS", help="time between records (default %(default)s)"
     )
@@ -39,9 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.lab.monitor import summary_text, watch_program
 
     code, monitor = watch_program(
-        arguments.program, arguments.pid, arguments.output, interval=arguments.interval, files=arguments.file
+        arguments.program,
+        arguments.pid,
+        arguments.output,
+        interval=arguments.interval,
+        files=arguments.file,
+        label=arguments.label,
     )
-    say(summary_text(monitor), end="")
+    print_form(arguments, text=lambda: summary_text(monitor), json=monitor.to_dict, csv=monitor.to_csv)
     for path, reason in monitor.unwritten.items():
         complain(f"{path} was not written: {reason}")
     return code

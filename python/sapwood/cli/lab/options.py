@@ -17,16 +17,30 @@ if TYPE_CHECKING:
     from sapwood.lab.studies.study import Study
 
 
-def add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where the result goes, and whether it is printed."""
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
-    )
+def add_printing_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what is printed, and what the result is called."""
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the result as JSON")
+    form.add_argument("--csv", action="store_true", help="print the values as CSV")
+    parser.add_argument("--label", default="", metavar="TEXT", help="what is measured, for the head of the page")
 
 
-def add_study_arguments(parser: argparse.ArgumentParser, *, label: bool = True) -> None:
-    """Declare the arguments of every study that measures; one with a `label` of its own declares it itself."""
+def add_output_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Declare where a result goes, how it is printed, and whether its warnings count."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=required,
+        metavar="DIR",
+        help="folder for the JSON file and the page; created if missing",
+    )
+    add_printing_arguments(parser)
+    parser.add_argument("--fail-on-warning", action="store_true", help="exit with 1 if the result has a warning")
+
+
+def add_study_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of every study that measures."""
     add_output_arguments(parser)
     parser.add_argument("--quick", action="store_true", help="less of everything: in a few minutes")
     parser.add_argument(
@@ -43,9 +57,6 @@ def add_study_arguments(parser: argparse.ArgumentParser, *, label: bool = True) 
     parser.add_argument(
         "--reference", metavar="STUDY.json", help="show this result of another machine or day beside this one"
     )
-    parser.add_argument("--fail-on-warning", action="store_true", help="exit with 1 if the result has a warning")
-    if label:
-        parser.add_argument("--label", default="", metavar="TEXT", help="what is measured, for the head of the page")
 
 
 def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
@@ -125,8 +136,7 @@ def run_study(
     from sapwood.show.units import parse_time
 
     own["budget"] = None if arguments.budget is None else parse_time(arguments.budget)
-    own |= {"reference": arguments.reference}
-    own.setdefault("label", arguments.label)
+    own |= {"reference": arguments.reference, "label": arguments.label}
     with until_told(), study_progress(shown=not arguments.quiet) as progress:
         study, written = run(
             *inputs,
@@ -137,17 +147,39 @@ def run_study(
             progress=progress,
             **own,
         )
-    code = show_study(study, written, quiet=arguments.quiet)
-    return int(arguments.fail_on_warning and bool(study.content["warnings"])) or code
+    return show_study(arguments, study, written)
 
 
-def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:
-    """Print what a study found; gives the exit code."""
+def show_study(arguments: argparse.Namespace, study: Study, written: Mapping[str, Path]) -> int:
+    """Print a result in the form that was asked for; return the exit code."""
+    from sapwood.lab.studies.export import values_csv
     from sapwood.lab.studies.study import summary_text
 
-    if not quiet:
-        say(summary_text(study.content, written), end="")
-    return 0
+    print_form(
+        arguments,
+        text=lambda: summary_text(study.content, written),
+        json=lambda: study.content,
+        csv=lambda: values_csv(study.content),
+    )
+    return int(arguments.fail_on_warning and bool(study.content["warnings"]))
+
+
+def print_form(
+    arguments: argparse.Namespace,
+    *,
+    text: Callable[[], str],
+    json: Callable[[], Mapping[str, object]],
+    csv: Callable[[], str],
+) -> None:
+    """Print a result as text, JSON or CSV; of a quiet command only the forms that it names."""
+    from json import dumps
+
+    if arguments.json:
+        print(dumps(json(), indent=1))
+    elif arguments.csv:
+        print(csv(), end="")
+    elif not arguments.quiet:
+        say(text(), end="")
 
 
 @contextmanager

@@ -7,7 +7,10 @@ import argparse
 from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Predict what jobs would get from a site, by simulating their queues; or check that against a measurement."
-EPILOG = "The guide describes the words of a site's description."
+EPILOG = (
+    "The guide to the laboratory lists the words of a site's description. "
+    "Example: sapwood lab predict site.json --costs results/site.json -o prediction"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,5 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
         check=arguments.check,
         data=arguments.data,
         with_gsi=arguments.gsi,
+        label=arguments.label,
     )
-    return show_study(study, written, quiet=arguments.quiet)
+    return show_study(arguments, study, written)

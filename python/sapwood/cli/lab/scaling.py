@@ -8,7 +8,8 @@ from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Show how the speed of an application follows each benchmark across the machines of a store."
 EPILOG = (
-    "A store is a folder of results of sapwood lab machine (--store): one a machine, or one for each of its settings."
+    "A store is a folder of results of sapwood lab machine (--store): one a machine, or one for each of its settings. "
+    "Example: sapwood lab scaling machines -o results --application 'track finding' --by 'STREAM triad'"
 )
 
 
@@ -29,5 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab.studies import scaling
 
-    study, written = scaling.run(arguments.store, arguments.output, application=arguments.application, by=arguments.by)
-    return show_study(study, written, quiet=arguments.quiet)
+    study, written = scaling.run(
+        arguments.store,
+        arguments.output,
+        application=arguments.application,
+        by=arguments.by,
+        label=arguments.label,
+    )
+    return show_study(arguments, study, written)

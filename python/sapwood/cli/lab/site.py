@@ -18,7 +18,9 @@ from sapwood.cli.lab.options import (
 HELP = "Measure what many jobs that read at once get from storage, and where their time goes."
 EPILOG = (
     "Each job is a process with files of its own. Before each run the system is asked to forget the files. No "
-    "privileges are needed; a warning names what the superuser could make the system forget nevertheless."
+    "privileges are needed; a warning names what only the superuser could make the system forget. "
+    "Example: sapwood lab site -o results --quick --rounds 1 --engine sapwood,raw --jobs 1,2 --files-per-job 2 "
+    "--merge 2 --read-ahead '64 kB' --folder disk1 --folder disk2"
 )
 
 

@@ -18,8 +18,9 @@ from sapwood.cli.lab.options import (
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = (
-    "Each copy is written and read in a process of its own. No privileges are needed; those of the superuser would add "
-    "nothing."
+    "Each copy is written and read in a process of its own. No privileges are needed. "
+    "Example: sapwood lab sweep events.root -o results --compression none,zstd:5 --cluster-size '10 MB' "
+    "--basket-size '32 kB' --rounds 1"
 )
 
 

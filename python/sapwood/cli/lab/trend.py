@@ -7,7 +7,7 @@ import argparse
 from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Show how the figures of a study changed from result to result."
-EPILOG = ""
+EPILOG = "Example: sapwood lab trend monday/event.json tuesday/event.json -o trend"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,5 +20,5 @@ def run(arguments: argparse.Namespace) -> int:
     """Draw the trend."""
     from sapwood.lab.studies import trend
 
-    study, written = trend.run(arguments.output, arguments.files)
-    return show_study(study, written, quiet=arguments.quiet)
+    study, written = trend.run(arguments.output, arguments.files, label=arguments.label)
+    return show_study(arguments, study, written)

@@ -13,7 +13,7 @@ _BARS = 12
 """Ratios that are drawn: the largest clear ones."""
 
 
-def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]]) -> dict[str, Path]:
+def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]], *, label: str = "") -> dict[str, Path]:
     """Write the page and the JSON of a comparison.
 
     Parameters
@@ -22,6 +22,8 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]])
         Where they go.
     paths
         The studies; ratios are to the first.
+    label
+        What the page is about, for its head.
 
     Raises
     ------
@@ -31,7 +33,7 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]])
     compared, studies = compare(paths), [read(path) for path in paths]
     names = names_of(studies)
     settings = {"study": compared["study"], "files": [str(path) for path in paths]}
-    study = Study("compare", settings, folder, fresh=True)
+    study = Study("compare", settings, folder, fresh=True, label=label)
     rows_of = ordered(compared)
     clear = [row for row in rows_of if any(row["clear"][1:])]
     found = [

@@ -13,7 +13,10 @@ from sapwood.show.units import binary_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
 _LETTERS = 30  # of a label left of its bars, in one line
-_LETTER, _LINE = 5.6, 12.0  # pixels of a letter, and of a line, beside points
+_LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a point with its room
+_TRIES = 12  # lines above and below a point in which its name may stand
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of something drawn."""
 _SHARE = 0.045  # of a whole, from which on there is room for its number
 _ENGINES = {
     "sapwood": 0, "root": 1, "uproot": 2, "parquet": 3, "hdf5": 4, "boost-histogram": 5, "raw": 7,
@@ -148,7 +151,11 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
                 f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
             )
     colour = colours([curve["label"] for curve in figure["curves"]])
-    labels: list[tuple[float, float, float]] = []
+    taken: list[Box] = [
+        (x(a) - _DOT, y(b) - _DOT, x(a) + _DOT, y(b) + _DOT)
+        for curve in figure["curves"]
+        for a, b, *_ in curve["points"]
+    ]
     for curve in figure["curves"]:
         at = [(x(a), y(b)) for a, b, *_ in curve["points"]]
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
@@ -163,7 +170,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
             if len(point) > 2
         )
         dots += "".join(
-            _label(a, b, str(name), labels) for (a, b), name in zip(at, curve.get("names", ()), strict=False) if name
+            _label(a, b, str(name), taken) for (a, b), name in zip(at, curve.get("names", ()), strict=False) if name
         )
         line = "" if curve.get("dots") else f'<path class="line" d="{path}"/>'
         parts.append(f'<g class="c{colour[curve["label"]]}">{line}{dots}</g>')
@@ -192,15 +199,27 @@ def _binary_ticks(low: float, high: float) -> list[tuple[float, str]]:
     return [(2.0**power, binary_text(2**power) if power % every == 0 else "") for power in powers]
 
 
-def _label(x: float, y: float, name: str, placed: list[tuple[float, float, float]]) -> str:
-    """Write a name beside a point, below those that are there already."""
+def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
+    """Write a name beside a point, where neither points nor other names stand; a line leads there if it is far."""
     width = _LETTER * len(name)
-    left = x + 6 if x + 6 + width < WIDTH else max(0.0, x - 6 - width)
-    at = y - 5
-    while any(left < right and left + width > begin and abs(at - other) < _LINE for begin, right, other in placed):
-        at += _LINE
-    placed.append((left, left + width, at))
-    return f'<text class="small" x="{left:.1f}" y="{at:.1f}">{_text(name)}</text>'
+    rows = [sign * _LINE * number for number in range(1, _TRIES) for sign in (-0.75, 1.0)]
+    places = [(left, y + down) for down in rows for left in (x + 6, x - 6 - width)]
+    inside = [
+        (left, base) for left, base in places
+        if left >= 80 and left + width <= WIDTH - 20 and _LINE <= base <= HEIGHT - 62
+    ]  # fmt: skip
+    boxes = [(left, base - 9, left + width, base + 3) for left, base in inside or places[:1]]
+    box = next((one for one in boxes if not any(_overlap(one, other) for other in taken)), boxes[0])
+    taken.append(box)
+    left, _, right, bottom = box
+    base = bottom - 3
+    lead = f'<path class="grid" d="M{x:.1f} {y:.1f}L{left if left > x else right:.1f} {base - 4:.1f}"/>'
+    far = lead if abs(base - y) > 1.5 * _LINE else ""
+    return f'{far}<text class="small" x="{left:.1f}" y="{base:.1f}">{_text(name)}</text>'
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _scale(values: Sequence[float], start: float, stop: float, *, log: bool) -> Scale:

@@ -22,7 +22,7 @@ from sapwood.lab.advice.rewriting import codec_text, parse_codec
 from sapwood.lab.children import engines
 from sapwood.lab.cold import forget
 from sapwood.lab.studies.study import Frame, Step, Study, ratio_text, scratch
-from sapwood.show.units import bytes_text, number_text, seconds_text
+from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,6 +51,8 @@ _COMPARED = {
 }
 """What the findings compare with each other engine."""
 STREAMING = ("member-wise", "object-wise")
+TRACKS = ("event.h", "".join(f"#pragma link C++ class {one}+;\n" for one in ("Track", "std::vector<Track>")))
+"""The header and the pragmas with which ROOT makes a dictionary of the tracks."""
 
 
 def run(
@@ -135,7 +137,8 @@ def run(
     return study, study.finish(
         tables=_tables(study, workers, count, threads),
         figures=_figures(study, workers, threads),
-        findings=_findings(study, workers, threads),
+        findings=[_headline(study, workers, count), *_findings(study, workers, threads)],
+        tiles=_tiles(study, workers, count),
     )
 
 
@@ -178,7 +181,7 @@ def _workers(
         path = folder / f"{name}{'' if place is None else place}.root"  # sapwood and uproot look for the ending
         if name == "root":
             study.tell("compiling ROOT's program")
-            program, reason = compiled(folder, dictionary=how.split is not None)
+            program, reason = compiled(folder, dictionary=None if how.split is None else TRACKS)
             tail = [str(events), *root_words(how)]
             command, codec = [str(program)], how.codec
         elif name == "cernlib":
@@ -210,11 +213,12 @@ def root_words(how: engines.Settings) -> list[str]:
 
 
 def compiled(
-    folder: Path, name: str = "event", *, dictionary: bool = False, libraries: Sequence[str] = ()
+    folder: Path, name: str = "event", *, dictionary: tuple[str, str] | None = None, libraries: Sequence[str] = ()
 ) -> tuple[Path | None, str | None]:
-    """Compile ROOT's program of a study, with a dictionary of its classes or without, or say why that cannot be.
+    """Compile ROOT's program of a study, or say why that cannot be.
 
-    `libraries` are those of ROOT that it needs beside the usual ones.
+    `dictionary` is a header, of this folder or of `folder`, and the pragmas of the classes for which ROOT needs a
+    dictionary. `libraries` are those of ROOT that it needs beside the usual ones.
     """
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
@@ -227,16 +231,17 @@ def compiled(
         return None, "there is no C++ compiler"
     program, library, here = folder / f"{name}-by-root", prefix / "lib", Path(__file__).parent
     common = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", f"-I{here}"]
-    common += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
+    common += [f"-I{folder}", f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
     roots = ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
     roots += [f"-l{library}" for library in libraries]
     commands: list[list[str]] = []
     own: list[str] = []
-    if dictionary:
+    if dictionary is not None:
+        header, pragmas = dictionary
         links = folder / "LinkDef.h"
-        links.write_text("".join(f"#pragma link C++ class {one}+;\n" for one in ("Track", "std::vector<Track>")))
+        links.write_text(pragmas, encoding="utf-8")
         made, shared = folder / "dictionary.cxx", folder / f"lib{name}.so"
-        words = ["-f", str(made), "-s", str(shared), f"-I{here}", f"{name}.h", str(links)]
+        words = ["-f", str(made), "-s", str(shared), f"-I{here}", f"-I{folder}", header, str(links)]
         commands.append([str(prefix / "bin" / "rootcling"), *words])
         commands.append([*common, "-fPIC", "-shared", "-o", str(shared), str(made), *roots])
         own = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed", f"-l{name}", "-Wl,--as-needed"]
@@ -399,13 +404,49 @@ def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dic
 
     note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
     wanted = {
-        "Writing": (CREATE, WRITE),
         "Reading": (READ, COLD),
+        "Writing": (CREATE, WRITE),
         "Direct access": (RANDOM, COLD_RANDOM),
         "Filling": (FILL,),
     }
     made = [bars(title, whats, note) for title, whats in wanted.items()]
     return [figure for figure in made if figure["engines"]]
+
+
+def _first(study: Study, workers: Sequence[_Worker]) -> _Worker:
+    """Return the first engine with the settings by which it reads quickest; plain bytes only if nothing else ran."""
+    known = [worker for worker in workers if worker.engine != "raw"] or list(workers)
+    of_it = [worker for worker in known if worker.engine == known[0].engine]
+    return min(of_it, key=lambda worker: study.median(READ, worker.name) or math.inf)
+
+
+def _headline(study: Study, workers: Sequence[_Worker], events: int) -> str:
+    """Return how long the first engine takes, and the quickest other one."""
+    one = _first(study, workers)
+    times = [_seconds(study, what, one) for what in (READ, WRITE)]
+    size = bytes_text(engines.bytes_of(events))
+    said = (
+        f"{one.name} reads {count_text(events)} events ({size} in memory) in {times[0]} and makes and writes them in "
+    )
+    said += times[1]
+    rivals = [worker for worker in workers if worker.engine not in (one.engine, "raw")]
+    if rivals:
+        best = min(rivals, key=lambda worker: study.median(READ, worker.name) or math.inf)
+        said += f"; of the others {best.name} reads quickest, in {_seconds(study, READ, best)}"
+    return f"{said}."
+
+
+def _tiles(study: Study, workers: Sequence[_Worker], events: int) -> list[tuple[str, str]]:
+    """Return the rates of reading and writing, and the size of the file, of the first engine."""
+    one, size = _first(study, workers), engines.bytes_of(events)
+    plain = next((worker for worker in workers if worker.engine == "raw" != one.engine), None)
+    limit = "" if plain is None else f"; plain bytes {_mb_per_s(study, READ, plain, size)} MB/s"
+    alone = _alone(study, one.name)
+    return [
+        (f"{_mb_per_s(study, READ, one, size)} MB/s", f"{one.name} reads, file in memory{limit}"),
+        (f"{size / alone / 1e6:.0f} MB/s" if alone else "–", f"{one.name} writes, without making the events"),
+        (bytes_text(study.figure(WRITE, one.name, "bytes")), f"its file, of {bytes_text(size)} in memory"),
+    ]
 
 
 def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[str]:
@@ -430,9 +471,9 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
             if max(rounds) < 1:
                 slower.append(text)
         sizes = [study.figure(WRITE, name, "bytes") for name in (rival, own)]
-        words.append(f"its file is {sizes[0] / sizes[1]:.2f} times as large")
+        words.append(f"file size {sizes[0] / sizes[1]:.2f} ×")
         loses = f" {own} is slower {', '.join(slower)}." if slower else ""
-        found.append(f"Time of {rival} to that of {own}: {'; '.join(words)}.{loses}")
+        found.append(f"Time of {rival} relative to {own}: {'; '.join(words)}.{loses}")
     if {"sapwood", "raw"} <= names:
         part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
         found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")

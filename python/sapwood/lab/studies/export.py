@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sapwood.errors import ArgumentError
@@ -16,15 +16,13 @@ COLUMNS = ("study", "label", "host", "started", "what", "engine", "unit", "round
 
 def to_csv(studies: Sequence[Mapping[str, Any]]) -> str:
     """Return every value as a row."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
+    rows: list[Sequence[object]] = [COLUMNS]
     for one in studies:
         head = [one["study"], label_of(one), one["host"]["name"], one["started"]]
         for measured in one["measurements"]:
             named = [*head, measured["what"], measured["engine"], measured["unit"]]
-            table.writerows([*named, turn, value] for turn, value in enumerate(measured["values"], 1))
-    return text.getvalue()
+            rows += [[*named, turn, value] for turn, value in enumerate(measured["values"], 1)]
+    return _rows_csv(rows)
 
 
 def to_prometheus(studies: Sequence[Mapping[str, Any]]) -> str:
@@ -41,6 +39,32 @@ def to_prometheus(studies: Sequence[Mapping[str, Any]]) -> str:
                 shown = ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
                 lines.append(f"sapwood_lab{{{shown}}} {statistics.median(measured['values'])!r}")
     return "\n".join(lines) + "\n"
+
+
+def values_csv(study: Mapping[str, Any]) -> str:
+    """Return every value of a result as a row; of a result without values its first table."""
+    if study["measurements"] or not study["tables"]:
+        return to_csv([study])
+    return _rows_csv([study["tables"][0]["head"], *study["tables"][0]["rows"]])
+
+
+def comparison_csv(compared: Mapping[str, Any]) -> str:
+    """Return a comparison as rows: medians, and ratios to the first study with whether they are clear."""
+    places = range(1, len(compared["files"]) + 1)
+    head = ["what", "engine", "unit", *(f"median {place}" for place in places)]
+    head += [f"{name} {place}" for place in places[1:] for name in ("ratio", "clear")]
+    rows = [
+        [row["what"], row["engine"], row["unit"], *row["medians"]]
+        + [cell for pair in zip(row["ratios"][1:], row["clear"][1:], strict=True) for cell in pair]
+        for row in compared["rows"]
+    ]
+    return _rows_csv([head, *rows])
+
+
+def _rows_csv(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 FORMS: dict[str, Callable[[Sequence[Mapping[str, Any]]], str]] = {".csv": to_csv, ".prom": to_prometheus}

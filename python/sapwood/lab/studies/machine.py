@@ -89,7 +89,7 @@ def run(
     folder: str | os.PathLike[str],
     *,
     folders: Sequence[str] = (),
-    label: str | None = None,
+    label: str = "",
     store: str | os.PathLike[str] | None = None,
     rounds: int = 3,
     quick: bool = False,
@@ -124,7 +124,7 @@ def run(
     for one in folders:
         if not Path(one).is_dir():
             raise ArgumentError(f"there is no folder {one}")
-    if label is not None and Path(label).name != label:
+    if label and Path(label).name != label:
         raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
     last, array = last_cache(), stream_array()
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
@@ -139,7 +139,10 @@ def run(
         study.run([step for probe in probes for step in probe.steps()], rounds)
     sizes = QUICK_SIZES if quick else SIZES
     written = study.finish(
-        tables=_tables(study, sizes), figures=_figures(study, sizes), findings=_findings(study, sizes)
+        tables=_tables(study, sizes),
+        figures=_figures(study, sizes),
+        findings=_findings(study, sizes),
+        tiles=_tiles(study, sizes),
     )
     if store is not None:
         written["store"] = _keep(study, Path(store), str(settings["label"]))
@@ -406,6 +409,21 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 _BISTABLE = 0.2
 """Range of a probe, as a part of its median, above which nothing is said of a difference."""
+
+
+def _tiles(study: Study, sizes: Sequence[int]) -> list[tuple[str, str]]:
+    """Return the bandwidth and the latency of memory, and how quickly one core decompresses."""
+    large = _sized("", max(sizes)).strip()
+
+    def text(what: str, unit: str, scale: float = 1.0) -> str:
+        value = study.median(what, OURS)
+        return "–" if value is None else f"{number_text(value / scale, 3)} {unit}"
+
+    return [
+        (text("STREAM triad", "GB/s", 1000), "of memory, one core (STREAM triad)"),
+        (text(f"latency {large}", "ns"), f"a load waits in blocks of {large}"),
+        (text("decompression zstd:5", "MB/s"), "one core decompresses ZSTD"),
+    ]
 
 
 def _findings(study: Study, sizes: Sequence[int]) -> list[str]:

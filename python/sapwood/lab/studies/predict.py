@@ -19,7 +19,7 @@ from sapwood.lab.studies import gsi
 from sapwood.lab.studies.queues import MEGA, Load, Outcome, Site, Storage, simulate
 from sapwood.lab.studies.site.cases import ALL, AS_IS, PROCESSOR, Case
 from sapwood.lab.studies.study import Study, medians, read
-from sapwood.show.units import number_text
+from sapwood.show.units import count_text, number_text
 from sapwood.train.data.dataset import parse_settings
 
 MILLI = 1e-3
@@ -391,6 +391,7 @@ def run(
     check: str | os.PathLike[str] | None = None,
     data: str | None = None,
     with_gsi: bool = False,
+    label: str = "",
 ) -> tuple[Study, dict[str, Path]]:
     """Predict the aggregate curve of a site, or check the model.
 
@@ -408,6 +409,8 @@ def run(
         Which data of these results; all for a check, else the first.
     with_gsi
         Compare with the figures of the study at GSI.
+    label
+        What the page is about, for its head.
 
     Raises
     ------
@@ -428,19 +431,20 @@ def run(
         | {"gsi": with_gsi},
         folder,
         fresh=True,
+        label=label,
     )
     tables: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
     found: list[str] = []
     tiles: list[tuple[str, str]] = []
     if description is not None:
-        _describe(study, description, costs, data, tables, figures, found)
+        tiles += _describe(study, description, costs, data, tables, figures, found)
     if check is not None:
         content = _site_result(check)
         for name in [data] if data else content["files"]:
-            _check(study, content, name, tables, figures, found)
+            tiles += _check(study, content, name, tables, figures, found)
     if with_gsi:
-        tiles = _gsi(study, tables, figures, found)
+        tiles += _gsi(study, tables, figures, found)
     if not tables:
         raise ArgumentError("lab predict needs the description of a site, --check, or --gsi")
     return study, study.finish(tables=tables, figures=figures, findings=found, tiles=tiles)
@@ -461,7 +465,8 @@ def _keep(study: Study, what: str, engine: str, value: float, unit: str = "MB/s"
 def _describe(
     study: Study, description: str | os.PathLike[str], costs: str | os.PathLike[str] | None, data: str | None,
     tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str],
-) -> None:  # fmt: skip
+) -> list[tuple[str, str]]:  # fmt: skip
+    """Predict the curve of a description; return the tiles."""
     taken = None
     if costs is not None:
         content = _site_result(costs)
@@ -506,6 +511,13 @@ def _describe(
     told = [row[-1] for row in tables[-1]["rows"] if row[-1]]
     counted = {kind: told.count(kind) for kind in KINDS}
     found.append("Inputs: " + ", ".join(f"{count} {kind}" for kind, count in counted.items() if count) + ".")
+    most, best = max(outcomes.items(), key=lambda item: item[1].megabytes)
+    name, full = max(best.full.items(), key=lambda item: item[1])
+    return [
+        (f"{best.megabytes:.0f} MB/s", f"at most, {_jobs(most)}"),
+        (f"{count_text(best.events)} events/s", f"{_jobs(most)}"),
+        (f"{name}, {100 * full:.0f} %", "is the fullest station then"),
+    ]
 
 
 def _jobs(count: int) -> str:
@@ -531,7 +543,8 @@ def _bend(outcomes: Mapping[int, Outcome]) -> str:
 def _check(
     study: Study, content: Mapping[str, Any], data: str,
     tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str],
-) -> None:  # fmt: skip
+) -> list[tuple[str, str]]:  # fmt: skip
+    """Compare a prediction with what was measured; return the tile."""
     site, load, measured = layers_of(content, data)
     rows: list[list[str]] = []
     worst, curves = 0.0, {"predicted": [], "measured": [[n, rate] for n, rate in measured.items()]}
@@ -564,12 +577,13 @@ def _check(
     _keep_site(study, data, described(site, load, list(measured)), tables)
     if set(measured) <= {1}:
         found.append(f"{data}: only one job was measured, from which the costs come: there is nothing to check.")
-        return
+        return []
     found.append(f"{data}: with more than one job the prediction is off by at most {100 * worst:.0f} %.")
     if any(warning["code"] == "loaded" for warning in content["warnings"]):
         found.append(
             f"{data}: other programs ran while this was measured; costs and curve need not have met the same load."
         )
+    return [(f"{100 * worst:.0f} %", f"largest error with more than one job, {data}")]
 
 
 def _gsi(

@@ -47,6 +47,7 @@ def run(
     *,
     application: str = "track finding",
     by: str | None = None,
+    label: str = "",
 ) -> tuple[Study, dict[str, Path]]:
     """Run the study.
 
@@ -60,6 +61,8 @@ def run(
         A benchmark, or a JSON file of speeds by the names of the machines.
     by
         The benchmark by which the machines are sorted; the application by default.
+    label
+        What the page is about, for its head.
 
     Raises
     ------
@@ -78,7 +81,8 @@ def run(
     if by is not None and by not in common:
         raise ArgumentError(f"there is no benchmark {by} of all machines: {', '.join(common)}")
 
-    study = Study("scaling", {"store": str(store), "application": application, "by": order}, folder, fresh=True)
+    asked = {"store": str(store), "application": application, "by": order}
+    study = Study("scaling", asked, folder, fresh=True, label=label)
     lines: dict[str, Line] = {}
     for what in common:
         rates = {name: _rates(values[name], units)[what] for name in speeds}
@@ -115,9 +119,14 @@ def run(
     }  # fmt: skip
     options = _options(machines)
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
-    return study, study.finish(
-        tables=[table, follows, *options], figures=figures, findings=_findings(lines, application, speeds, noise)
-    )
+    quickest = max(speeds, key=speeds.__getitem__)
+    tiles = [(str(len(speeds)), f"machines; {quickest} is the quickest")]
+    if lines:
+        best, one = next(iter(lines.items()))
+        tiles.append((best, f"is what {application} follows most closely"))
+        tiles.append((f"{100 * one.spread:.1f} %", f"deviation from it; {' at '.join(_worst(one))} at most"))
+    findings = _findings(lines, application, speeds, noise)
+    return study, study.finish(tables=[table, follows, *options], figures=figures, findings=findings, tiles=tiles)
 
 
 _KERNEL = "track finding"

@@ -1,6 +1,7 @@
 // ROOT's part of `sapwood lab sweep`: copies the first entries of a tree into several files at once, or reads such
 // copies, and says what it took. Usage:
-//   sweep write|read SOURCE TREE ENTRIES COMPRESSION AUTOFLUSH BASKET SUMMARY COPY...
+//   sweep write|read SOURCE TREE ENTRIES COMPRESSION AUTOFLUSH BASKET SUMMARY SPLIT MEMBERWISE COPY...
+// SPLIT is the split level of branches of objects, whose dictionary is linked in, or -1: as the tree has them.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -12,9 +13,11 @@
 #include <vector>
 
 #include "TBranch.h"
+#include "TClass.h"
 #include "TFile.h"
 #include "TLeaf.h"
 #include "TTree.h"
+#include "TVirtualStreamerInfo.h"
 
 #include "start.h"
 
@@ -34,8 +37,52 @@ long long status(const std::string &name)
    return 0;
 }
 
+struct Object { // a branch of objects, and memory for one of them
+   TBranch *branch;
+   std::string type;
+   void *where;
+};
+
+void skip(TBranch &branch, bool skipped)
+{
+   branch.SetBit(TBranch::kDoNotProcess, skipped);
+   for (auto *inner : *branch.GetListOfBranches())
+      skip(*static_cast<TBranch *>(inner), skipped);
+}
+
+// The branches of objects are read whole, so that copies can split them in another way.
+std::vector<Object> objects_of(TTree &tree)
+{
+   std::vector<Object> found;
+   for (auto *one : *tree.GetListOfBranches()) {
+      auto *branch = static_cast<TBranch *>(one);
+      auto *type = TClass::GetClass(branch->GetClassName());
+      if (type && *branch->GetClassName())
+         found.push_back({branch, type->GetName(), type->New()});
+   }
+   for (auto &object : found)
+      tree.SetBranchAddress(object.branch->GetName(), static_cast<void *>(&object.where));
+   return found;
+}
+
+TTree *clone(TTree &tree, std::vector<Object> &objects, int split, int basket)
+{
+   for (auto &object : objects)
+      skip(*object.branch, true);
+   auto *made = tree.CloneTree(0);
+   for (auto &object : objects) {
+      skip(*object.branch, false);
+      auto *where = static_cast<void *>(&object.where);
+      if (!made->Branch(object.branch->GetName(), object.type.c_str(), where, basket, split)) {
+         std::fprintf(stderr, "ROOT cannot make a branch of %s\n", object.type.c_str());
+         std::exit(1);
+      }
+   }
+   return made;
+}
+
 void copy(const std::string &source, const std::string &name, long long entries, int codec, long long flush, int basket,
-          bool summary, const std::vector<std::string> &paths)
+          bool summary, int split, const std::vector<std::string> &paths)
 {
    TFile from(source.c_str());
    auto *tree = from.Get<TTree>(name.c_str());
@@ -43,11 +90,13 @@ void copy(const std::string &source, const std::string &name, long long entries,
       std::fprintf(stderr, "%s has no tree %s\n", source.c_str(), name.c_str());
       std::exit(1);
    }
+   auto objects = split < 0 ? std::vector<Object>() : objects_of(*tree);
+   tree->GetEntry(0); // so that arrays of objects know their class
    std::vector<std::unique_ptr<TFile>> files;
    std::vector<TTree *> copies;
    for (const auto &path : paths) {
       files.push_back(std::make_unique<TFile>(path.c_str(), "RECREATE", "", codec));
-      auto *made = tree->CloneTree(0);
+      auto *made = clone(*tree, objects, split, basket);
       made->SetName("T");
       made->SetAutoFlush(flush);
       made->SetBasketSize("*", basket);
@@ -103,16 +152,17 @@ void read(const std::vector<std::string> &paths)
 
 int main(int argc, char **argv)
 {
-   if (argc < 10)
+   if (argc < 12)
       return 2;
-   const std::vector<std::string> paths(argv + 9, argv + argc);
+   const std::vector<std::string> paths(argv + 11, argv + argc);
+   TVirtualStreamerInfo::SetStreamMemberWise(std::atoi(argv[10]) != 0);
    start(argv[2]);
    rusage before, after;
    getrusage(RUSAGE_SELF, &before);
    const auto begin = std::chrono::steady_clock::now();
    if (argv[1] == std::string("write"))
       copy(argv[2], argv[3], std::atoll(argv[4]), std::atoi(argv[5]), std::atoll(argv[6]), std::atoi(argv[7]),
-           std::atoi(argv[8]) != 0, paths);
+           std::atoi(argv[8]) != 0, std::atoi(argv[9]), paths);
    else
       read(paths);
    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

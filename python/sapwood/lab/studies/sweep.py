@@ -12,13 +12,15 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
+from sapwood.files.classes import open_streamers
 from sapwood.lab.advice.layout import layout_of as layout_found
 from sapwood.lab.advice.layout import tree_paths
 from sapwood.lab.advice.price import Price
@@ -36,6 +38,7 @@ from sapwood.lab.children import engines
 from sapwood.lab.children.job import IMPORTED
 from sapwood.lab.studies.event import compiled, root_version
 from sapwood.lab.studies.study import Frame, Step, Study, scratch
+from sapwood.schema import headers
 from sapwood.show.units import bytes_text, seconds_text
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary
@@ -130,7 +133,7 @@ def run(
     tree
         The tree, for files with several.
     names
-        Who copies and reads, of `ENGINES`; those of `NO_LAYOUT` are left out. ROOT keeps the split level of the tree.
+        Who copies and reads, of `ENGINES`; those of `NO_LAYOUT` are left out.
     codecs, clusters, baskets, splits
         What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
         Split levels are those of objects: a tree without any has none.
@@ -177,8 +180,6 @@ def run(
         if not found.entries:
             raise ArgumentError(f"{where.path}:{paths[0]} has no entries to copy")
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
-        if splits and "sapwood" not in names:
-            raise ArgumentError("--split-level is for sapwood: ROOT copies a tree with the split level that it has")
         if splits and not objects:
             raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split-level says nothing here")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
@@ -191,23 +192,17 @@ def run(
         settings |= {"rounds": rounds, "quick": quick}
         read = [where.path] if source else []
         study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress, **frame)
-        program, reason = compiled(own, "sweep") if "root" in names else (None, None)
-        if reason is not None:
-            study.leave_out("root", reason)
-        elif program is not None:
-            study.use("root", root_version())
-        if splits and program is not None:
-            study.leave_out("root, split levels", "ROOT copies a tree with the split level that it has")
+        program, by_root = None, tried
+        if "root" in names:
+            program, by_root = _root(study, own, f"{where.path}:{paths[0]}", tried)
         for name in names:
             if name in NO_LAYOUT:
                 study.leave_out(name, NO_LAYOUT[name])
         cells: list[Cell] = []
         for name in names:
-            if name == "root":
-                kept = {**tried, "splits": [None]}
-                if streaming:
-                    study.leave_out("root, streaming", "ROOT copies a tree as it is streamed")
-                cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
+            if name == "root" and program is not None:
+                own_cells = plan(by_root, streams, summary, streaming)
+                cells += [dataclasses.replace(cell, engine=name) for cell in own_cells]
             elif name == "sapwood":
                 cells += plan(tried, streams, summary, streaming)
         if not cells:
@@ -222,6 +217,34 @@ def run(
     return study, study.finish(
         tables=tables, figures=_figures(study, cells), findings=_choice(study, cells), tiles=_tiles(study, cells)
     )
+
+
+def _root(
+    study: Study, folder: Path, tree: str, tried: Mapping[str, list[Any]]
+) -> tuple[Path | None, Mapping[str, list[Any]]]:
+    """Compile ROOT's program; return it with what ROOT tries.
+
+    To split objects in another way ROOT needs a dictionary of their classes, which is made from those that the file
+    describes. Without one it copies the tree with the split level that it has.
+    """
+    reason = None
+    if tried["splits"] != [None]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SapwoodWarning)  # ROOT knows all of the classes
+            header, pragmas = headers(open_streamers(tree))
+        (folder / "classes.h").write_text(header, encoding="utf-8")
+        program, reason = compiled(folder, "sweep", dictionary=("classes.h", pragmas))
+        if program is not None:
+            study.use("root", root_version())
+            return program, tried
+    program, lacking = compiled(folder, "sweep")
+    if program is None:
+        study.leave_out("root", str(lacking))
+    else:
+        study.use("root", root_version())
+        if reason is not None:
+            study.leave_out("root, split levels", f"ROOT has no dictionary of the classes: {reason}")
+    return program, {**tried, "splits": [None]}
 
 
 def plan(
@@ -280,7 +303,8 @@ class _Job:
         if self.cell.engine == "root":
             layout, codec = self.cell.layout(), parse_codec(self.cell.codec)
             sizes = (0 if codec is None else codec.code, layout.auto_flush, layout.basket_size, int(self.cell.summary))
-            words = [action, self.source, self.tree, str(self.stop), *map(str, sizes), *self.copies()]
+            objects = (-1 if self.cell.split is None else self.cell.split, int(layout.member_wise))
+            words = [action, self.source, self.tree, str(self.stop), *map(str, (*sizes, *objects)), *self.copies()]
             command = [self.program, *words]
         else:
             words = [action, json.dumps(dataclasses.asdict(self))]
@@ -528,17 +552,19 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     price = _price(study)
     often = f"written {price.write:g} × and read {price.read:g} ×"
     chosen = (
-        f"Of these the choice is {best.name}: {seconds_text(cost['write'])} to write, {seconds_text(cost['read'])} "
-        f"to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory; at {price.text()}, {often}, "
-        f"{price.size:g} s for a stored GB and {price.memory:g} processors for a GB of memory."
+        f"Of {len(scores)} layouts the choice is {best.name}: {seconds_text(cost['write'])} to write, "
+        f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+    )
+    prices = (
+        f"This is at {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a GB "
+        "of memory; other prices may choose another layout."
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
     layout += "" if best.streaming == MEMBER_WISE else f" --streaming {best.streaming}"
     close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
-    if close:
-        chosen += f" Its score of {scores[best]:.2f} is not told apart from that of {'; '.join(close)}."
-    return [chosen, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
+    ties = [f"Noise may hide that these are as good (score {scores[best]:.2f}): {'; '.join(close)}."] if close else []
+    return [chosen, *ties, prices, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
 
 
 def main(words: Sequence[str]) -> int:

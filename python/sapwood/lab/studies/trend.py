@@ -16,7 +16,9 @@ from sapwood.show.units import value_text
 _FIGURES = 8
 
 
-def run(folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]]) -> tuple[Study, dict[str, Path]]:
+def run(
+    folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]], *, label: str = ""
+) -> tuple[Study, dict[str, Path]]:
     """Draw each measurement against the results in the order of their dates.
 
     Parameters
@@ -25,6 +27,8 @@ def run(folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]
         Where the page goes.
     results
         Two or more results of one study.
+    label
+        What the page is about, for its head.
 
     Raises
     ------
@@ -36,7 +40,7 @@ def run(folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]
         raise ArgumentError("a trend takes two results or more")
     if len(kinds := {one["study"] for one in studies}) > 1:
         raise ArgumentError(f"a trend is of one study, not of {', '.join(sorted(kinds))}")
-    study = Study("trend", {"files": [str(path) for path in results]}, folder, fresh=True)
+    study = Study("trend", {"files": [str(path) for path in results]}, folder, fresh=True, label=label)
     series = _series(studies)
     changed = {name: values for name, values in series.items() if differs(values[0][1], values[-1][1])}
     ordered = sorted(series, key=lambda name: (name not in changed, -_change(series[name])))
