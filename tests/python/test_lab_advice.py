@@ -651,10 +651,6 @@ def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
         used_branches(tmp_path / "empty.parquet")
 
 
-def test_every_problem_has_its_fault() -> None:
-    assert {problem.code for problem in PROBLEMS} == {*FAULTS, "unused-branches"}
-
-
 @pytest.mark.parametrize(
     "layout",
     [{}, {"auto_flush": -400_000}, {"auto_flush": 30_000}, {"basket_size": 32_000}, {"lists": "vector"}],

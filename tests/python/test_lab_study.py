@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -566,6 +567,22 @@ def test_nothing_is_imported_while_an_engine_is_measured(name: str, tmp_path: Pa
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["imported"] == [], action
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.root"]
+
+
+@pytest.mark.alone
+def test_objects_that_are_written_one_by_one_are_decoded_together(tmp_path: Path) -> None:
+    took: list[float] = []
+    for member_wise in (True, False):
+        path = tmp_path / f"{member_wise}.root"
+        engines.Sapwood().write(path, 500, engines.Settings("none", 0, member_wise))
+        with sapwood.open(path) as file:
+            tree, least = file["T"], 9.0
+            for _ in range(7):
+                before = time.process_time()
+                tree.arrays(how=dict)
+                least = min(least, time.process_time() - before)
+            took.append(least)
+    assert took[1] < 5 * took[0]  # one by one it is eight times as much
 
 
 def test_no_events_are_not_all_of_them(tmp_path: Path) -> None:

@@ -556,8 +556,8 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
         f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
     prices = (
-        f"This is at {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a GB "
-        "of memory; other prices may choose another layout."
+        f"This is at {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a "
+        "GB of memory; other prices may choose another layout."
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
