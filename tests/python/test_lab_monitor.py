@@ -153,6 +153,19 @@ def test_the_page_of_a_monitor_begins_with_the_main_finding(change: dict[str, An
     assert "<b>6.00 s</b><span>of processor time: 5.00 s user and 1.00 s system" in page
 
 
+@pytest.mark.parametrize(("every", "rows"), [(300, 44), (1, 41)])
+def test_the_page_of_many_records_is_short(every: int, rows: int) -> None:
+    records = [
+        SimpleNamespace(
+            step=n, label="chunk" * (n % every == every - 1), elapsed=0.1 * n, vsize=1, rss=1, user=0.0, system=0.0,
+            files=(),
+        )
+        for n in range(1000)
+    ]  # fmt: skip
+    table = monitored.page(records, (), SUMMARY).partition("<h2>Records")[2]
+    assert table.count("<tr>") == 1 + rows
+
+
 def test_the_figure_of_memory_leaves_out_the_peak_of_the_last_record() -> None:
     records = [
         SimpleNamespace(step=n, label=label, elapsed=float(n), vsize=rss, rss=rss, user=0.1 * n, system=0.0, files=())

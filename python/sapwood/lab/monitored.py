@@ -42,7 +42,8 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
         figures.append({**axes, "title": "Files", "y": "Size [MB]", "curves": sizes})
     head = ["Step", "Label", "elapsed", "vsize", "rss", "user", "system", *files]
     step = max(1, -(-len(records) // _ROWS))
-    kept = [one for place, one in enumerate(records) if place % step == 0 or one.label or one is records[-1]]
+    few = sum(bool(one.label) for one in records) <= _ROWS  # of a loop, each record may have a label
+    kept = [one for place, one in enumerate(records) if place % step == 0 or (few and one.label) or one is records[-1]]
     rows = [
         [
             str(one.step), one.label, seconds_text(one.elapsed), bytes_text(one.vsize),
@@ -51,7 +52,7 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
         ]
         for one in kept
     ]  # fmt: skip
-    caption = "" if step == 1 else f"One of {step} records, and all that have a label."
+    caption = "" if step == 1 else f"One of {step} records{', and all that have a label' * few}."
     table = {"title": "Records", "head": head, "rows": rows, "words": [1], "caption": caption}
     drawn = "".join(map(figure_block, figures))
     said = f"{len(records)} records of a program and all that it started"

@@ -46,27 +46,33 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
         found.append("Ratios marked ! are between studies that did not measure the same.")
     groups = [
         [f"{row['what']}, {row['engine']}", {
-            name: [ratio, ratio, ratio] for name, ratio in zip(names, row["ratios"], strict=True) if ratio is not None
+            name: [round(ratio, 2)] * 3
+            for name, ratio in list(zip(names, row["ratios"], strict=True))[1:]
+            if ratio is not None
         }]
         for row in (clear or rows_of)[:_BARS]
     ]  # fmt: skip
     figure = {
-        "kind": "bars", "title": "Ratios", "engines": names, "unit": "×", "label": f"Ratio to {names[0]}",
-        "groups": groups, "caption": "" if clear else "None of them differs by more than noise.",
+        "kind": "bars", "title": "Ratios", "engines": names[1:], "unit": "×", "mark": 1.0,
+        "label": f"Ratio to {names[0]}", "groups": groups,
+        "caption": "" if clear else "None of them differs by more than noise.",
     }  # fmt: skip
     tables = [ratio_table(compared, names, f"lab {compared['study']}")]
     rows = [[name, *map(str, values)] for name, values in compared["other_settings"].items()]
     if rows:
         tables.append({"title": "Settings that differ", "head": ["Setting", *names], "rows": rows, "words": [1, 2]})
     hosts = [
-        [name, one["host"]["name"], one["host"]["processor"], str(one["host"]["cores_usable"]), one["commit"] or "–",
+        [name, one["host"]["name"], one["host"]["processor"], str(one["host"]["cores_usable"]),
+         str(one["commit"] or "–")[:12],
          "; ".join(warning["code"] for warning in warnings) or "–"]
         for name, one, warnings in zip(names, studies, compared["warnings"], strict=True)
     ]  # fmt: skip
     head = ["Study", "Machine", "Processor", "Cores", "Commit", "Warnings"]
     tables.append({"title": "Machines", "head": head, "rows": hosts, "words": [1, 2, 4, 5]})
-    tiles = [
-        (str(len(clear)), f"of {len(rows_of)} figures differ clearly"),
-        *((name, "is compared with it") for name in names[1:3]),
-    ]
+    tiles = [(str(len(clear)), f"of {len(rows_of)} figures differ clearly")]
+    if clear:
+        sure = [ratio for ratio, told in zip(clear[0]["ratios"], clear[0]["clear"], strict=True) if told and ratio]
+        largest = max(sure, key=lambda ratio: max(ratio, 1 / ratio))
+        tiles.append((f"{largest:.2f} ×", f"is the largest clear ratio: {clear[0]['what']}, {clear[0]['engine']}"))
+    tiles.append((names[1] if len(names) == 2 else f"{len(names) - 1} studies", f"compared with {names[0]}"))
     return study.finish(tables=tables, figures=[figure] if groups else [], findings=found, tiles=tiles)

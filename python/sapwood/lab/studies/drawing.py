@@ -12,7 +12,7 @@ from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.show.units import binary_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
-_LETTERS = 30  # of a label left of its bars, in one line
+_LETTERS = 26  # of a label left of its bars, in one line
 _LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a point with its room
 _TRIES = 12  # lines above and below a point in which its name may stand
 Box = tuple[float, float, float, float]
@@ -90,14 +90,17 @@ def draw_shares(figure: Mapping[str, Any]) -> str:
 def draw_bars(figure: Mapping[str, Any]) -> str:
     """Draw values as bars in groups, from zero, with lines from the least to the greatest value.
 
-    ``groups`` are [label, {engine: [median, least, greatest]}]; ``engines`` gives their order and colours.
+    ``groups`` are [label, {engine: [median, least, greatest]}]; ``engines`` gives their order and colours. ``mark`` is
+    a value to draw as a dashed line.
     """
     bars = [value for _, values in figure["groups"] for value in values.values()]
-    top = max((value[2] for value in bars), default=1.0) or 1.0
+    top = max([*(value[2] for value in bars), figure.get("mark", 0.0)], default=1.0) or 1.0
     height = _TOP + _BOTTOM + sum(_BAR * len(values) + 12 for _, values in figure["groups"])
     x = Scale(0.0, top, _LEFT, WIDTH - _RIGHT)
     floor = height - _BOTTOM
     parts = [f'<path class="grid" d="{"".join(f"M{x(v):.1f} {_TOP}V{floor}" for v, _ in x.ticks(5))}"/>']
+    if "mark" in figure:
+        parts.append(f'<g class="mark"><path d="M{x(figure["mark"]):.1f} {_TOP}V{floor}"/></g>')
     y, colour = _TOP + 6, colours(figure["engines"])
     for label, values in figure["groups"]:
         middle = y + _BAR * len(values) / 2 + 4

@@ -155,14 +155,14 @@ def _legend(figure: Mapping[str, Any]) -> str:
 def table_block(one: Mapping[str, Any], place: str = "") -> str:
     """Return a table with its title, its caption, and a link that saves it."""
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
-    said, classes = one.get("caption", ""), "study"
+    said, hint, classes = one.get("caption", ""), "", "study"
     if "keys" in one:  # by which the reader may sort, where the cells are texts with units
         rows = [
             [f'<data value="{_text(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
             for keys, row in zip(one["keys"], rows, strict=True)
         ]
-        said, classes = f"{said} Click on a column's head to sort by it.".strip(), "study sortable"
-    below = f"<p>{_text(said)}</p>" if said else ""
+        hint, classes = '<span class="screen"> Click on a column\'s head to sort by it.</span>', "study sortable"
+    below = f"<p>{_text(said)}{hint}</p>" if said or hint else ""
     words = one.get("words", ())  # columns of sentences
     numbers = [place for place in range(1, len(one["head"])) if place not in words]
     drawn = table(one["head"], rows, numbers=numbers, classes=classes)

@@ -37,9 +37,13 @@ def ordered(compared: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def names_of(studies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what to call studies: their labels, or else their machines; with a number where two are the same."""
+    """Return what to call studies: their labels, or else machine and time; with a number where two are the same."""
     names = [
-        str(one.get("label") or one["settings"].get("label") or f"{one['host']['name']}, {one['started'][:10]}")
+        str(
+            one.get("label")
+            or one["settings"].get("label")
+            or f"{one['host']['name']}, {one['started'][:16].replace('T', ' ')}"
+        )
         for one in studies
     ]
     return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1)]

@@ -45,7 +45,7 @@ struct Object { // a branch of objects, and memory for one of them
 
 void skip(TBranch &branch, bool skipped)
 {
-   branch.SetBit(TBranch::kDoNotProcess, skipped);
+   branch.SetBit(kDoNotProcess, skipped);
    for (auto *inner : *branch.GetListOfBranches())
       skip(*static_cast<TBranch *>(inner), skipped);
 }
