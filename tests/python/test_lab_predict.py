@@ -231,7 +231,7 @@ def test_a_result_without_bytes_of_branches_is_refused(lacking: dict[str, int], 
 
 
 def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
-    result = _measured(tmp_path / "results", {1: 36.0, 2: 70.0})
+    result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
     bare = {name: value for name, value in SITE.items() if name != "job"}
     for number, (given, options) in enumerate(
         [(SITE, {}), (bare, {"costs": result}), (None, {"check": result}), (None, {"with_gsi": True})]
@@ -337,7 +337,7 @@ def test_an_input_of_gsi_is_no_prediction() -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "site.json").write_text(json.dumps({name: value for name, value in SITE.items() if name != "job"}))
-    result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
+    result = _measured(tmp_path / "results", {1: 36.0, 2: 70.0})
 
     def call(*words: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sapwood", "lab", "predict", *map(str, words)]

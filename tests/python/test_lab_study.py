@@ -724,7 +724,7 @@ def test_one_name_for_one_thing_in_all_studies() -> None:
     every = {"--output", "--quiet", "--json", "--csv", "--label"}
     judged, measuring = {"--fail-on-warning"}, {"--quick", "--rounds", "--fresh", "--budget", "--reference"}
     for name, options in actions.items():
-        wanted = set() if name == "export" else every
+        wanted: set[str] = set() if name == "export" else set(every)
         wanted |= judged if name not in ("export", "monitor") else set()
         wanted |= measuring if name in ("event", "sweep", "machine", "site") else set()
         assert wanted <= set(options), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -154,11 +155,12 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
                 f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
             )
     colour = colours([curve["label"] for curve in figure["curves"]])
-    taken: list[Box] = [
-        (x(a) - _DOT, y(b) - _DOT, x(a) + _DOT, y(b) + _DOT)
-        for curve in figure["curves"]
-        for a, b, *_ in curve["points"]
-    ]
+    taken: list[Box] = []  # where no name may stand
+    if any("names" in curve for curve in figure["curves"]):
+        for curve in figure["curves"]:
+            pixels = [(x(a), y(b)) for a, b, *_ in curve["points"]]
+            taken += [(a - _DOT, b - _DOT, a + _DOT, b + _DOT) for a, b in pixels]
+            taken += [] if curve.get("dots") else _along(pixels)
     for curve in figure["curves"]:
         at = [(x(a), y(b)) for a, b, *_ in curve["points"]]
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
@@ -203,7 +205,7 @@ def _binary_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
-    """Write a name beside a point, where neither points nor other names stand; a line leads there if it is far."""
+    """Write a name beside a point, clear of points, lines and other names; if it is far, a line leads to it."""
     width = _LETTER * len(name)
     rows = [sign * _LINE * number for number in range(1, _TRIES) for sign in (-0.75, 1.0)]
     places = [(left, y + down) for down in rows for left in (x + 6, x - 6 - width)]
@@ -214,11 +216,22 @@ def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
     boxes = [(left, base - 9, left + width, base + 3) for left, base in inside or places[:1]]
     box = next((one for one in boxes if not any(_overlap(one, other) for other in taken)), boxes[0])
     taken.append(box)
-    left, _, right, bottom = box
-    base = bottom - 3
-    lead = f'<path class="grid" d="M{x:.1f} {y:.1f}L{left if left > x else right:.1f} {base - 4:.1f}"/>'
-    far = lead if abs(base - y) > 1.5 * _LINE else ""
-    return f'{far}<text class="small" x="{left:.1f}" y="{base:.1f}">{_text(name)}</text>'
+    left, base = box[0], box[3] - 3
+    after = left > x
+    begin = left if after else box[2]
+    far = f'<path class="tick" d="M{x:.1f} {y:.1f}L{begin:.1f} {base - 4:.1f}"/>' if abs(base - y) > 1.5 * _LINE else ""
+    end = "" if after else ' text-anchor="end"'
+    return f'{far}<text class="small" x="{begin:.1f}" y="{base:.1f}"{end}>{_text(name)}</text>'
+
+
+def _along(points: Sequence[tuple[float, float]]) -> list[Box]:
+    """Return small boxes on the lines from point to point."""
+    boxes: list[Box] = []
+    for (a, b), (c, d) in itertools.pairwise(points):
+        count = 1 + int(math.hypot(c - a, d - b) / _DOT)
+        places = [(a + (c - a) * n / count, b + (d - b) * n / count) for n in range(count)]
+        boxes += [(left - 1, top - 1, left + 1, top + 1) for left, top in places]
+    return boxes
 
 
 def _overlap(one: Box, other: Box) -> bool:
