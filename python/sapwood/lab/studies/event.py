@@ -359,8 +359,10 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
                 [_shown(worker.name, threads), *(show(worker) for show in columns.values())] for worker in workers
             ],
             "caption": captions[title],
+            "printed": True,
         }
         for title, columns in (("Writing", writing), ("Reading", reading))),
+        *_ratios(study, workers),
         *([{
             "title": "Filling", "head": ["By", "time", "million fills a second"], "rows": filling,
             "caption": f"{number_text(fills)} million fills of {engines.HISTOGRAMS} histograms, on one thread.",
@@ -456,28 +458,44 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
         return _best_settings(study, workers)
     if threads > 1 and len(names) > 1:
         found.append(f"sapwood worked on {threads} threads, the others on one.")
-    rivals = ("root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib")
-    for own, rival in (*(("sapwood", rival) for rival in rivals), ("zebra", "cernlib")):
-        if not {own, rival} <= names:
-            continue
-        words: list[str] = []
-        slower: list[str] = []
-        for what, text in _COMPARED.items():
-            ours, theirs = (_rounds(study, what, name) for name in (own, rival))
-            if not ours or not theirs or min(*ours, *theirs) <= 0:
-                continue
-            rounds = [b / a for a, b in zip(ours, theirs, strict=False)]
-            words.append(f"{ratio_text(statistics.median(theirs) / statistics.median(ours), rounds, 2)} {text}")
-            if max(rounds) < 1:
-                slower.append(text)
-        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, own)]
-        words.append(f"file size {sizes[0] / sizes[1]:.2f} ×")
-        loses = f" {own} is slower {', '.join(slower)}." if slower else ""
-        found.append(f"Time of {rival} relative to {own}: {'; '.join(words)}.{loses}")
+    for own, rival in _pairs(workers):
+        ratios = {text: _ratio(study, what, own, rival) for what, text in _COMPARED.items()}
+        slower = [text for text, ratio in ratios.items() if ratio is not None and max(ratio[1]) < 1]
+        if slower:
+            found.append(f"{own} is slower than {rival} {', '.join(slower)}, in each round.")
     if {"sapwood", "raw"} <= names:
         part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
         found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
     return found
+
+
+def _pairs(workers: Sequence[_Worker]) -> list[tuple[str, str]]:
+    """Return the engines that are compared: sapwood with each other one, its ZEBRA with CERNLIB's."""
+    rivals = ("root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib")
+    names = {worker.name for worker in workers}
+    pairs = [*(("sapwood", rival) for rival in rivals), ("zebra", "cernlib")]
+    return [pair for pair in pairs if names.issuperset(pair)]
+
+
+def _ratio(study: Study, what: str, own: str, rival: str) -> tuple[float, list[float]] | None:
+    """Return the ratio of the rival's time to the own one, of medians and of each round; None where noise hides it."""
+    ours, theirs = (_rounds(study, what, name) for name in (own, rival))
+    if not ours or not theirs or min(*ours, *theirs) <= 0:
+        return None
+    return statistics.median(theirs) / statistics.median(ours), [b / a for a, b in zip(ours, theirs, strict=False)]
+
+
+def _ratios(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
+    """Lay out how long each other engine takes, relative to ours."""
+    rows: list[list[str]] = []
+    for own, rival in _pairs(workers):
+        ratios = [_ratio(study, what, own, rival) for what in _COMPARED]
+        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, own)]
+        times = ["–" if ratio is None else ratio_text(*ratio, 2) for ratio in ratios]
+        rows.append([f"{rival} to {own}", *times, f"{sizes[0] / sizes[1]:.2f} ×"])
+    head = ["Engines", *(text.removeprefix("to ").removeprefix("for ") for text in _COMPARED.values()), "file size"]
+    caption = "Times relative to the second engine; above 1 it is the quicker one. Write is without making the events."
+    return [{"title": "Ratios", "head": head, "rows": rows, "caption": caption, "printed": True}] if rows else []
 
 
 def _best_settings(study: Study, workers: Sequence[_Worker]) -> list[str]:

@@ -63,7 +63,10 @@ def render(content: Mapping[str, Any]) -> str:
         _findings(content),
         _warnings(content),
         _figures(content["figures"][1:], "more"),
-        *(table_block(one, "minor" if place >= _PRINTED else "") for place, one in enumerate(content["tables"])),
+        *(
+            table_block(one, "" if place < _PRINTED or one.get("printed") else "minor")
+            for place, one in enumerate(content["tables"])
+        ),
         _raw(content["measurements"]),
         _settings(content),
         SORT if any("keys" in one for one in content["tables"]) else "",
