@@ -18,10 +18,13 @@ from sapwood.lazy import lazily
 if TYPE_CHECKING:
     from sapwood import behaviors as behaviors
     from sapwood import cache as cache
+    from sapwood import compression as compression
     from sapwood import containers as containers
+    from sapwood import dynamic as dynamic
     from sapwood import exceptions as exceptions
     from sapwood import interpretation as interpretation
     from sapwood import model as model
+    from sapwood import models as models
     from sapwood import new as new
     from sapwood import reading as reading
     from sapwood import source as source
@@ -76,8 +79,10 @@ if TYPE_CHECKING:
         AsStridedObjects,
         AsStrings,
     )
+    from sapwood.model import behavior_of, class_named, classes, has_class_named, reset_classes, unknown_classes
     from sapwood.naming import classname_decode, classname_encode
     from sapwood.objects.model import Model, Unreadable
+    from sapwood.source.cursor import Cursor
     from sapwood.source.file import MemmapSource, MultithreadedFileSource
     from sapwood.source.fsspec import FSSpecSource
     from sapwood.source.futures import ThreadPoolExecutor, TrivialExecutor
@@ -120,6 +125,7 @@ __all__ = [
     "Batches",
     "ChangedFileError",
     "CorruptError",
+    "Cursor",
     "DeserializationError",
     "FSSpecSource",
     "HTTPSource",
@@ -165,6 +171,9 @@ __all__ = [
     "as_TGraph",
     "as_vectors",
     "batches",
+    "behavior_of",
+    "class_named",
+    "classes",
     "classname_decode",
     "classname_encode",
     "concatenate",
@@ -173,7 +182,9 @@ __all__ = [
     "dask",
     "dask_write",
     "dataset",
+    "default_library",
     "from_pyroot",
+    "has_class_named",
     "iterate",
     "kept_memory",
     "no_filter",
@@ -182,14 +193,19 @@ __all__ = [
     "open",
     "patch_uproot",
     "recreate",
+    "reset_classes",
     "scan_polars",
     "set_kept_memory",
     "set_num_threads",
     "to_pyroot",
     "to_writable",
     "trace",
+    "unknown_classes",
     "update",
 ]  # fmt: skip
+
+default_library = "ak"
+"""The library of arrays where none is asked for. Setting it changes nothing, as in uproot."""
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 __getattr__, __dir__ = lazily(
@@ -242,6 +258,14 @@ __getattr__, __dir__ = lazily(
             "AsStridedObjects",
             "AsStrings",
         ),
+        "sapwood.model": (
+            "behavior_of",
+            "class_named",
+            "classes",
+            "has_class_named",
+            "reset_classes",
+            "unknown_classes",
+        ),
         "sapwood.naming": ("classname_decode", "classname_encode"),
         "sapwood.frames.batches": ("Batches", "Sample", "batches"),
         "sapwood.frames.dask": ("dask",),
@@ -253,6 +277,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.file": ("ReadOnlyFile", "open"),
         "sapwood.table.filters": ("no_filter",),
         "sapwood.table.steps": ("Report",),
+        "sapwood.source.cursor": ("Cursor",),
         "sapwood.source.file": ("MemmapSource", "MultithreadedFileSource"),
         "sapwood.source.fsspec": ("FSSpecSource",),
         "sapwood.source.futures": ("ThreadPoolExecutor", "TrivialExecutor"),
@@ -274,10 +299,13 @@ __getattr__, __dir__ = lazily(
     modules=(
         "behaviors",
         "cache",
+        "compression",
         "containers",
+        "dynamic",
         "exceptions",
         "interpretation",
         "model",
+        "models",
         "new",
         "reading",
         "source",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["standard"]
+__path__: list[str] = []
+"""Empty: the modules are made here."""
 
 
 def _publish(name: str, members: dict[str, Any]) -> None:

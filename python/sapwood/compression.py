@@ -48,6 +48,11 @@ class Compression:
             raise ArgumentError(f"no codec has the number {algorithm} (compression setting {code})")
         return codec(level)
 
+    @staticmethod
+    def from_code_pair(algorithm: int, level: int) -> Compression | None:
+        """Return the setting of ROOT's number of a codec and a level: as `from_code`."""
+        return Compression.from_code(algorithm * 100 + level)
+
     def __repr__(self) -> str:
         """Write it as code."""
         return f"{type(self).__name__}({self.level})"

@@ -68,6 +68,14 @@ class ArgumentError(SapwoodError, ValueError):
     """The caller's arguments do not fit together."""
 
 
+class ExpressionError(ArgumentError, SyntaxError):
+    """The text of an expression cannot be understood."""
+
+    def __str__(self) -> str:
+        """Return the message as it is (SyntaxError would leave it out)."""
+        return str(self.args[0]) if self.args else ""
+
+
 class NotFoundError(SapwoodError, KeyError):
     """A key, tree or branch of that name is not there."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sapwood.errors import ArgumentError, LimitError, MissingFileError, SapwoodError, StorageError, UnsupportedError
 from sapwood.errors import CorruptError as DeserializationError
 from sapwood.errors import NotFoundError as KeyInFileError
+from sapwood.errors import SapwoodWarning as NameConflictWarning
 
 __all__ = [
     "ArgumentError",
@@ -12,6 +13,7 @@ __all__ = [
     "KeyInFileError",
     "LimitError",
     "MissingFileError",
+    "NameConflictWarning",
     "SapwoodError",
     "StorageError",
     "UnsupportedError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,30 @@ def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
     assert [len(jets) for jets in chosen.compute(scheduler="sync")] == [i % 3 for i in range(3, 10)]
     whole: Any = sapwood.concatenate(f"{folder}/[ab].root:t")
     assert found.compute(scheduler="sync").tolist() == whole.tolist()
+
+
+def test_forms_are_mapped_and_the_fields_that_are_needed_read(folder: Path) -> None:
+    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    mapping: Any = import_module("uproot._dask").TrivialFormMapping()
+    options: dict[str, Any] = {"form_mapping": mapping, "ak_add_doc": {"__doc__": "title"}}
+    for opened in (True, False):
+        found = sapwood.dask(f"{folder}/[ab].root:t", open_files=opened, **options)
+        chosen = found[found.x > 12].jets
+        (columns,) = dak.necessary_columns(chosen).values()
+        assert columns == {"x", "jets"}
+        assert [len(jets) for jets in chosen.compute(scheduler="sync")] == [i % 3 for i in range(3, 10)]
+        assert found.vec.compute(scheduler="sync").tolist() == 2 * np.arange(20.0).reshape(10, 2).tolist()
+    lost = [f"{folder}/a.root:t", f"{folder}/absent.root:t"]
+    array, report = sapwood.dask(lost, open_files=False, allow_read_errors_with_report=True, **options)
+    assert array.x.compute(scheduler="sync").tolist() == list(range(10))
+    assert report.compute(scheduler="sync").exception.tolist() == [None, "FileNotFoundError"]
+
+
+def test_what_is_not_given_to_uproot_is_not_given(folder: Path) -> None:
+    unset: Any = import_module("uproot._util").unset
+    assert _numpy(f"{folder}/a.root:t", steps_per_file=unset, step_size=unset, filter_name="x")["x"].chunks == ((10,),)
+    with pytest.raises(ArgumentError, match="form_mapping are for library 'ak'"):
+        _numpy(f"{folder}/a.root:t", form_mapping=print)
 
 
 def test_a_report_names_files_that_failed(folder: Path) -> None:

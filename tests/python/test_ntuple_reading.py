@@ -102,8 +102,9 @@ def test_members_of_the_objects_in_a_list_are_lists(ntuple: Any) -> None:
     assert ntuple["hits.id"].array().to_list() == [[hit["id"] for hit in hits(i)] for i in range(20)]
     assert ntuple["hits.x"].array().to_list() == [[hit["x"] for hit in hits(i)] for i in range(20)]
     found = ntuple.arrays(filter_name="hits.s*")
-    assert found.fields == ["hits.samples"]
-    assert found["hits.samples"].to_list() == [[hit["samples"] for hit in hits(i)] for i in range(20)]
+    assert found.fields == ["hits"]
+    assert found.hits.fields == ["samples"]
+    assert found.hits.samples.to_list() == [[hit["samples"] for hit in hits(i)] for i in range(20)]
     assert ntuple.arrays(filter_name=["hits", "hits.*"]).fields == ["hits"]
 
 
@@ -176,6 +177,39 @@ def test_the_form_of_a_field_has_the_lists_around_it(
 ) -> None:
     found, where = (records if field is None else records[field]).to_akform(**filters)
     assert (str(found.type), where) == (form, path)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "type_"),
+    [
+        ("one.x", "{one: {x: int64}}"),
+        (["one/y", "many.x"], "{one: {y: float64}, many: var * {x: int64}}"),
+        (["many.tup.1", "one", "one.x"], "{many: var * {tup: (float64)}, one: {x: int64, y: float64}}"),
+        (["one.x + 1", "tup.0"], '{"one.x + 1": int64, tup: (int64)}'),
+    ],
+)
+def test_parts_of_fields_come_within_their_fields(records: Any, wanted: Any, type_: str) -> None:
+    found = records.arrays(wanted)
+    assert str(found.type) == f"2 * {type_}"
+    whole = records.arrays().to_list()
+    for name in (name for name in ("one.x", "many.x") if name in wanted):
+        assert _at(found.to_list(), name) == _at(whole, name)
+    flat = records.arrays(wanted, how=dict)
+    assert list(flat) == ([wanted] if isinstance(wanted, str) else wanted)
+    (step,) = records.iterate(wanted, step_size="1 MB")
+    (several,) = sapwood.iterate(records, wanted)
+    assert step.to_list() == several.to_list() == found.to_list() == sapwood.concatenate(records, wanted).to_list()
+    assert records.arrays(wanted, entry_stop=0).fields == found.fields
+    kept = records.arrays(wanted, cut="one.y > 1")
+    assert kept.to_list() == [entry for entry, all_ in zip(found.to_list(), whole, strict=True) if all_["one"]["y"] > 1]
+
+
+def _at(entries: list[Any], path: str) -> list[Any]:
+    name, _, rest = path.partition(".")
+    inner = [entry[name] for entry in entries]
+    if not rest:
+        return inner
+    return [_at(one, rest) if isinstance(one, list) else _at([one], rest)[0] for one in inner]
 
 
 def test_one_field_can_be_virtual(records: Any) -> None:

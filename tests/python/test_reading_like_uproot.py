@@ -6,6 +6,7 @@ import io
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import uproot
@@ -131,7 +132,109 @@ print(tree.typenames(filter_name="jet*"), tree.keys(filter_branch=lambda b: "3" 
 print({name: array.dtype for name, array in tree.arrays(["i1", "flag"], library="np").items()})
 print([branch.name for branch in tree][:3], "f4" in tree, tree.get("nothing"), tree.common_entry_offsets()[:3])
 """,
+    "cursors": """
+import struct
+chunk = uproot.source.chunk.Chunk.wrap(None, b"\\x05hello\\xff\\x00\\x00\\x00\\x03abcname\\x00" + bytes(range(1, 40)))
+cursor = uproot.source.cursor.Cursor(0)
+print(cursor.string(chunk, {}), cursor.string(chunk, {}, move=False), cursor.bytestring(chunk, {}), cursor.index)
+print(cursor.classname(chunk, {}), cursor, cursor.copy().index, cursor.displacement())
+print(chunk.remainder(15, cursor, {})[:2])
+print(cursor.field(chunk, struct.Struct(">H"), {}), cursor.fields(chunk, struct.Struct(">HB"), {}, move=False))
+print(cursor.array(chunk, 3, uproot.AsDtype(">u2").from_dtype, {}), cursor.byte(chunk, {}), cursor.bytes(chunk, 2, {}))
+print(cursor.double32(chunk, {}), cursor.float16(chunk, 12, {}), cursor.index)
+cursor.move_to(19)
+cursor.skip(2)
+print(cursor.index, cursor.refs)
+sized = uproot.source.chunk.Chunk.wrap(None, struct.pack(">IH", 0x40000002, 3) + b"after")
+cursor = uproot.source.cursor.Cursor(0, origin=2, refs={1: "a", 2: "b"})
+print(cursor, cursor.skip_over(sized, {}), cursor.index, cursor.displacement(uproot.source.cursor.Cursor(1)))
+short = uproot.source.chunk.Chunk.wrap(None, b"\\x00\\x00\\x00\\x02hi")
+print(uproot.source.cursor.Cursor(0).skip_over(short, {}))
+""",
+    "classes by name": """
+with uproot.open(standard) as file:
+    h = file["h1D"]
+    print(isinstance(h, uproot.class_named("TH1F")), "TTree" in uproot.classes)
+    print(isinstance(h, getattr(uproot.models.TH, uproot.classname_encode("TH1D", h.class_version))))
+    print(uproot.has_class_named("TH2F"), uproot.has_class_named("Nothing"))
+    print(uproot.model.classname_version("Model_A_v3"))
+    print(file.classname_of("h1D", encoded=True, version=3), file.classname_of("h1D", encoded=True))
+    print(file.key("h1D").classname(encoded=True), file.class_of("h1D") == uproot.classes["TH1D"])
+    print(uproot.model.classname_regularize("vector < int >"))
+print(uproot.open(path).class_of("events/f4") == uproot.models.TBranch.Model_TBranch)
+""",
+    "files of objects": """
+import pickle
+with uproot.open(standard) as file:
+    h, info = file["h1D"], file.file.streamer_named("TH1D")
+detached = h.file
+print(isinstance(detached, uproot.reading.DetachedFile), isinstance(info.file, uproot.reading.DetachedFile))
+for one in (detached, pickle.loads(pickle.dumps(h)).file, info.file):
+    print(one.file_path, one.uuid, one.hex_uuid, one.root_version, one.root_version_tuple, one.is_64bit)
+    print(one.fVersion, one.fCompress, one.fBEGIN, one.fEND, one.fUnits, one.fUUID)
+print(info.file_uuid, h.values()[:3], hasattr(detached, "source"))
+print(uproot.open(path, object_cache=None).file.object_cache)
+""",
+    "objects to be written": """
+import numpy as np
+made = uproot.to_writable(np.histogram([1.0, 2.0, 3.0], bins=3))
+print(made.classname, made.values().tolist(), made.title, float(made.member("fEntries")), made.axis().edges().tolist())
+make = uproot.writing.identify
+axis = make.to_TAxis("xaxis", "title", 4, 0.0, 1.0)
+print(axis.member("fNbins"), axis.edges().tolist())
+""",
+    "texts that are no expressions": """
+tree = uproot.open(path)["events"]
+for text in ("i4 +", "i4 i2", "(i4"):
+    try:
+        tree.arrays(text)
+    except SyntaxError as error:
+        print("not an expression")
+key = tree["f4"].basket_key(0)
+print(key.fNbytes, key.fObjlen, key.fKeylen, key.fCycle, key.fSeekKey)
+""",
+    "libraries": """
+import numpy as np
+import pandas as pd
+names = [("a", None), ("b", None)]
+series = {"b": pd.Series([1.5, 2.5]), "a": pd.Series([1, 2])}
+for how in (None, "outer", tuple, list, dict):
+    print(str(uproot.interpretation.library.Pandas().group(series, names, how)))
+    print(uproot.interpretation.library.NumPy().group({"a": np.arange(2), "b": np.zeros(2)}, names, tuple))
+tree = uproot.open(path)["events"]
+print(tree["i4"].array(library=uproot.interpretation.library.NumPy(), entry_stop=3), uproot.default_library)
+options = {name: value for name, value in uproot.open.defaults.items() if name != "handler"}
+print(uproot.open(path, **options)["events"].num_entries, "compression" in uproot.recreate.defaults)
+""",
 }
+
+
+def test_objects_are_instances_of_classes_by_name(tmp_path: Path) -> None:
+    tree = sapwood.open(write_sample(tmp_path))["events"]
+    models: Any = sapwood.models
+    assert isinstance(tree, sapwood.classes["TTree"])
+    assert isinstance(tree["f4"], models.TBranch.Model_TBranch)
+    assert not isinstance(tree["f4"], sapwood.classes["TTree"])
+    key = tree["f4"].basket_key(0)
+    assert (key.fName, key.fTitle, key.fClassName) == ("f4", "events", "TBasket")
+    with sapwood.open(STANDARD) as file:
+        h = file["h1D"]
+        assert isinstance(h, sapwood.classes["TH1D"])
+        assert isinstance(h, sapwood.classes["TH1"])
+        assert isinstance(h, models.TH.Model_TH1D_v3)
+        assert not isinstance(h, models.TH.Model_TH1D_v2)
+        assert not isinstance("text", sapwood.classes["TH1D"])
+        assert sapwood.behavior_of("TParameter<double>") is type(file["parameterD"])
+    assert issubclass(models.TH.Model_TH1D_v3, sapwood.classes["TH1D"])
+    assert set(sapwood.classes) >= {"TTree", "TH1D"}
+    assert len(sapwood.classes) == len(list(sapwood.classes))
+    assert repr(sapwood.classes["TH1D"]) == "<class 'Model_TH1D'>"
+    with pytest.raises(sapwood.NotFoundError, match="no Python class stands for"):
+        sapwood.class_named("Nothing")
+    with pytest.raises(sapwood.NotFoundError, match="custom_classes"):
+        sapwood.class_named("TH1D", custom_classes={})
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        models.TH.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("name", list(SCRIPTS))

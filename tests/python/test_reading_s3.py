@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl
 
 import awkward as ak
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 from servers import S3_KEYS, s3
 
 import sapwood
+from sapwood.storage import credentials
 
 ENTRIES = 40_000
 KEY, SECRET = S3_KEYS
@@ -33,9 +37,73 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+class _TokenService(BaseHTTPRequestHandler):
+    """Lends the keys of the servers to who shows the right token."""
+
+    seen: ClassVar[list[dict[str, str]]] = []
+
+    def do_POST(self) -> None:
+        asked = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        self.seen.append(asked)
+        good = asked["WebIdentityToken"] == "good"
+        lent = f"<AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>"
+        text = (
+            f"<a>{lent}<Expiration>2999-01-01T00:00:00Z</Expiration></a>"
+            if good
+            else "<Message>no such token</Message>"
+        )
+        self.send_response(200 if good else 400)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *args: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Write nothing."""
+
+
+def test_keys_of_profiles_and_web_identities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id=a\naws_secret_access_key=b\n", "utf-8")
+    (tmp_path / "config").write_text("[default]\nregion=nowhere\n[profile other]\nsso_region=x\n", "utf-8")
+    for name in ("credentials", "config"):
+        monkeypatch.setenv(
+            "AWS_SHARED_CREDENTIALS_FILE" if name == "credentials" else "AWS_CONFIG_FILE", str(tmp_path / name)
+        )
+    assert credentials.find_keys({}) == ("a", "b", None)
+    assert credentials.find_region() == "nowhere"
+    assert credentials.find_keys({"key": "k", "secret": "s", "token": "t"}) == ("k", "s", "t")
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    assert credentials.find_keys({}) is None
+    assert credentials.has_profile()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _TokenService) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{service.server_port}")
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:role")
+        for name, token in (("good", "good"), ("bad", "bad")):
+            (tmp_path / name).write_text(token, "utf-8")
+            monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / name))
+            if token == "good":
+                assert [credentials.find_keys({}) for _ in range(2)] == [(KEY, SECRET, None)] * 2
+                assert [asked["RoleArn"] for asked in _TokenService.seen] == ["arn:role"]
+            else:
+                with pytest.raises(sapwood.StorageError, match="no such token"):
+                    credentials.find_keys({})
+        service.shutdown()
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "absent"))
+    with pytest.raises(sapwood.StorageError, match="cannot get keys for role arn:role"):
+        sapwood.open("s3://bucket/events.root")
+
+
 @pytest.fixture(autouse=True)
 def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "REGION", "ENDPOINT_URL"):
+    names = [
+        "ACCESS_KEY_ID",
+        "SECRET_ACCESS_KEY",
+        "SESSION_TOKEN",
+        "PROFILE",
+        "REGION",
+        "DEFAULT_REGION",
+        "ENDPOINT_URL",
+    ]
+    for name in [*names, "ENDPOINT_URL_STS", "ROLE_ARN", "WEB_IDENTITY_TOKEN_FILE"]:
         monkeypatch.delenv(f"AWS_{name}", raising=False)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
@@ -61,6 +129,13 @@ def test_with_keys(server: str, data: Path, tmp_path: Path, monkeypatch: pytest.
         assert ak.array_equal(sapwood.open("s3://bucket/events.root:t").arrays(["x1"]), near[["x1"]])
         with pytest.raises(sapwood.MissingFileError, match="404"):
             sapwood.open("s3://bucket/nothing.root")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        profile = tmp_path / "profile"
+        profile.write_text(f"[mine]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n", "utf-8")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profile))
+        monkeypatch.setenv("AWS_PROFILE", "mine")
+        assert ak.array_equal(sapwood.open("s3://bucket/events.root:t").arrays(["x2"]), near[["x2"]])
         with pytest.raises(sapwood.StorageError, match="403"):
             sapwood.open("s3://bucket/events.root", **options | {"secret": "wrong"})
         with pytest.raises(sapwood.StorageError, match=r"400|403"):

@@ -22,7 +22,7 @@ ROOMS = [
     {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"},
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
-    {"writing", "new", "vectors", "behaviors", "model", "reading"}, {"sapwood"},
+    {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

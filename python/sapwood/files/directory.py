@@ -33,6 +33,7 @@ from sapwood.files.kinds import (
 )
 from sapwood.files.patching import register
 from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, read_key
+from sapwood.naming import classname_encode
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -75,9 +76,9 @@ class ReadOnlyKey:
         """Return the title of the object."""
         return self.fTitle
 
-    def classname(self) -> str:
-        """Return the C++ class of the object."""
-        return self.fClassName
+    def classname(self, encoded: bool = False, version: int | None = None) -> str:
+        """Return the C++ class of the object; encoded, as `sapwood.classname_encode` writes it in a version."""
+        return classname_encode(self.fClassName, version) if encoded else self.fClassName
 
     @property
     def object_path(self) -> str:
@@ -184,7 +185,8 @@ class ReadOnlyKey:
             No object of this class can be read.
         """
         file, cache_key = self.file, self.cache_key
-        known = file.object_cache.get(cache_key)
+        kept = file.object_cache
+        known = None if kept is None else kept.get(cache_key)
         if known is not None:
             return known
         if self.fClassName in DIRECTORIES:
@@ -209,7 +211,8 @@ class ReadOnlyKey:
             found = read_banks(self)
         else:
             found = objects.read(self)
-        file.object_cache[cache_key] = found
+        if kept is not None:
+            kept[cache_key] = found
         return found
 
     def __repr__(self) -> str:
@@ -613,29 +616,57 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             raise self._missing(where, "a branch has no key" if rest else "the directory at the top has no key")
         return found
 
-    def classname_of(self, where: str) -> str:
-        """Return the C++ class of the object at a path, reading at most the tree it lies in."""
-        found, rest = self._find(where)
-        return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
-
-    def streamer_of(self, where: str, version: int | str = "max") -> StreamerInfo | None:
-        """Return what the file says of the class of the object at a path; None where it says nothing.
+    def classname_of(
+        self, where: str, encoded: bool = False, version: int | None = None, recursive: bool = True
+    ) -> str:
+        """Return the C++ class of the object at a path, reading at most the tree it lies in.
 
         Parameters
         ----------
         where
             The path.
+        encoded, version
+            Write it as `sapwood.classname_encode` does, in a version.
+        recursive
+            Whether slashes in the path lead into directories and trees; otherwise they are part of a name.
+        """
+        found, rest = self._found(where, recursive)
+        if isinstance(found, ReadOnlyKey) and rest:
+            return found.get()[rest].classname
+        return classname_encode(_classname(found), version) if encoded else _classname(found)
+
+    def class_of(self, where: str, version: int | None = None, recursive: bool = True) -> type:
+        """Return the class of the object at a path: see `sapwood.model.NamedClass`; arguments as in `classname_of`."""
+        from sapwood.files.named import named_class
+
+        return named_class(self.classname_of(where, recursive=recursive), version)
+
+    def streamer_of(self, where: str, version: int | str = "max", recursive: bool = True) -> StreamerInfo | None:
+        """Return what the file says of the class of the object at a path; None where it says nothing.
+
+        Parameters
+        ----------
+        where, recursive
+            The path, as in `classname_of`.
         version
             Which version of the class; ``"min"`` or ``"max"`` of those that are described.
         """
-        return self._file.streamer_named(self.classname_of(where), version)
+        return self._file.streamer_named(self.classname_of(where, recursive=recursive), version)
 
-    def title_of(self, where: str) -> str:
-        """Return the title of the object at a path, reading no more than the tree it lies in."""
-        found, rest = self._find(where)
+    def title_of(self, where: str, recursive: bool = True) -> str:
+        """Return the title of the object at a path (as in `classname_of`), reading no more than the tree it lies in."""
+        found, rest = self._found(where, recursive)
         if isinstance(found, ReadOnlyDirectory):
             return found.title
         return found.get()[rest].title if rest else found.fTitle
+
+    def _found(self, where: str, recursive: bool) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
+        if recursive:
+            return self._find(where)
+        key = self._lookup(where)
+        if key is None:
+            raise self._missing(where, f"{where!r} is not in {self.object_path!r}")
+        return key, ""
 
     def _find(self, where: str, hint: bool = True) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
         """Find the key at a path; the second is what is left of the path inside the tree that was found.

@@ -77,6 +77,19 @@ def open(  # noqa: A001
     return at_rest(lambda: _opened(path, inside, {"object_cache": object_cache, "array_cache": array_cache, **options}))
 
 
+open.defaults = {  # pyright: ignore[reportFunctionMemberAccess]
+    "handler": None,
+    "max_num_elements": None,
+    "num_workers": 4,
+    "use_threads": True,
+    "num_fallback_workers": 10,
+    "begin_chunk_size": 403,
+    "minimal_ttree_metadata": True,
+    "http_max_header_bytes": 7168,
+}
+# Options as code for uproot changes and gives them; only some have an effect.
+
+
 def _opened(path: object, inside: str | None, options: dict[str, Any]) -> Any:
     file = ReadOnlyFile(path, **options)
     try:

@@ -7,12 +7,13 @@ import sys
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from sapwood.cache import LRUCache, array_cache_of
 from sapwood.compression import Compression
 from sapwood.errors import Incident, NotFoundError, StorageError, without_secrets
 from sapwood.files.records import read_header
+from sapwood.objects.detached import DetachedFile
 from sapwood.storage.sources import cache_of, source_of
 from sapwood.table.cache import cache_in
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from sapwood.interpretation.described import DescribedClass
     from sapwood.schema import StreamerInfo, Streamers
-    from sapwood.source.chunk import Source
+    from sapwood.source.chunk import Chunk, Source
 
 
 class Identity(NamedTuple):
@@ -58,6 +59,7 @@ class FileHandle(ABC):
         """Whether the file is on remote storage, where announcing reads ahead pays off."""
         self._closed = False
         self._again: Self | None = None
+        self._detached: DetachedFile | None = None
         self._hex_uuid = str(uuid_of(self._native.uuid))
         self._objects = _object_cache_of(object_cache)
         self.array_cache = array_cache_of(array_cache)
@@ -95,10 +97,14 @@ class FileHandle(ABC):
             self._source = Source(self._given, **self._options)
         return self._source
 
+    def chunk(self, start: int, stop: int) -> Chunk:
+        """Read a range of bytes of the file, as it is stored."""
+        return self.source.chunk(start, stop)
+
     @property
-    def object_cache(self) -> MutableMapping[str, Any]:
-        """The objects kept, by the `cache_key` of their keys; can be set, to None too."""
-        return self._objects
+    def object_cache(self) -> MutableMapping[str, Any] | None:
+        """The objects kept, by the `cache_key` of their keys; None where none are. It can be set."""
+        return None if isinstance(self._objects, LRUCache) and self._objects.limit == 0 else self._objects
 
     @object_cache.setter
     def object_cache(self, value: MutableMapping[str, Any] | int | None) -> None:
@@ -199,6 +205,13 @@ class FileHandle(ABC):
     def fUUID(self) -> bytes:  # noqa: N802
         """The identifier of the file, as 16 bytes."""
         return self.uuid.bytes
+
+    @property
+    def detached(self) -> DetachedFile:
+        """The facts of the file, which stay when it is closed; `file` of objects that were read."""
+        if self._detached is None:
+            self._detached = DetachedFile.of(self)
+        return cast("DetachedFile", self._detached)
 
     @property
     def streamers(self) -> Streamers:

@@ -291,7 +291,7 @@ def iterate(
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
-    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
+    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, form)
     tables = OpenFiles(files, allow_missing, options, ledger)
     return tables.reporting(dataset.iterate(tables, select, step_size, form, report, group_by))
 
@@ -304,18 +304,24 @@ def _selecting(
     filter_branch: FieldFilter,
     aliases: Mapping[str, str] | None,
     language: Language | None,
+    form: ResultForm,
 ) -> Callable[[HasFields], Query]:
     """Return what makes the query of each table."""
-    return lambda table: Query(
-        table,
-        expressions,
-        cut,
-        filter_name=filter_name,
-        filter_typename=filter_typename,
-        filter_field=filter_branch,
-        aliases=aliases,
-        language=language,
-    )
+
+    def select(table: HasFields) -> Query:
+        query = Query(
+            table,
+            expressions,
+            cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_field=filter_branch,
+            aliases=aliases,
+            language=language,
+        )
+        return query.nested() if form.nests else query
+
+    return select
 
 
 def concatenate(
@@ -360,7 +366,7 @@ def concatenate(
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
-    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
+    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, form)
     tables = OpenFiles(files, allow_missing, options, ledger)
     first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):

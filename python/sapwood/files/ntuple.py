@@ -214,6 +214,7 @@ class HasRFields(Readable):
 
     words = Words("field", "fields", "subfields", "filter_field", "RNTuple", "pages", "baskets")
     separator = "."
+    nests = True
 
     @property
     def __class__(self) -> type[HasRFields]:  # pyright: ignore[reportIncompatibleMethodOverride]

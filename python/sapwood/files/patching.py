@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "SAPWOOD_PATCH_UPROOT"
 """Where this variable of the environment is not empty, importing sapwood calls `patch_uproot`."""
-_PATCHED = ("open", "iterate", "concatenate", "num_entries")
+_PATCHED = ("open", "iterate", "concatenate", "num_entries", "dask")
 _registered: set[type] = set()
 
 
@@ -90,7 +90,7 @@ def is_patched() -> bool:
 
 
 def patch_uproot() -> Patch:
-    """Let `uproot.open`, `iterate`, `concatenate` and `num_entries` be those of sapwood, for code that calls uproot.
+    """Let uproot's `open`, `iterate`, `concatenate`, `num_entries` and `dask` be those of sapwood.
 
     Calls that sapwood refuses, as with an unknown option, go to uproot: with a `SapwoodWarning`, and counted in
     `Patch.fallbacks`. Errors of files (missing, damaged) are raised as they are. Processes started later have the

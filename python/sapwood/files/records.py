@@ -23,6 +23,9 @@ class KeyRecord(NamedTuple):
     fCycle: int  # noqa: N815
     fSeekKey: int  # noqa: N815
     fSeekPdir: int  # noqa: N815
+    fClassName: str  # noqa: N815
+    fName: str  # noqa: N815
+    fTitle: str  # noqa: N815
 
     @property
     def is_64bit(self) -> bool:
@@ -57,11 +60,28 @@ def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
     if len(start) < _KEY.size + 16:
         raise CorruptError(f"{where}: its key at byte {seek} is cut off")
     numbers = _KEY.unpack_from(start)
-    places = struct.unpack_from(">qq" if numbers[1] > _LARGE else ">ii", start, _KEY.size)
-    key = KeyRecord._make((*numbers, seek, places[1]))
-    if key.fNbytes != expected or not 0 < key.fKeylen <= key.fNbytes or key.fObjlen < 0:
-        raise CorruptError(f"{where}: its key at byte {seek} says {key}, expected {expected} bytes")
-    return key
+    places = struct.Struct(">qq" if numbers[1] > _LARGE else ">ii")
+    above = places.unpack_from(start, _KEY.size)[1]
+    wrong = numbers[0] != expected or not 0 < numbers[4] <= numbers[0] or numbers[2] < 0
+    texts = [] if wrong else _texts(file.bytes(seek, min(numbers[4], file.size - seek)), _KEY.size + places.size)
+    if len(texts) != 3:
+        raise CorruptError(f"{where}: its key at byte {seek} says {numbers}, expected {expected} bytes")
+    return KeyRecord._make((*numbers, seek, above, *texts))
+
+
+def _texts(data: bytes, place: int) -> list[str]:
+    """Return three strings that follow each other, each behind its length; fewer where the data end."""
+    found: list[str] = []
+    for _ in range(3):
+        size = data[place : place + 1]
+        if size == b"\xff":
+            size, place = data[place + 1 : place + 5], place + 4
+        end = place + 1 + int.from_bytes(size, "big")
+        if not size or end > len(data):
+            break
+        found.append(data[place + 1 : end].decode(errors="surrogateescape"))
+        place = end
+    return found
 
 
 class DirectoryRecord(NamedTuple):

@@ -34,7 +34,7 @@ def dask(
     custom_classes: object = None,
     allow_missing: bool = False,
     open_files: bool = True,
-    form_mapping: object = None,
+    form_mapping: Foreign = None,
     allow_read_errors_with_report: bool | tuple[type[BaseException], ...] = False,
     known_base_form: Foreign = None,
     decompression_executor: object = None,
@@ -72,7 +72,8 @@ def dask(
     custom_classes, decompression_executor, interpretation_executor
         Have no effect.
     form_mapping
-        None: forms are not mapped.
+        With ``"ak"``: a function that gets the form of the trees and returns that of the arrays, and what loads their
+        buffers, as in uproot (`coffea` has one for each schema).
     options
         As in `sapwood.open`.
 
@@ -86,14 +87,14 @@ def dask(
         No file has the tree, or they have no field in common.
     """
     del custom_classes, decompression_executor, interpretation_executor
+    # uproot has a value of its own for what is not given.
+    step_size, steps_per_file = (None if type(n).__name__ == "_Unset" else n for n in (step_size, steps_per_file))
     if step_size is not None and steps_per_file is not None:
         raise TypeError("step_size and steps_per_file exclude each other")
     if step_size is not None and not open_files:
         raise TypeError("step_size needs open_files=True: a partition is cut where its entries are known")
     if known_base_form is not None and open_files:
         raise TypeError("known_base_form is for open_files=False")
-    if form_mapping is not None:
-        raise ArgumentError("form_mapping is not supported: give the collection to what maps it")
     if library not in ("ak", "np"):
         raise UnsupportedError(f"collections of Dask are of library 'ak' or 'np', not {library!r}")
     form = ResultForm(library_of(library), None, ak_add_doc)
@@ -108,13 +109,15 @@ def dask(
         fields, first = _first(files, fields_of, known_base_form, allow_missing, options)
     reading = Reading(fields, form, allow_missing, options)
     if library == "np":
-        if allow_read_errors_with_report:
-            raise ArgumentError("reports of errors are for library 'ak'")
+        if allow_read_errors_with_report or form_mapping is not None:
+            raise ArgumentError("reports of errors and form_mapping are for library 'ak'")
         return _numpy(reading, partitions, None if first is None else reading.of(first, 0, 0))
     from sapwood.frames.dask_awkward import collection
 
     shape = known_base_form if first is None else reading.of(first, 0, 0).layout.form
-    return collection(reading, partitions, shape, allow_read_errors_with_report)
+    if form_mapping is not None and first is not None:
+        shape = shape.copy(parameters={**shape.parameters, "typenames": first.typenames()})
+    return collection(reading, partitions, shape, allow_read_errors_with_report, form_mapping)
 
 
 def _fields_of(

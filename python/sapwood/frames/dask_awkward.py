@@ -12,21 +12,22 @@ import awkward as ak
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError
 from sapwood.frames.partitions import Partition, Reading, key_of
+from sapwood.table.schema import HasFields
 
 try:
     import dask_awkward  # pyright: ignore[reportMissingImports]
     from dask.base import tokenize
+    from dask_awkward.lib import utils  # pyright: ignore[reportMissingImports]
     from dask_awkward.lib.io.columnar import ColumnProjectionMixin  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise ArgumentError("arrays of Dask need dask-awkward: pip install dask-awkward") from error
 
 
-class Columns(ColumnProjectionMixin):  # pyright: ignore[reportUntypedBaseClass]
-    """Reads partitions, and can be asked to read fewer columns."""
+class _Partitions:
+    """Reads partitions, with a report of each if wanted."""
 
-    behavior = None
     attrs = None
-    use_optimization = True
+    behavior: Foreign = None
 
     def __init__(self, reading: Reading, form: Foreign, report: bool | tuple[type[BaseException], ...] = False) -> None:
         self._reading = reading
@@ -37,16 +38,6 @@ class Columns(ColumnProjectionMixin):  # pyright: ignore[reportUntypedBaseClass]
     def return_report(self) -> bool:
         """Whether a report of each partition is returned beside its array."""
         return bool(self._report)
-
-    def project_columns(self, columns: frozenset[str]) -> Columns:
-        """Return what reads only these columns; of a record, ``"name.member"`` is one."""
-        names = [
-            name
-            for name in self._reading.fields
-            if name in columns or any(column.startswith(f"{name}.") for column in columns)
-        ]
-        form = ak.forms.RecordForm([self.form.content(name) for name in names], names, parameters=self.form.parameters)
-        return Columns(self._reading.only(names), form, self._report)
 
     def __call__(self, partition: Partition) -> Foreign:
         """Read a partition."""
@@ -61,11 +52,112 @@ class Columns(ColumnProjectionMixin):  # pyright: ignore[reportUntypedBaseClass]
         return array, _account(partition, duration=time.monotonic() - clock, counters=counters)
 
     def _read(self, partition: Partition) -> tuple[Foreign, dict[str, int]]:
-        array, counters = self._reading.read(partition)
+        array, counters = self._reading.read(partition, self._entries)
         return self._empty() if array is None else array, counters
 
+    def _entries(self, table: HasFields, start: int, stop: int) -> Foreign:
+        return self._reading.of(table, start, stop)
+
     def _empty(self) -> Foreign:
-        return ak.Array(self.form.length_zero_array(highlevel=False))
+        return ak.Array(self.form.length_zero_array(highlevel=False), behavior=self.behavior)
+
+
+class Columns(_Partitions, ColumnProjectionMixin):  # pyright: ignore[reportUntypedBaseClass]
+    """Reads partitions, and can be asked to read fewer columns."""
+
+    use_optimization = True
+
+    def project_columns(self, columns: frozenset[str]) -> Columns:
+        """Return what reads only these columns; of a record, ``"name.member"`` is one."""
+        names = [
+            name
+            for name in self._reading.fields
+            if name in columns or any(column.startswith(f"{name}.") for column in columns)
+        ]
+        form = ak.forms.RecordForm([self.form.content(name) for name in names], names, parameters=self.form.parameters)
+        return Columns(self._reading.only(names), form, self._report)
+
+
+class Mapped(_Partitions):
+    """Reads partitions whose arrays have another form than the tables.
+
+    Parameters
+    ----------
+    reading
+        What reads the fields; those that it knows are read.
+    form
+        The form of the arrays.
+    info
+        The second result of a form mapping: it loads the buffers of arrays, and says which fields they need.
+    report
+        As in `sapwood.dask`.
+    """
+
+    def __init__(
+        self, reading: Reading, form: Foreign, info: Foreign, report: bool | tuple[type[BaseException], ...] = False
+    ) -> None:
+        super().__init__(reading, form, report)
+        self._info = info
+
+    @property
+    def behavior(self) -> Foreign:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The behavior of the arrays."""
+        return self._info.behavior
+
+    def mock(self) -> Foreign:
+        """Return an array without data."""
+        return ak.typetracer.typetracer_from_form(self.form, highlevel=True, behavior=self.behavior)
+
+    def mock_empty(self, backend: str = "cpu") -> Foreign:
+        """Return an array without entries."""
+        return ak.to_backend(self._empty(), backend)
+
+    def prepare_for_projection(self) -> tuple[Foreign, Foreign, Foreign]:
+        """Return an array without data, what notes its use, and what `project` needs of the form."""
+        key = self._info.buffer_key
+        array, notes = ak.typetracer.typetracer_with_report(
+            self.form, highlevel=True, behavior=self.behavior, buffer_key=key
+        )
+        return array, notes, utils.trace_form_structure(self.form, buffer_key=key)
+
+    def necessary_columns(self, report: Foreign, state: Foreign) -> frozenset[str]:
+        """Return the fields that are needed for the buffers whose use was noted."""
+        shapes = utils.buffer_keys_required_to_compute_shapes(
+            self._info.parse_buffer_key,
+            report.shape_touched,
+            state["form_key_to_parent_form_key"],
+            state["form_key_to_buffer_keys"],
+        )
+        needed = self._info.keys_for_buffer_keys(frozenset({*report.data_touched, *shapes}))
+        return frozenset(needed) & frozenset(self._reading.fields)
+
+    def project(self, report: Foreign, state: Foreign) -> Mapped:
+        """Return what reads only the fields whose use was noted."""
+        return self.project_manually(self.necessary_columns(report, state))
+
+    def project_manually(self, columns: frozenset[str]) -> Mapped:
+        """Return what reads only these fields."""
+        names = [name for name in self._reading.fields if name in columns]
+        return Mapped(self._reading.only(names), self.form, self._info, self._report)
+
+    def _entries(self, table: HasFields, start: int, stop: int) -> Foreign:
+        fields = frozenset(self._reading.fields)
+        options: dict[str, Any] = {"ak_add_doc": self._reading.form.add_doc}
+        buffers = self._info.load_buffers(table, fields, start, stop, None, None, options)
+        found: dict[str, Any] = {}
+        for key, dtype in self.form.expected_from_buffers(buffer_key=self._info.buffer_key).items():
+            if frozenset(self._info.keys_for_buffer_keys(frozenset({key}))) <= fields:
+                found[key] = buffers[key]
+            else:
+                found[key] = _untouched(dtype)
+        return ak.from_buffers(self.form, stop - start, found, behavior=self.behavior, buffer_key=self._info.buffer_key)
+
+
+def _untouched(dtype: Foreign) -> Foreign:
+    """Return what stands for a buffer that no computation reads."""
+    from awkward._nplikes.numpy import Numpy
+
+    return ak.typetracer.PlaceholderArray(Numpy.instance(), (ak.typetracer.unknown_length,), dtype)
 
 
 def _account(
@@ -106,7 +198,11 @@ def _builtin_name(error: BaseException) -> str:
 
 
 def collection(
-    reading: Reading, partitions: Sequence[Partition], form: Foreign, report: bool | tuple[type[BaseException], ...]
+    reading: Reading,
+    partitions: Sequence[Partition],
+    form: Foreign,
+    report: bool | tuple[type[BaseException], ...],
+    form_mapping: Foreign = None,
 ) -> Foreign:
     """Make the array; with reports, the array and its reports."""
     divisions: tuple[int, ...] | None = None
@@ -116,7 +212,6 @@ def collection(
         for partition in partitions:
             edges.append(edges[-1] + partition.stop - partition.start)
         divisions = tuple(edges)
-    token: Any = tokenize([key_of(partition) for partition in partitions], sorted(reading.fields))
-    return dask_awkward.from_map(
-        Columns(reading, form, report), partitions, label="from-sapwood", token=token, divisions=divisions
-    )
+    token: Any = tokenize([key_of(partition) for partition in partitions], sorted(reading.fields), form_mapping)
+    reader = Columns(reading, form, report) if form_mapping is None else Mapped(reading, *form_mapping(form), report)
+    return dask_awkward.from_map(reader, partitions, label="from-sapwood", token=token, divisions=divisions)

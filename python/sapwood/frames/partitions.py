@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sapwood.columns import Foreign
@@ -47,10 +47,19 @@ class Reading:
         """Return what reads some of the fields."""
         return Reading({name: self.fields[name] for name in names}, self.form, self._allow_missing, self._options)
 
-    def read(self, partition: Partition) -> tuple[Foreign, dict[str, int]]:
+    def read(
+        self, partition: Partition, reader: Callable[[HasFields, int, int], Foreign] | None = None
+    ) -> tuple[Foreign, dict[str, int]]:
         """Return the arrays, and what reading them took (`ReadOnlyFile.counters`).
 
         With `allow_missing` there are none in a file that lacks the table, or a field.
+
+        Parameters
+        ----------
+        partition
+            What is read.
+        reader
+            Reads entries of an open table; None: `of`.
         """
         files: Files = partition.source
         if not isinstance(files, HasFields):
@@ -58,26 +67,28 @@ class Reading:
         tables = OpenFiles(files, self._allow_missing, self._options)
         for table, _ in tables:
             try:
-                return self._read(table, partition), table.file.counters()
+                start, stop = _range_in(table, partition)
+                return (reader or self.of)(table, start, stop), table.file.counters()
             except NotFoundError as error:
                 tables.skip(table.file.file_path, error)
             finally:
                 tables.done_with(table)
         return None, {}
 
-    def _read(self, table: HasFields, partition: Partition) -> Foreign:
-        start, stop = partition.start, partition.stop
-        if partition.pieces is not None:
-            size = math.ceil(table.num_entries / partition.pieces)
-            start, stop = (min(number * size, table.num_entries) for number in (start, start + 1))
-        elif not 0 <= start <= stop <= table.num_entries:
-            raise ArgumentError(f"{table.location}: entries {start} to {stop} of {table.num_entries}")
-        return self.of(table, start, stop)
-
     def of(self, table: HasFields, start: int, stop: int) -> Foreign:
         """Read entries of an open table."""
         found = {name: table["/" + path] for name, path in self.fields.items()}
         return Scan(Query.picking(table, found)).arrays(start, stop, self.form)
+
+
+def _range_in(table: HasFields, partition: Partition) -> tuple[int, int]:
+    start, stop = partition.start, partition.stop
+    if partition.pieces is not None:
+        size = math.ceil(table.num_entries / partition.pieces)
+        return min(start * size, table.num_entries), min((start + 1) * size, table.num_entries)
+    if not 0 <= start <= stop <= table.num_entries:
+        raise ArgumentError(f"{table.location}: entries {start} to {stop} of {table.num_entries}")
+    return start, stop
 
 
 def key_of(partition: Partition) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ class AsObjects(Interpretation):
         super().__init__(branch)
 
     @property
+    def typename(self) -> str:
+        """The C++ type."""
+        return super().typename if self._field is not None else getattr(self.model, "typename", super().typename)
+
+    @property
     def cache_key(self) -> str:
         """The cache key of the type."""
         return f"{type(self).__name__}({getattr(self.model, 'cache_key', self.model)})"
@@ -87,5 +92,5 @@ class AsStridedObjects(AsObjects):
 
     @property
     def to_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the members."""
-        return np.dtype([(name, np.dtype(kind).newbyteorder("=")) for name, kind in self._members if "@" not in name])
+        """The NumPy type of the members, as they are stored but in the byte order of the machine."""
+        return np.dtype([(name, np.dtype(kind).newbyteorder("=")) for name, kind in self._members])

@@ -1,12 +1,17 @@
-"""What an object keeps of its file after it was copied or pickled."""
+"""What an object has of its file: facts that stay when the file is closed, or the object copied or pickled."""
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from sapwood.compression import Compression
+
+_OF_ROOT = ("is_64bit", "fVersion", "fCompress", "fBEGIN", "fEND")
+_DEFAULTS = ("", "", (0, 0, 0), None, MappingProxyType[str, Any]({}), False, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -21,18 +26,41 @@ class DetachedFile:
     """The version of ROOT that wrote the file, as (major, minor, patch)."""
     compression: Compression | None
     """The compression setting of the file."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """The options given to `open`; of one that was unpickled, none."""
+    is_64bit: bool = False
+    """Whether the header has 64-bit offsets."""
+    fVersion: int = 0  # noqa: N815
+    """The stored version number: 1,000,000 more than ROOT's in a 64-bit header."""
+    fCompress: int = 0  # noqa: N815
+    """The stored compression setting of the file."""
+    fBEGIN: int = 0  # noqa: N815
+    """The offset of the first record, in bytes."""
+    fEND: int = 0  # noqa: N815
+    """The offset behind the last record, in bytes."""
 
     @classmethod
     def of(cls, file: Any) -> DetachedFile | None:
-        """Take the facts of a file; None where there is none."""
+        """Take the facts of a file; None where there is none. Files that are not of ROOT have only some."""
         if file is None or isinstance(file, DetachedFile):
             return file
-        return cls(file.file_path, file.hex_uuid, file.root_version_tuple, file.compression)
+        names = ("file_path", "hex_uuid", "root_version_tuple", "compression", "options", *_OF_ROOT)
+        return cls(*(getattr(file, name, default) for name, default in zip(names, _DEFAULTS, strict=True)))
 
     @property
     def uuid(self) -> uuid.UUID:
         """The identifier of the file."""
         return uuid.UUID(self.hex_uuid)
+
+    @property
+    def fUUID(self) -> bytes:  # noqa: N802
+        """The identifier of the file, as 16 bytes."""
+        return self.uuid.bytes
+
+    @property
+    def fUnits(self) -> int:  # noqa: N802
+        """The size of an offset in the header, in bytes."""
+        return 8 if self.is_64bit else 4
 
     @property
     def root_version(self) -> str:
@@ -46,6 +74,10 @@ class DetachedFile:
 
     def close(self) -> None:
         """Do nothing: no file is open."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the facts, without the options, which may hold anything."""
+        return self.__dict__ | {"options": {}}
 
     def streamer_named(self, classname: str, version: int | str = "max") -> None:
         """Return None: the classes of the file are not kept."""

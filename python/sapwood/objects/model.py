@@ -240,8 +240,12 @@ class Model:
 
     @property
     def file(self) -> Foreign:
-        """The file it was read from; of one that was copied or unpickled, its facts (`DetachedFile`)."""
-        return self._detached if self._document.key is None else self._document.key.file
+        """The facts of the file it was read from (`DetachedFile`): they stay when the file is closed."""
+        return self._detached if self._document.key is None else self._document.key.file.detached
+
+    @property
+    def _open_file(self) -> Foreign:
+        return None if self._document.key is None else self._document.key.file
 
     @property
     def parent(self) -> Foreign:
@@ -280,7 +284,8 @@ class Model:
     @property
     def class_streamer(self) -> Foreign:
         """What the file says of the class in this version; None where it says nothing, or there is no file."""
-        return None if self.file is None else self.file.streamer_named(self.classname, self.class_version)
+        file = self._open_file
+        return None if file is None else file.streamer_named(self.classname, self.class_version)
 
     @property
     def behaviors(self) -> tuple[type[Model], ...]:
@@ -404,12 +409,12 @@ class Model:
     @property
     def closed(self) -> bool:
         """Whether the file it was read from was closed."""
-        return self.file is None or self.file.closed
+        return self._open_file is None or self._open_file.closed
 
     def close(self) -> None:
         """Close the file it was read from."""
-        if self.file is not None:
-            self.file.close()
+        if self._open_file is not None:
+            self._open_file.close()
 
     def __enter__(self) -> Self:
         """Close the file at the end of a `with` block."""

@@ -16,7 +16,10 @@ from sapwood.objects.model import Model
 from sapwood.show.safe import safe_line, say
 
 if TYPE_CHECKING:
+    import uuid
+
     from sapwood.containers import STLMap
+    from sapwood.objects.detached import DetachedFile
 
 # What ROOT calls containers and strings of C++ in type names.
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
@@ -162,7 +165,16 @@ def _member_of(one: StreamerElement | StreamerInfo, name: str) -> Any:
 class StreamerInfo:
     """A version of a class (`TStreamerInfo`)."""
 
-    def __init__(self, name: str, version: int, checksum: int, elements: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        checksum: int,
+        elements: list[dict[str, Any]],
+        file: DetachedFile | None = None,
+    ) -> None:
+        self.file = file
+        """The facts of the file that has it."""
         self._typename = name
         self._version = version
         self._checksum = checksum
@@ -182,6 +194,11 @@ class StreamerInfo:
     def class_version(self) -> int:
         """The version of the class."""
         return self._version
+
+    @property
+    def file_uuid(self) -> uuid.UUID | None:
+        """The identifier of the file that has it."""
+        return None if self.file is None else self.file.uuid
 
     @property
     def checksum(self) -> int:
@@ -285,7 +302,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
     @classmethod
     def of(cls, file: Foreign) -> Streamers:
         """Read those of a file."""
-        return cls(StreamerInfo(*one) for one in file.native.classes())
+        return cls(StreamerInfo(*one, file.detached) for one in file.native.classes())
 
     def __getitem__(self, name: str) -> dict[int, StreamerInfo]:
         """Return the versions of a class."""

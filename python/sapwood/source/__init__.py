@@ -5,6 +5,6 @@ They all read in the same way; `open` takes them as ``handler=``, where they hav
 
 from __future__ import annotations
 
-from sapwood.source import chunk, file, fsspec, futures, http, object, xrootd  # noqa: A004
+from sapwood.source import chunk, cursor, file, fsspec, futures, http, object, xrootd  # noqa: A004
 
-__all__ = ["chunk", "file", "fsspec", "futures", "http", "object", "xrootd"]
+__all__ = ["chunk", "cursor", "file", "fsspec", "futures", "http", "object", "xrootd"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sapwood import _native
 
-__all__ = ["Chunk", "Source"]
+__all__ = ["Chunk", "PerformanceCounters", "Source"]
 
 
 class Chunk:
@@ -62,6 +62,24 @@ class Chunk:
             raise ArgumentError(f"bytes {start} to {stop} are not in {self!r}")
         return self.raw_data[start - self.start : stop - self.start]
 
+    def remainder(self, start: int, *_: object) -> Array:
+        """Return the bytes from one on; further arguments are ignored, and errors are those of `get`."""
+        return self.get(start, self.stop)
+
+    def wait(self, insist: bool = True) -> None:
+        """Wait for the bytes; there is always all of them, whatever `insist` says."""
+        del insist
+        _ = self.raw_data
+
+    @property
+    def is_memmap(self) -> bool:
+        """False: the bytes are read."""
+        return False
+
+    def detach_memmap(self) -> Chunk:
+        """Return the chunk itself."""
+        return self
+
     def __contains__(self, range_: tuple[int, int]) -> bool:
         """Whether a range lies in the chunk."""
         start, stop = range_
@@ -70,6 +88,18 @@ class Chunk:
     def __repr__(self) -> str:
         """Show the range."""
         return f"<Chunk {self.start}-{self.stop}>"
+
+
+class PerformanceCounters(NamedTuple):
+    """How much was requested from a source."""
+
+    num_requested_bytes: int
+    num_requests: int
+    num_requested_chunks: int
+
+    def asdict(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return self._asdict()
 
 
 class Source:
@@ -146,6 +176,11 @@ class Source:
     def num_requested_bytes(self) -> int:
         """How many bytes were requested."""
         return self._requested_bytes
+
+    @property
+    def performance_counters(self) -> PerformanceCounters:
+        """How much was requested so far."""
+        return PerformanceCounters(self._requested_bytes, self._requests, self._requested_chunks)
 
     def chunk(self, start: int, stop: int) -> Chunk:
         """Read a range of bytes."""

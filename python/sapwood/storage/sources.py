@@ -24,6 +24,7 @@ from sapwood.errors import (
     storage_error,
 )
 from sapwood.show.units import memory_size
+from sapwood.storage.credentials import find_keys, find_region, has_profile
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -188,7 +189,7 @@ class Found(NamedTuple):
         """Make the error that it cannot be opened."""
         alone = self.far is not None and self.far.keys is None and self.name.lower().startswith("s3://")
         refused = alone and re.search(r": 40[13]\b", str(error))
-        hint = "nobody's keys were sent (key and secret, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        hint = "nobody's keys were sent (key and secret, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)"
         return storage_error(self.label, error, f": {hint}" if refused else "")
 
 
@@ -431,7 +432,7 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
             raise ArgumentError(f"{url}: key and secret belong together, and one is missing")
         if not options.get("anon"):
             keys = _keys(options)
-            if keys is None and _has_profile():
+            if keys is None and has_profile():
                 return None
         urls = [_s3_address(one, options) for one in urls]
     elif kind not in _XROOTD:
@@ -461,20 +462,12 @@ def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | 
 
 
 def _region(options: Mapping[str, Any]) -> str:
-    return _s3_option(options, "region_name", "AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    return _s3_option(options, "region_name") or find_region()
 
 
 def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
-    key, secret, token = options.get("key"), options.get("secret"), options.get("token")
-    if not key:
-        key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-        token = os.environ.get("AWS_SESSION_TOKEN")
-    return (key, secret, token, _region(options)) if key and secret else None
-
-
-def _has_profile() -> bool:
-    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
-    return bool(os.environ.get("AWS_PROFILE")) or Path(file).expanduser().exists()
+    found = find_keys(options)
+    return None if found is None else (*found, _region(options))
 
 
 def _s3_address(url: str, options: Mapping[str, Any]) -> str:
@@ -573,7 +566,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         except OSError as error:
             raise StorageError(str(error)) from None
     try:
-        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
+        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not has_profile():
             options = {"anon": True} | options
         system, path = _system_of(pattern, options)
         found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, similar
+from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, SapwoodError, similar
 from sapwood.table.functions import LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
 
@@ -285,9 +285,11 @@ class Expression:
                 raise LimitError(f"an expression of {self.depth} nested operations; the limit is {MAX_DEPTH}\n{where}")
             self._check(self.root)
         except SyntaxError as error:
+            if isinstance(error, SapwoodError):
+                raise
             is_pattern = re.fullmatch(r"[\w./]*[*?][\w./*?]*", self.text.strip())
             hint = "; pass a pattern as filter_name" if is_pattern else ""
-            self._fail(error.msg + hint, (error.lineno or 1, (error.offset or 1) - 1), ArgumentError)
+            self._fail(error.msg + hint, (error.lineno or 1, (error.offset or 1) - 1), ExpressionError)
         except (RecursionError, MemoryError) as error:
             raise LimitError(f"the operations of an expression are nested too deep: {error}\n{where}") from None
         except ValueError as error:

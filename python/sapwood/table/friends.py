@@ -194,7 +194,7 @@ class FriendElement:
         table: Any = self.table
 
         def read(names: Sequence[str], start: int, stop: int) -> list[Any]:
-            arrays = table.arrays(list(names), entry_start=start, entry_stop=stop)
+            arrays = table.arrays(list(names), entry_start=start, entry_stop=stop, how=dict)
             return [arrays[name] for name in names]
 
         with self._lock:

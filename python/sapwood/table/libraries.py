@@ -70,7 +70,7 @@ class Library(ABC):
 
     def __eq__(self, other: object) -> bool:
         """Whether another is the same library."""
-        return type(self) is type(other)
+        return isinstance(other, Library) and self.name == other.name
 
     def __hash__(self) -> int:
         """Return the hash of the library's name."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from sapwood.columns import Array
+from sapwood.columns import Array, Foreign
 from sapwood.errors import (
     ArgumentError,
     LimitError,
@@ -62,6 +62,12 @@ class Group:
     def __init__(self, field: Field, fields: list[tuple[str, Leaf | Group]]) -> None:
         self.field = field
         self.fields = fields
+
+
+class Parts(Group):
+    """Some parts of a field: a record of them, within the lists that the field has around it."""
+
+    __slots__ = ()
 
 
 class Formula:
@@ -185,6 +191,37 @@ class Query:
         if query._unreadable:
             raise unreadable_error(query._unreadable)
         return query
+
+    def nested(self) -> Query:
+        """Put parts of fields that are chosen by their paths into records of the fields, where the table does so.
+
+        Parts of a field whose type is not records in lists stay as they are.
+        """
+        if not self.source.nests:
+            return self
+        found: dict[str, Node] = {}
+        parts: dict[Field, list[Leaf | Group]] = {}
+        for name, node in self.outputs:
+            if isinstance(node, Formula) or (top := self._outermost(node.field)) is node.field:
+                found[name] = node
+            elif _records(top.type) and name.replace("/", self.source.separator) == node.field.path_in(self.source):
+                parts.setdefault(top, []).append(node)
+                found.setdefault(top.name, node)
+            else:
+                found[name] = node
+        for top, nodes in parts.items():
+            whole = found[top.name]
+            if isinstance(whole, Formula) or whole.field is not top:
+                found[top.name] = _parts_of(top, nodes)
+        self.outputs = list(found.items())
+        self.repeated = list(found) if self.repeated else []
+        return self
+
+    def _outermost(self, field: Field) -> Field:
+        """Return the field directly in the source that holds a field."""
+        while field.parent is not self.source and isinstance(field.parent, Field):
+            field = field.parent
+        return field
 
     @property
     def fields(self) -> list[Field]:
@@ -504,3 +541,23 @@ def _warn(source: HasFields, fields: Iterable[Field]) -> None:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def _records(kind: Foreign) -> bool:
+    """Whether a type is records, or lists and arrays of records."""
+    while kind is not None and kind[0] in ("list", "fixed"):
+        kind = kind[-1]
+    return kind is not None and kind[0] == "record"
+
+
+def _parts_of(field: Field, nodes: list[Leaf | Group]) -> Leaf | Group:
+    """Return the node of a field of which only some parts, at any depth, are chosen."""
+    chosen = {node.field: node for node in nodes}
+    if field in chosen:
+        return chosen[field]
+    inner: list[tuple[str, Leaf | Group]] = []
+    for child in field.fields:
+        below = [node for node in nodes if node.field is child or node.field.is_below(child)]
+        if below:
+            inner.append((child.name, _parts_of(child, below)))
+    return Parts(field, inner)

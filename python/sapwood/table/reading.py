@@ -128,6 +128,8 @@ class Readable(HasFields):
             return virtual_arrays(query, start, stop, form, access_log)
         if query.fills:
             return _filled(query, start, stop, form)
+        if form.nests:
+            query = query.nested()
         cache = None if cut is not None or ak_add_doc else self._array_cache(array_cache)
         if cache is None:
             return Scan(query).arrays(start, stop, form)
@@ -184,6 +186,8 @@ class Readable(HasFields):
         query = self._query(expressions, cut, wanted)
         if group_by is not None:
             return iterate_groups([Stretch(self, query, start, stop)], group_by, step_size, form, report)
+        if form.nests:
+            query = query.nested()
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = StepPlan(query, step_size, (start, stop))
         return self._iterate(query, step_size, steps, form, report)

@@ -14,7 +14,7 @@ from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, Unsuppor
 from sapwood.table.garbage import no_garbage
 from sapwood.table.libraries import Entries, How, Library, Result
 from sapwood.table.native import Exact
-from sapwood.table.query import Formula, Group, Leaf, Node, Query
+from sapwood.table.query import Formula, Group, Leaf, Node, Parts, Query
 from sapwood.table.schema import Field, HasFields
 
 
@@ -24,6 +24,11 @@ class ResultForm(NamedTuple):
     library: Library
     how: How = None
     add_doc: bool | Mapping[str, str] = False
+
+    @property
+    def nests(self) -> bool:
+        """Whether parts of fields come as records of the fields, where a table does so (`Query.nested`)."""
+        return self.how is None and self.library.name == "ak"
 
     def make(self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None) -> Foreign:
         """Make what `arrays` returns from the columns of the query's fields, for the entries with these numbers.
@@ -122,6 +127,8 @@ class _Work:
         if isinstance(node, Leaf):
             return self._data[self._reads[node.field]]
         fields = [(name, column) for name, field in node.fields if (column := self.column(field)) is not None]
+        if isinstance(node, Parts):
+            return _in_records(node.field.type, fields) if fields else None
         return ("record", self._length, "", fields) if fields else None
 
     def know(self, node: Formula, column: Column) -> None:
@@ -179,6 +186,19 @@ class _Work:
             raise
         except (ValueError, TypeError, IndexError) as error:
             raise ArgumentError(f"the cut does not fit {name!r}: {error}") from error
+
+
+def _in_records(kind: Foreign, parts: list[tuple[str, Column]]) -> Column:
+    """Return columns of parts of a field as one column of records, within the lists that its type has around them."""
+    first = parts[0][1]
+    if kind[0] == "list":
+        return ("list", first[1], _in_records(kind[-1], [(name, part[2]) for name, part in parts]))
+    if kind[0] == "fixed":
+        return ("fixed", first[1], first[2], _in_records(kind[-1], [(name, part[3]) for name, part in parts]))
+    if all(name == str(place) for place, (name, _) in enumerate(kind[2])):
+        # The parts of a tuple have no names but their places.
+        parts = [(str(place), part) for place, (_, part) in enumerate(parts)]
+    return ("record", columns.length_of(first), "", parts)
 
 
 def documentation(node: HasFields, add_doc: bool | Mapping[str, str]) -> dict[str, Any] | None:

@@ -64,6 +64,8 @@ class HasFields:
     words: ClassVar[Words] = Words()
     separator: ClassVar[str] = "/"
     """What stands between the names in a path."""
+    nests: ClassVar[bool] = False
+    """Whether parts of a field, chosen by their paths, come as a record of the field."""
 
     def __init__(self) -> None:
         self._direct: list[Any] = []

@@ -137,17 +137,22 @@ def _reader(
     options: Mapping[str, Any] | None,
 ) -> tuple[Iterator[Foreign], Foreign, dict[str, str]]:
     """Return the batches of a source, an empty one that has the types, and the counters of lists by their names."""
+    import awkward as ak
+
     if kind not in _OTHERS:
         table = stack.enter_context(opened_tree(source, options))
         wanted = list(expressions) if expressions else None
         shown = set[str]() if wanted else table.shown_fields
         if shown:
             wanted = [field.name for field in table.fields if field.name not in shown]
+        if wanted and table.nests:
+            # Parts of fields stay columns of their own.
+            empty = ak.zip(table.arrays(wanted, cut, entry_stop=0, how=dict), depth_limit=1)
+            batches = table.iterate(wanted, cut, step_size=step_size, how=dict)
+            return (ak.zip(batch, depth_limit=1) for batch in batches), empty, {}
         empty = table.arrays(wanted, cut, entry_stop=0)
         counters = {name: one for name, one in table.list_counters.items() if name in empty.fields}
         return table.iterate(wanted, cut, step_size=step_size), empty, counters
-    import awkward as ak
-
     opened = _OTHERS[kind](stack, source, name)
     first = next(opened, None)
     if first is None:

@@ -5,6 +5,7 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from typing import cast as cast_type
 import numpy as np
 
 from sapwood.columns import Column, Foreign, length_of
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.naming import NUMBERS
 
 if TYPE_CHECKING:
@@ -390,8 +391,15 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
     raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
 
 
-def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:
+def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool = False) -> np.ndarray[Any, Any]:
     """Return numbers as another element type, if that loses nothing but digits of real numbers.
+
+    Parameters
+    ----------
+    values, dtype, name
+        The numbers, the type, and the branch that takes them.
+    truncate
+        Whether integers may be made of real numbers with a fraction, which is left out with a warning.
 
     Raises
     ------
@@ -410,11 +418,24 @@ def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any,
         if reals and values.dtype.kind == "f":
             same = np.isfinite(changed) | ~np.isfinite(values)
         else:
+            whole = np.trunc(values) if truncate and values.dtype.kind == "f" and target.kind in "iu" else values
             # Compared both ways: a cast that wraps around may come back to the same bits, but not with the same sign.
-            same = (changed.astype(values.dtype) == values) & ((changed < 0) == (values < 0))
+            same = (changed.astype(values.dtype) == whole) & ((changed < 0) == (whole < 0))
     if not same.all():
         first = int(np.argmin(same))
         raise ArgumentError(
             f"branch {name!r} takes {dtype}, which cannot hold {values[first]} ({values.dtype}, element {first})"
         )
+    if truncate and target.kind in "iu" and values.dtype.kind == "f":
+        _warn_of_fractions(values, changed, name)
     return changed
+
+
+def _warn_of_fractions(values: np.ndarray[Any, Any], changed: np.ndarray[Any, Any], name: str) -> None:
+    lost = values[changed.astype(values.dtype) != values]
+    if len(lost):
+        warnings.warn(
+            f"branch {name!r} takes integers: {len(lost)} values lose their fractions, the first is {lost[0]}",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )

@@ -174,6 +174,15 @@ def update(
     return WritableFile(native, path, beside, remote, table_format).root_directory
 
 
+create.defaults = recreate.defaults = {  # pyright: ignore[reportFunctionMemberAccess]
+    "compression": DEFAULT_COMPRESSION,
+    "initial_directory_bytes": None,
+    "initial_streamers_bytes": None,
+    "uuid_function": uuid.uuid1,
+}
+# Options as code for uproot changes and gives them.
+
+
 class WritableFile(OutputFile):
     """A file being written. Its objects are reached through `root_directory`."""
 

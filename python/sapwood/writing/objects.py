@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -283,6 +286,20 @@ class NewObject:
     classname: str
     title: str
     members: dict[str, Any]
+
+    @cached_property
+    def model(self) -> Foreign:
+        """The object as it is when it is read from a file (`sapwood.Model`)."""
+        held = BytesIO()
+        with import_module("sapwood.writing.file").recreate(held) as file:
+            file["object"] = NewObject(self.classname, self.title, self.named("")[1] | self.members)
+        return import_module("sapwood.files.file").open(held.getvalue())["object"]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what its class has as methods and properties (`values`, `axis`, `member`, ...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.model, name)
 
     def named(self, name: str) -> Object:
         """Return the object with its name among its members."""

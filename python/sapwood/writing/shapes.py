@@ -185,7 +185,7 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             values = np.zeros(0) if column[0] == "empty" else column[1]
             if shape[0] == "packed":
                 _check_range(values, shape[2], name)
-            return ("number", cast(values, dtype_of(shape), name))
+            return ("number", cast(values, dtype_of(shape), name, truncate=True))
         case ("text",) if column[0] == "text" or empty:
             return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8)) if empty else column
         case ("array", size, inner) if empty or (column[0] == "fixed" and column[2] == size):
@@ -447,4 +447,5 @@ def _column(shape: Shape, values: list[Any], place: str) -> Column:
             ]
             return ("record", len(values), "", fields)
         case _:
-            return ("number", cast(np.asarray(values or np.zeros(0, dtype_of(shape))), dtype_of(shape), place))
+            numbers = np.asarray(values or np.zeros(0, dtype_of(shape)))
+            return ("number", cast(numbers, dtype_of(shape), place, truncate=True))

@@ -551,9 +551,9 @@ def write_tree(
         for name, change in changes.items():
             columns[name] = change.of(columns[name])
         for name, expression in define.items():
-            columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until)[expression]
+            columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until, how=dict)[expression]
         if cut is not None:
-            kept = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until)[cut], np.bool_)
+            kept = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until, how=dict)[cut], np.bool_)
             for name in columns:
                 columns[name] = columns[name][kept]
         return columns

@@ -47,7 +47,8 @@ def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int,
         # One of them is read in any case: it has the types.
         if first < last or (source is friend.sources[-1] and not tables):
             with _opened(source) as table:
-                tables.append(table.arrays(list(names), entry_start=first, entry_stop=last))
+                tables.append(table.arrays(list(names), entry_start=first, entry_stop=last, how=dict))
         begin = end
-    joined: Any = tables[0] if len(tables) == 1 else ak.concatenate(tables)
-    return [joined[name] for name in names]
+    if len(tables) == 1:
+        return [tables[0][name] for name in names]
+    return [ak.concatenate([table[name] for table in tables]) for name in names]

@@ -1,0 +1,138 @@
+"""Keys for S3, where the AWS tools have them: the environment, profile files, a web identity."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sapwood.errors import StorageError
+
+
+class Keys(NamedTuple):
+    """What requests to S3 are signed with."""
+
+    key: str
+    secret: str
+    token: str | None
+
+
+_LARGEST_ANSWER = 1 << 16
+_EARLY = 300
+"""How many seconds before they expire keys are asked for again."""
+_lent: dict[tuple[str, str, str], tuple[float, Keys]] = {}
+"""The keys that the token service lent, by role, token file and service, and until when they serve."""
+
+
+def find_keys(options: Mapping[str, Any]) -> Keys | None:
+    """Return the keys of the options, else of the environment, a web identity, or a profile; None without any.
+
+    Raises
+    ------
+    StorageError
+        The token service refuses the web identity, or cannot be reached.
+    """
+    key, secret, token = options.get("key"), options.get("secret"), options.get("token")
+    if key and secret:
+        return Keys(key, secret, token)
+    variables = os.environ
+    key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
+    if key and secret:
+        return Keys(key, secret, variables.get("AWS_SESSION_TOKEN"))
+    if (role := variables.get("AWS_ROLE_ARN")) and (file := variables.get("AWS_WEB_IDENTITY_TOKEN_FILE")):
+        return _of_identity(role, file)
+    profile = _profile()
+    key, secret = profile.get("aws_access_key_id"), profile.get("aws_secret_access_key")
+    if key and secret:
+        return Keys(key, secret, profile.get("aws_session_token"))
+    if (role := profile.get("role_arn")) and (file := profile.get("web_identity_token_file")):
+        return _of_identity(role, file)
+    return None
+
+
+def find_region() -> str:
+    """Return the region of the environment, or of the profile."""
+    variables = os.environ
+    found = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or _profile().get("region")
+    return found or "us-east-1"
+
+
+def has_profile() -> bool:
+    """Whether there are files or names of profiles: what they have besides keys, other packages understand."""
+    return bool(os.environ.get("AWS_PROFILE")) or _file("AWS_SHARED_CREDENTIALS_FILE", "credentials").exists()
+
+
+def _file(variable: str, name: str) -> Path:
+    return Path(os.environ.get(variable) or f"~/.aws/{name}").expanduser()
+
+
+def _profile() -> dict[str, str]:
+    """Return what the files say of the chosen profile; those of credentials count more than those of settings."""
+    name = os.environ.get("AWS_PROFILE") or "default"
+    found: dict[str, str] = {}
+    section = name if name == "default" else f"profile {name}"
+    for file, title in (
+        (_file("AWS_CONFIG_FILE", "config"), section),
+        (_file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), name),
+    ):
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read(file, encoding="utf-8")
+            found |= dict(parser.items(title))
+        except configparser.NoSectionError:
+            continue
+        except (configparser.Error, UnicodeDecodeError, OSError) as error:
+            raise StorageError(f"cannot read the profile {name!r} in {file}: {error}") from None
+    return found
+
+
+def _of_identity(role: str, file: str) -> Keys:
+    """Ask the token service for keys of a role, by the token in a file."""
+    service = os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{find_region()}.amazonaws.com"
+    known = _lent.get((role, file, service))
+    if known is not None and time.time() < known[0]:
+        return known[1]
+    from urllib.error import HTTPError
+    from urllib.parse import urlencode
+    from urllib.request import urlopen
+
+    try:
+        identity = Path(file).expanduser().read_text(encoding="utf-8").strip()
+        asked = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": role,
+            "RoleSessionName": os.environ.get("AWS_ROLE_SESSION_NAME") or f"sapwood-{os.getpid()}",
+            "WebIdentityToken": identity,
+        }
+        with urlopen(f"{service.rstrip('/')}/", urlencode(asked).encode(), timeout=30) as answer:
+            text = answer.read(_LARGEST_ANSWER).decode(errors="replace")
+    except HTTPError as error:
+        why = _part("Message", error.read(_LARGEST_ANSWER).decode(errors="replace")) or str(error)
+        raise StorageError(f"{service} gives no keys for role {role}: {why}") from None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot get keys for role {role} with the token in {file}: {error}") from None
+    key, secret, token = (_part(name, text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
+    if not key or not secret:
+        raise StorageError(f"{service} gives no keys for role {role}: its answer has none")
+    keys = Keys(key, secret, token)
+    _lent[role, file, service] = _until(_part("Expiration", text)), keys
+    return keys
+
+
+def _part(name: str, text: str) -> str | None:
+    found = re.search(f"<{name}>([^<]*)</{name}>", text)
+    return found[1] if found else None
+
+
+def _until(expiration: str | None) -> float:
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat((expiration or "").replace("Z", "+00:00")).timestamp() - _EARLY
+    except ValueError:
+        return time.time()
