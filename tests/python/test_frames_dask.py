@@ -95,7 +95,7 @@ def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
 def test_forms_are_mapped_and_the_fields_that_are_needed_read(folder: Path) -> None:
     dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward")
     mapping: Any = import_module("uproot._dask").TrivialFormMapping()
-    options: dict[str, Any] = {"form_mapping": mapping, "ak_add_doc": {"__doc__": "title"}}
+    options: dict[str, Any] = {"form_mapping": mapping, "ak_add_doc": {"__doc__": "title", "typename": "typename"}}
     for opened in (True, False):
         found = sapwood.dask(f"{folder}/[ab].root:t", open_files=opened, **options)
         chosen = found[found.x > 12].jets

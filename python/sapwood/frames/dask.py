@@ -88,7 +88,8 @@ def dask(
     """
     del custom_classes, decompression_executor, interpretation_executor
     # uproot has a value of its own for what is not given.
-    step_size, steps_per_file = (None if type(n).__name__ == "_Unset" else n for n in (step_size, steps_per_file))
+    step_size = None if type(step_size).__name__ == "_Unset" else step_size
+    steps_per_file = None if type(steps_per_file).__name__ == "_Unset" else steps_per_file
     if step_size is not None and steps_per_file is not None:
         raise TypeError("step_size and steps_per_file exclude each other")
     if step_size is not None and not open_files:

@@ -12,6 +12,10 @@ from sapwood.table.libraries import How, Library, Polars, PyArrow
 __all__ = ["Awkward", "Library", "NumPy", "Pandas", "Polars", "PyArrow"]
 
 
+def _are_arrays(results: Any) -> bool:
+    return isinstance(results, Mapping)
+
+
 def _chosen(arrays: Mapping[str, Any], names: Iterable[tuple[str, Any]], how: How) -> Any:
     """Return arrays of some names as a tuple, a list or a dict."""
     found = {name: arrays[name] for name, _ in names}
@@ -23,7 +27,7 @@ class Awkward(libraries.Awkward):
 
     def group(self, results: Any, entries: Any, how: How, parameters: dict[str, Any] | None = None) -> Foreign:
         """Put arrays together: a dict of them, and a list whose items begin with the names to take."""
-        if not isinstance(results, Mapping):
+        if not _are_arrays(results):
             return super().group(results, entries, how, parameters)
         found = _chosen(results, entries, how)
         if how in (tuple, list, dict):
@@ -38,7 +42,7 @@ class NumPy(libraries.NumPy):
 
     def group(self, results: Any, entries: Any, how: How, parameters: dict[str, Any] | None = None) -> Foreign:
         """Put arrays together, as `Awkward.group` does; without `how` into a dict."""
-        if not isinstance(results, Mapping):
+        if not _are_arrays(results):
             return super().group(results, entries, how, parameters)
         return _chosen(results, entries, how)
 
@@ -48,7 +52,7 @@ class Pandas(libraries.Pandas):
 
     def group(self, results: Any, entries: Any, how: How, parameters: dict[str, Any] | None = None) -> Foreign:
         """Put series together, as `Awkward.group` does; without `how`, or with its name of a join, into a frame."""
-        if not isinstance(results, Mapping):
+        if not _are_arrays(results):
             return super().group(results, entries, how, parameters)
         found = _chosen(results, entries, how)
         if how in (tuple, list, dict):

@@ -204,5 +204,7 @@ def _in_records(kind: Foreign, parts: list[tuple[str, Column]]) -> Column:
 def documentation(node: HasFields, add_doc: bool | Mapping[str, str]) -> dict[str, Any] | None:
     """Return the parameters that `ak_add_doc` attaches to the array of a table or field."""
     if isinstance(add_doc, Mapping):
-        return {key: getattr(node, value) for key, value in add_doc.items()} or None
+        # A table has no type: what is said of fields only is left out there.
+        said = {key: value for key, value in add_doc.items() if isinstance(node, Field) or hasattr(node, value)}
+        return {key: getattr(node, value) for key, value in said.items()} or None
     return {"__doc__": node.title} if add_doc else None
