@@ -67,9 +67,9 @@ class HasMembers:
 def described_by(branch: Model) -> StreamerInfo | StreamerElement | None:
     """Return what the file says of the class, or the member of a class, that a branch holds; None for plain leaves."""
     classname: str | None = branch.member("fClassName", none_if_missing=True)
-    if not classname or branch.file is None:
+    if not classname or branch.parent is None:
         return None
-    streamers = branch.file.streamers
+    streamers = branch.parent.file.streamers
     versions = streamers.get(classname, {})
     # A `TBranchObject` has none of these.
     checksum, version, number = (
