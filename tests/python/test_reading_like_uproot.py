@@ -237,6 +237,15 @@ def test_objects_are_instances_of_classes_by_name(tmp_path: Path) -> None:
         models.TH.nothing  # noqa: B018
 
 
+def test_branches_of_containers_are_described_like_in_uproot(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "nested.root") as file:
+        file.mktree("t", {"v": "var * var * float64"}).extend({"v": [[[1.0]]]})
+    for module in (sapwood, uproot):
+        branch: Any = module.open(tmp_path / "nested.root")["t/v"]
+        assert branch.member("fClassName") == "vector<vector<double> >"
+        assert branch.streamer is None
+
+
 @pytest.mark.parametrize("name", list(SCRIPTS))
 def test_a_script_runs_with_the_import_changed(name: str, tmp_path: Path) -> None:
     path = str(write_sample(tmp_path))
