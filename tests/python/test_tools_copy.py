@@ -14,7 +14,7 @@ import sapwood
 from sapwood.cli import main
 from sapwood.cli.shims import SHIMS
 from sapwood.compression import LZ4
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
@@ -188,8 +188,58 @@ def test_rntuples_are_copied_moved_and_deleted(tmp_path: Path) -> None:
     assert sapwood.open(out)["M"].arrays(how=dict)["n"].tolist() == list(range(N))
     remove(f"{out}:N")
     good(out)
-    with pytest.raises(UnsupportedError, match="only whole RNTuples"):
-        copy(out, path, selection=Selection(stop=3))
+
+
+def test_parts_of_rntuples_are_copied_and_split(tmp_path: Path) -> None:
+    path, out = str(tmp_path / "a.root"), str(tmp_path / "b.root")
+    values = {
+        "n": np.arange(N, dtype=np.int16),
+        "x": np.arange(N) * 0.5,
+        "hits": ak.Array([[{"e": float(k)}] * (k % 3) for k in range(N)]),
+        "maybe": ak.Array([None if k % 2 else k for k in range(N)]),
+    }
+    with sapwood.recreate(path, compression=sapwood.ZLIB(1)) as file:
+        file.mkrntuple("N", values, "numbers", cluster_entries=7, classes={"hits": "Hit"})
+    whole = sapwood.open(path)["N"]
+    assert copy(path, out, selection=Selection(compression=sapwood.ZSTD(5))) == {"N": N}
+    assert list(differences(path, out)) == []
+    assert sapwood.open(out)["N"].compressed_bytes != whole.compressed_bytes
+    cut = Selection(drop=("x",), start=3, stop=N - 2, cut="n % 3 == 1", define={"twice": "2 * n"}, auto_flush=4)
+    copy(path, out, selection=cut, recreate=True)
+    found, old = sapwood.open(out)["N"], [row for row in whole.arrays().to_list()[3 : N - 2] if row["n"] % 3 == 1]
+    assert found.keys(recursive=False) == ["n", "hits", "maybe", "twice"]
+    assert [found[name].typename for name in ("n", "hits", "maybe")] == [
+        whole[name].typename for name in ("n", "hits", "maybe")
+    ]
+    assert found.description == "numbers" and found.cluster_summaries[0].num_entries == 4
+    rows = found.arrays().to_list()
+    assert [row.pop("twice") for row in rows] == [2 * row["n"] for row in old]
+    assert rows == [{name: row[name] for name in ("n", "hits", "maybe")} for row in old]
+    assert copy(path, out, selection=Selection(keep=("x",), stop=3), recreate=True) == {"N": 3}
+    assert sapwood.open(out)["N"].arrays().to_list() == [{"x": k * 0.5} for k in range(3)]
+    with pytest.raises(ArgumentError, match="no field that matches 'none'"):
+        copy(path, out, selection=Selection(keep=("none",)), recreate=True)
+    parts = split(path, str(tmp_path / "part{}.root"), entries=80)
+    assert list(parts.values()) == [80, 80, 80, 60]
+    joined = ak.concatenate([sapwood.open(part)["N"].arrays() for part in parts])
+    assert joined.to_list() == whole.arrays().to_list()
+    by = split(path, str(tmp_path / "by{}.root"), by="n % 2")
+    assert sum(by.values()) == N and len(by) == 2
+    for part in (*parts, *by, out):
+        good(part)
+
+
+def test_projected_fields_of_an_rntuple_are_copied(tmp_path: Path) -> None:
+    out = str(tmp_path / "b.root")
+    path = str(Path(__file__).parent.parent / "golden" / "ntuple" / "projected.root")
+    with sapwood.open(path) as file:
+        (name,) = file.keys(cycle=False)
+        old = file[name]
+        shown = [field.name for field in old.fields if field.record.source_field_id is not None]
+        copy(path, out, selection=Selection(stop=2))
+        assert sapwood.open(out)[name].arrays().to_list() == old.arrays(entry_stop=2).to_list()
+        copy(path, out, selection=Selection(keep=(shown[0],), stop=2), recreate=True)
+        assert sapwood.open(out)[name].arrays().to_list() == old.arrays([shown[0]], entry_stop=2).to_list()
 
 
 @pytest.mark.parametrize(

@@ -274,8 +274,16 @@ def test_rntuples_are_joined(tmp_path: Path) -> None:
     assert merge(out, paths, verify=True).trees == {"d/N": 30}
     parts = [sapwood.open(path)["d/N"].arrays() for path in paths]
     assert ak.array_equal(sapwood.open(out)["d/N"].arrays(), ak.concatenate(parts))
-    with pytest.raises(SapwoodError, match=r"d/N is an RNTuple; compression changes trees alone"):
-        merge(out, paths, compression=LZ4(4))
+    for options, clusters in ({"compression": None}, 3), ({"recluster": True}, 1):
+        assert merge(out, paths, verify=True, **options).trees == {"d/N": 30}
+        table = sapwood.open(out)["d/N"]
+        assert ak.array_equal(table.arrays(), ak.concatenate(parts))
+        assert len(table.cluster_summaries) == clusters
+        assert (table.compressed_bytes == table.uncompressed_bytes) == ("compression" in options)
+    with sapwood.update(paths[0]) as file:
+        file["T"] = {"x": [1]}
+    with pytest.raises(ArgumentError, match="trees or with RNTuples, not with both"):
+        merge(out, paths, recluster=True)
 
 
 def test_branches_that_differ_are_united_where_asked(tmp_path: Path) -> None:

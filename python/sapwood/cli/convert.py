@@ -24,10 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("ttree", "rntuple"), help="of the table in a new ROOT file (ttree)")
     parser.add_argument("--step-size", default="64 MB", metavar="SIZE", help="size of a step in memory (64 MB)")
     storage.add_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert the table."""
+    import json
+
     from sapwood.storage.sources import options_of
     from sapwood.tools.conversion import convert
 
@@ -41,5 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         options=options_of(arguments.storage),
         table_format=arguments.format,
     )
-    say(f"{arguments.target}: {entries} entries")
+    if arguments.json:
+        print(json.dumps({"output": arguments.target, "entries": entries}))
+    else:
+        say(f"{arguments.target}: {entries} entries")
     return 0

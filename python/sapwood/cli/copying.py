@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def _selection_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches")
-    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches")
+    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches or fields")
+    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches or fields")
     parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
     parser.add_argument("--stop", type=int, metavar="ENTRY", help="stop before this entry")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
-    parser.add_argument("--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch or field")
     parser.add_argument("--compression", metavar="CODEC:LEVEL", help="zstd:5, lz4:4, zlib:1, lzma:6, none")
     parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
 
@@ -130,6 +130,7 @@ def _directory_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="directories to make")
     parser.add_argument("-p", "--parents", action="store_true", help="make those above; accept those that are there")
+    parser.add_argument("--json", action="store_true", help="print the directories as JSON")
     parser.set_defaults(trailing="targets")
 
 
@@ -138,12 +139,14 @@ def _directory(arguments: argparse.Namespace) -> int:
     from sapwood.tools.copying import make_directories
 
     make_directories(arguments.targets, parents=arguments.parents)
+    if arguments.json:
+        _print(dict.fromkeys(arguments.targets), arguments)
     return 0
 
 
 def _split_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="FILE:TREE", help="the tree; its path may be absent if the file has only one")
+    parser.add_argument("source", metavar="FILE:PATH", help="the tree or RNTuple; the path may be absent if the file has only one table")
     parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
     parser.add_argument("--entries", type=int, metavar="N", help="entries of a file")
     parser.add_argument("--size", metavar="SIZE", help="compressed size of a file, about")
@@ -172,8 +175,8 @@ def _split(arguments: argparse.Namespace) -> int:
 
 
 copy = SimpleNamespace(
-    HELP="Copy objects, trees, branches and entries to another file.",
-    EPILOG="Whole trees are copied basket by basket. "
+    HELP="Copy objects, tables, branches and entries to another file.",
+    EPILOG="Whole trees and RNTuples are copied without being decoded. "
     "Example: sapwood copy events.root:Events skim.root --cut 'nMuon >= 2' --keep 'nMuon' --keep 'Muon_*'",
     add_arguments=_copy_arguments,
     run=_copy,
@@ -197,7 +200,7 @@ mkdir = SimpleNamespace(
     run=_directory,
 )
 split = SimpleNamespace(
-    HELP="Split a tree into several files.",
+    HELP="Split a tree or RNTuple into several files.",
     EPILOG="Example: sapwood split events.root:Events 'part-{}.root' --entries 100",
     add_arguments=_split_arguments,
     run=_split,

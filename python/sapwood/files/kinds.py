@@ -28,6 +28,10 @@ BANKS = frozenset({"Banks", "Vector"})
 """What RZ files hold besides: banks of ZEBRA, and vectors of words."""
 
 
+NOT_ROOT = "{} is not a ROOT file; if it is an HBOOK file, sapwood convert writes its tables to one"
+"""What is said of a file of another format, where a ROOT file is needed."""
+
+
 def root_native(opened: Foreign) -> _native.File:
     """Return the native ROOT file of what `sapwood.open` has returned.
 
@@ -38,7 +42,7 @@ def root_native(opened: Foreign) -> _native.File:
     """
     native = opened.file.native
     if not isinstance(native, _native.File):
-        raise UnsupportedError(f"{opened.file_path} is not a ROOT file")
+        raise UnsupportedError(NOT_ROOT.format(opened.file_path))
     return native
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.columns import from_awkward, to_arrow
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, StorageError, UnsupportedError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 
@@ -36,6 +36,10 @@ FORMATS = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
 }
+
+_NO_VALUE = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
+"""What stands for a missing value in CSV: NaN is a number."""
+_WHOLE = "^[0-9]{1,20}$"
 
 Batches = Iterator[Mapping[str, Any]]
 
@@ -121,6 +125,10 @@ def convert(
             for batch in batches:
                 entries += write(batch)
         Path(beside).replace(target)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "pyarrow":
+            raise
+        raise UnsupportedError(f"cannot convert {source} to {target}: {error}") from error
     finally:
         Path(beside).unlink(missing_ok=True)
     return entries
@@ -189,15 +197,46 @@ def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Itera
 
 def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
     import awkward as ak
+    import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import csv
 
     del name
-    return (ak.from_arrow(batch) for batch in stack.enter_context(csv.open_csv(source)))
+    options = csv.ConvertOptions(null_values=_NO_VALUE)
+    with csv.open_csv(source, convert_options=options) as first:
+        reals = [field.name for field in first.schema if pa.types.is_floating(field.type)]
+    if reals:
+        # Integers beyond 2**63 are taken for real numbers, and would lose digits.
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(reals, pa.string()), include_columns=reals)
+        with csv.open_csv(source, convert_options=texts) as first:
+            batch = first.read_next_batch()
+        whole = [name for name in reals if pc.all(pc.match_substring_regex(batch.column(name), _WHOLE)).as_py()]
+        options.column_types = dict.fromkeys(whole, pa.uint64())
+    return (ak.from_arrow(batch) for batch in stack.enter_context(csv.open_csv(source, convert_options=options)))
+
+
+def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
+    import awkward as ak
+    import numpy as np
+
+    try:
+        return ak.Array(rows)
+    except RuntimeError:  # an integer that is no int64
+        columns: dict[str, Any] = {}
+        for name in rows[0]:
+            values = [row.get(name) for row in rows]
+            try:
+                columns[name] = ak.Array(values)
+            except RuntimeError:
+                if not all(isinstance(value, int) and 0 <= value < 2**64 for value in values):
+                    raise UnsupportedError(
+                        f"{source}: {name!r} has integers that neither int64 nor uint64 holds"
+                    ) from None
+                columns[name] = ak.Array(np.asarray(values, np.uint64))
+        return ak.zip(columns, depth_limit=1)
 
 
 def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
-
     del name
     file = stack.enter_context(Path(source).open(encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
@@ -208,11 +247,13 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
                 rows.append(json.loads(line))
             except ValueError as error:
                 raise ArgumentError(f"{source}, line {number}: not JSON: {error}") from None
+            if not isinstance(rows[-1], dict):
+                raise ArgumentError(f"{source}, line {number}: not a JSON object: {line.strip()[:40]}")
             if len(rows) == _ROWS:
-                yield ak.Array(rows)
+                yield _array_of(rows, source)
                 rows = []
         if rows:
-            yield ak.Array(rows)
+            yield _array_of(rows, source)
 
     return batches()
 
@@ -220,7 +261,11 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
 def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
     import awkward as ak
 
-    group = stack.enter_context(_h5py().File(source, "r"))
+    module = _h5py()
+    try:
+        group = stack.enter_context(module.File(source, "r"))
+    except OSError as error:  # it does not name the file
+        raise StorageError(f"cannot read {source}: {error}") from error
     group = group.get(name, group)
     columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
     if not columns:
@@ -440,11 +485,16 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 
     del layout
     file = stack.enter_context(_h5py().File(path, "w"))
-    group = file.create_group(name)
+    group = file.create_group(name, track_order=True)
     sets: dict[str, Any] = {}
     for field in empty.fields:
         try:
             like = ak.to_numpy(empty[field], allow_missing=False)
+            kind = str(empty[field].type.content)
+            if "var" in kind:
+                raise ValueError("its lists differ in length")
+            if "?" in kind or "option" in kind:
+                raise ValueError("its values may be missing")
             if like.dtype.kind not in "biuf":
                 raise ValueError(f"its type is {like.dtype}")
         except (ValueError, TypeError) as error:

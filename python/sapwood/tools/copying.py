@@ -15,7 +15,7 @@ import numpy as np
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
@@ -31,7 +31,7 @@ _MOST_VALUES = 1000
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a tree is copied, and how it is laid out.
+    """What of a tree or RNTuple is copied, and how it is laid out.
 
     `keep` and `drop` are patterns of branches, `define` has expressions of new branches by name, `cut` selects entries
     from `start` to `stop`. Clusters have `auto_flush` entries, or bytes if negative.
@@ -96,7 +96,7 @@ def copy(
     ArgumentError
         The source and the target are one file, or a pattern of branches matches nothing.
     UnsupportedError
-        A branch cannot be written, or a part of an RNTuple is to be copied.
+        A branch or field cannot be written.
     """
     selection = selection or Selection()
     many = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
@@ -183,12 +183,68 @@ def _copy_from(
     return done
 
 
+def _left_out(names: Sequence[str], path: str, selection: Selection, word: str) -> list[str]:
+    """List the branches or fields that a selection leaves out.
+
+    Raises
+    ------
+    ArgumentError
+        A pattern matches nothing.
+    """
+    for pattern in (*selection.keep, *selection.drop):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(f"{path} has no {word} that matches {pattern!r}: there are {list(names)}")
+    return [
+        name
+        for name in names
+        if (selection.keep and not any(fnmatch.fnmatchcase(name, one) for one in selection.keep))
+        or any(fnmatch.fnmatchcase(name, one) for one in selection.drop)
+    ]
+
+
 def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selection: Selection) -> int:
-    if selection != Selection():
-        raise UnsupportedError(f"{source.file_path}: {item.path} is an RNTuple; only whole RNTuples can be copied")
     ntuple = source[f"{item.path};{item.key.cycle}"]
-    new.mkrntuple(where, ntuple).close()
-    return ntuple.num_entries
+    if selection.is_whole:
+        new.mkrntuple(where, ntuple, compression=selection.compression).close()
+        return ntuple.num_entries
+    names = stored = [field.name for field in ntuple.fields if field.record.source_field_id is None]
+    if selection.keep or selection.drop:
+        # Fields that show others are copied as fields of their own.
+        shown = ntuple.shown_fields
+        known = [field.name for field in ntuple.fields if field.name not in shown]
+        left = _left_out(known, item.path, selection, "field")
+        names = [name for name in known if name not in left]
+    if not names and not selection.define:
+        raise ArgumentError(f"{where} has no field left to write")
+    for name in selection.define:
+        if name in names:
+            raise ArgumentError(f"{item.path} has a field {name!r} already")
+    clusters = -30_000_000 if selection.auto_flush is None else selection.auto_flush
+    sizes = {"cluster_entries": clusters} if clusters > 0 else {"cluster_size": -clusters}
+    wanted = dict(zip(names, names, strict=True)) | dict(selection.define)
+
+    def columns(found: Mapping[str, Foreign]) -> dict[str, Foreign]:
+        return {name: found[expression] for name, expression in wanted.items()}
+
+    empty = columns(ntuple.arrays([*wanted.values()], entry_stop=0, how=dict))
+    same = [name for name in names if name in stored]
+    if same:
+        table = new.mkrntuple_like(where, ntuple, None if same == stored else same, **sizes)
+    else:
+        table = new.mkrntuple(where, empty, ntuple.description, **sizes)
+    table.extend(empty, accept_new_fields=True)
+    for batch in ntuple.iterate(
+        [*wanted.values()],
+        selection.cut,
+        entry_start=selection.start,
+        entry_stop=selection.stop,
+        step_size="64 MB",
+        how=dict,
+    ):
+        table.extend(columns(batch))
+    entries = table.num_entries
+    table.close()
+    return entries
 
 
 def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str, str], selection: Selection) -> int:
@@ -200,16 +256,7 @@ def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str,
         number, _ = native.join_tree(directory, last, source.file.native, item.key, code)
         return native.join_more(number, source.file.native, item.key, 0)
     tree = source[f"{item.path};{item.key.cycle}"]
-    names = [branch.name for branch in tree.branches]
-    for pattern in (*selection.keep, *selection.drop):
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            raise ArgumentError(f"{item.path} has no branch that matches {pattern!r}: there are {names}")
-    unwanted = [
-        name
-        for name in names
-        if (selection.keep and not any(fnmatch.fnmatchcase(name, one) for one in selection.keep))
-        or any(fnmatch.fnmatchcase(name, one) for one in selection.drop)
-    ]
+    unwanted = _left_out([branch.name for branch in tree.branches], item.path, selection, "branch")
     layout = Layout(
         compression=selection.compression,
         auto_flush=-30_000_000 if selection.auto_flush is None else selection.auto_flush,
@@ -377,12 +424,12 @@ def split(
     selection: Selection | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
-    """Write the entries of a tree to several files; return the entries of each.
+    """Write the entries of a tree or RNTuple to several files; return the entries of each.
 
     Parameters
     ----------
     source
-        ``file:tree``; the tree may be left out if there is only one.
+        ``file:path``; the path may be left out if there is only one table.
     target
         Names of the files, with ``{}`` for the number of the file, or for the value of the column.
     entries
@@ -412,10 +459,11 @@ def split(
     path, inside = split_path(source)
     done: dict[str, int] = {}
     with sapwood.open({path: None}, **(options or {})) as file:
-        trees = [item for item in objects_of(root_native(file).directory()) if item.classname in TREES]
-        found = [item for item in trees if inside in (None, item.path)]
+        items = objects_of(root_native(file).directory())
+        tables = [item for item in items if item.classname in TREES | RNTUPLES]
+        found = [item for item in tables if inside in (None, item.path)]
         if len(found) != 1:
-            raise ArgumentError(f"{path} has the trees {[item.path for item in trees]}: name one of them")
+            raise ArgumentError(f"{path} has the tables {[item.path for item in tables]}: name one of them")
         tree = file[found[0].path]
         first, last = selection.start, min(tree.num_entries, selection.stop or tree.num_entries)
         parts: list[tuple[str, Selection]] = []
@@ -439,5 +487,8 @@ def split(
         for name, part in parts:
             where = target.replace("{}", name)
             with sapwood.recreate(where, compression=file.file.compression, commit_every=None, atomic=True) as new:
-                done[where] = _copy_tree(file, found[0], new, (0, tree.name, tree.name), part)
+                if found[0].classname in RNTUPLES:
+                    done[where] = _copy_ntuple(file, found[0], new, tree.name, part)
+                else:
+                    done[where] = _copy_tree(file, found[0], new, (0, tree.name, tree.name), part)
     return done

@@ -29,7 +29,7 @@ from sapwood.errors import (
     UnsupportedError,
     one_line,
 )
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, enter, root_native
+from sapwood.files.kinds import DIRECTORIES, NOT_ROOT, RNTUPLES, SUMMARY, TREES, enter, root_native
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
 from sapwood.storage.sources import at_rest, source_of
@@ -119,6 +119,7 @@ class Settings:
     skip_bad: bool = False
     trees: bool = True
     union: bool = False
+    recluster: bool = False
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def takes(self, path: str) -> bool:
@@ -180,10 +181,10 @@ def merge(
     inputs
         Paths, URLs and patterns, in order; ``@list`` names a text file with one of these a line.
     compression
-        Compress all baskets again, without decoding them, and store objects with this codec. By default baskets stay as
-        they are.
+        Compress all baskets and pages again, without decoding them, and store objects with this codec. By default they
+        stay as they are.
     recluster
-        Decode and write trees again, with clusters of 30 MB. Only for trees of types that sapwood can write.
+        Decode and write trees and RNTuples again, with clusters of 30 MB. Only for types that sapwood can write.
     others
         What is done with objects that cannot be added and differ between files: take the ``"first"``, write ``"all"``
         as cycles of one name, or fail with an ``"error"``.
@@ -237,6 +238,7 @@ def merge(
         skip_bad,
         trees,
         union,
+        recluster,
         dict(options or {}),
     )
     paths = input_paths(inputs, settings.options)
@@ -246,7 +248,7 @@ def merge(
     tell = progress or (lambda *_: None)
     if dry_run:
         return _planned(str(target), paths, settings)
-    if recluster:
+    if recluster and _kinds(paths, settings) != {True}:
         return _reclustered(target, paths, settings)
     if union and (jobs > 1 or resume or verify):
         raise ArgumentError("a union is written by one process: it takes no jobs, resume or verify")
@@ -346,7 +348,7 @@ class _Input:
         found = source_of(path, settings.options)
         self.native: _native.File = at_rest(found.open)
         if not isinstance(self.native, _native.File):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UnsupportedError(f"{path} is not a ROOT file")
+            raise UnsupportedError(NOT_ROOT.format(path))
         self.directory = self.native.directory()
         self.trees: dict[int, _native.Tree] = {}
         names = frozenset(ahead)
@@ -605,16 +607,17 @@ class _Merger:
 
     def _table(self, path: str, file: Foreign, item: Item) -> None:
         """Add an RNTuple, or a tree whose entries are decoded."""
-        if item.classname in RNTUPLES and not isinstance(self._settings.compression, EllipsisType):
-            raise UnsupportedError(f"{path}: {item.path} is an RNTuple; compression changes trees alone")
         source = file[item.path]
+        code, recluster = self._settings.compression, self._settings.recluster
         try:
             if item.classname in TREES:
                 self.unions[item.path].add(self._new, item.path, source)
             elif item.path in self._ntuples:
-                self._ntuples[item.path].add(source, unite=self._settings.union)
+                table = self._ntuples[item.path]
+                table.add(source, unite=self._settings.union, compression=code, recluster=recluster)
             else:
-                self._ntuples[item.path] = self._new.mkrntuple(item.path, source)
+                table = self._ntuples[item.path] = self._new.mkrntuple_like(item.path, source)
+                table.add(source, compression=code, recluster=recluster)
             self._classes[item.path] = item.classname
         except SapwoodError as error:
             if not self._settings.skip_bad:
@@ -779,6 +782,25 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
             continue
         result.inputs.append(path)
     return result
+
+
+def _kinds(paths: Sequence[str], settings: Settings) -> set[bool]:
+    """Return whether the tables of files are RNTuples; files that cannot be read are passed over.
+
+    Raises
+    ------
+    ArgumentError
+        There are trees and RNTuples.
+    """
+    found: set[bool] = set()
+    for path in paths:
+        # What is wrong with a file is said when it is merged.
+        with contextlib.suppress(SapwoodError, OSError), contextlib.closing(_Input(path, settings)) as file:
+            items = list(objects_of(file.directory, settings))
+            found |= {item.classname in RNTUPLES for item in items if item.classname in TREES | RNTUPLES}
+        if len(found) > 1:
+            raise ArgumentError(f"{path}: recluster takes files with trees or with RNTuples, not with both")
+    return found
 
 
 def _reclustered(target: Path, paths: Sequence[str], settings: Settings) -> Merged:

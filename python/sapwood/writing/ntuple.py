@@ -77,12 +77,14 @@ class FieldPlan:
         return cls({name: shape_of(kind, name, classes, nameless=True) for name, kind in types.items()}), columns
 
     @classmethod
-    def of_stored(cls, types: Mapping[str, Type]) -> FieldPlan:
-        """Plan for fields that are there."""
+    def of_stored(cls, types: Mapping[str, Type], versions: Mapping[str, int] | None = None) -> FieldPlan:
+        """Plan for fields that are there; with the `versions` of classes, for new fields of the same classes."""
         # Objects that their class streams can be copied alone.
         return cls(
             {
-                name: kind if kind[0] == "dynamic" else shape_of(kind, name, {}, nameless=True)
+                name: kind
+                if kind[0] == "dynamic"
+                else shape_of(kind, name, dict(_classes(kind, name, versions or {})), nameless=True)
                 for name, kind in types.items()
             }
         )
@@ -402,6 +404,20 @@ class WritableNTuple(WritableTable):
         if columns is not None:
             raise ArgumentError("add_fields takes types; data for the fields come with the next entries")
         self._add_plan(plan, compression)
+
+
+def _classes(kind: Type, name: str, versions: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the names of records in a type, and the classes of those that have a version."""
+    if kind[0] == "record":
+        if kind[1] in versions:
+            yield name, (kind[1], versions[kind[1]])
+        for field, inner in kind[2]:
+            yield from _classes(inner, f"{name}.{field}", versions)
+    elif kind[0] == "union":
+        for place, inner in enumerate(kind[1]):
+            yield from _classes(inner, f"{name}.{place}", versions)
+    elif kind[0] in ("list", "fixed", "option"):
+        yield from _classes(kind[-1], name, versions)
 
 
 def _numbers_in(name: str, column: Column, whole: Callable[[Column], Column]) -> Iterator[tuple[str, Column]]:

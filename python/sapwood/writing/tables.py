@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import io
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING
@@ -11,12 +13,13 @@ import numpy as np
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.files.kinds import TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.writing.columns import chunks_of, to_columns
 from sapwood.writing.listing import OutputDirectory
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
+from sapwood.writing.output import Settings, make
 from sapwood.writing.plan import Branch, Layout, Plan
 from sapwood.writing.shapes import Shape, has_maps
 from sapwood.writing.tree import WritableTree
@@ -360,7 +363,7 @@ class TableDirectory(OutputDirectory):
         if isinstance(types_or_data, RNTuple):
             if isinstance(compression, Mapping):
                 raise ArgumentError("an RNTuple is copied with one compression for all fields, or as it is stored")
-            table = self._ntuple_like(name, types_or_data)
+            table = self.mkrntuple_like(name, types_or_data)
             table.add(types_or_data, compression=compression)
             return table
         chunks = chunks_of(types_or_data)
@@ -385,19 +388,66 @@ class TableDirectory(OutputDirectory):
             table.extend(chunk)
         return table
 
-    def _ntuple_like(
+    def mkrntuple_like(
         self,
         name: str,
         source: RNTuple,
+        fields: Collection[str] | None = None,
+        *,
         cluster_size: int | None = None,
         cluster_entries: int | None = None,
         page_size: int | None = None,
     ) -> WritableNTuple:
-        """Make an RNTuple with the fields of another."""
-        directory, last = self._parent(name)
+        """Make an RNTuple with the fields of another, and without its entries.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes after directories.
+        source
+            An RNTuple that was opened for reading.
+        fields
+            Only these of its fields, with the same types and the usual encodings.
+        cluster_size, cluster_entries, page_size
+            Sizes of clusters and pages, as for `mkrntuple`.
+
+        Returns
+        -------
+        WritableNTuple
+            The RNTuple, to be extended.
+
+        Raises
+        ------
+        ArgumentError
+            There is no field left, or the source has no such field.
+        UnsupportedError
+            A field of `fields` holds objects that their class streams.
+        """
+        self._file.check_open("make an RNTuple in")
         sizes = cluster_size, cluster_entries, page_size
-        number, types = self._file.native.make_ntuple_like(directory._number, last, source.native, *sizes)
-        return directory._ntuple(last, number, FieldPlan.of_stored(dict(types)))
+        native = self._file.native
+        if fields is None:
+            directory, last = self._parent(name)
+            number, types = native.make_ntuple_like(directory._number, last, source.native, *sizes)
+            return directory._ntuple(last, number, FieldPlan.of_stored(dict(types)))
+        settings = Settings(None, "", uuid.uuid1, None, atomic=False, reproducible=True, index=False, format="rntuple")
+        with make(io.BytesIO(), settings, {}, overwrite=True) as scratch:
+            types = scratch.native.make_ntuple_like(0, "n", source.native, *sizes)[1]
+        known = [one for one, _ in types]
+        for one in fields:
+            if one not in known:
+                raise ArgumentError(f"{source.object_path} has no stored field {one!r}: there are {known}")
+        versions = {record.type_name: record.type_version for record in source.field_records}
+        plan = FieldPlan.of_stored({one: kind for one, kind in types if one in fields}, versions)
+        if not plan.shapes:
+            raise ArgumentError(f"{name} has no field left to write")
+        for one, shape in plan.shapes.items():
+            if shape[0] == "dynamic":
+                raise UnsupportedError(f"{source.object_path}: field {one!r} holds objects that their class streams")
+        directory, last = self._parent(name)
+        made = plan.native(..., native.compression)
+        number = native.make_ntuple(directory._number, last, source.description, made, *sizes, [])
+        return directory._ntuple(last, number, plan)
 
     def merge_rntuples(
         self,
@@ -448,7 +498,9 @@ class TableDirectory(OutputDirectory):
         table, copied = None, 0
         for source in sources:
             if table is None:
-                table = self._ntuple_like(name, source, cluster_size, cluster_entries, page_size)
+                table = self.mkrntuple_like(
+                    name, source, cluster_size=cluster_size, cluster_entries=cluster_entries, page_size=page_size
+                )
             copied += table.add(source, unite=unite, step_size=step_size, compression=compression, recluster=recluster)
         if table is None:
             raise ArgumentError("no RNTuples to merge")
