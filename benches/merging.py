@@ -1,11 +1,14 @@
 """Merging files: `sapwood merge` against ROOT's hadd, in one run.
 
-Three workloads: many small files with a tree (`small`), files of some 100 MB with a tree (`large`), files of 2,000
-histograms (`histograms`). The inputs are links to a few distinct files. hadd keeps the compression of its first input
-(`-ff`), so both copy baskets as they are stored. Before any time is taken, both merge three inputs, and the values of
-the two outputs are compared; ROOT must read all entries of both without a message, and the same number of bytes. After
-the times the entries of the full outputs are compared. Rounds take turns, every merge is a process of its own, timed
-from its start to its end, after one round that warms up the page cache.
+Four workloads: many small files with a tree (`small`), files of some 100 MB with a tree (`large`), files of 2,000
+histograms (`histograms`), and files of some 100 MB that both compress again with Zstandard at level 5 (`recompress`:
+`hadd -f505` and `sapwood merge --compression zstd:5` with one thread, and with two). The inputs are links to a few
+distinct files. In the other workloads hadd keeps the compression of its first input (`-ff`), so both copy baskets as
+they are stored; beside them `cat` copies the same inputs into one file (`copy`), and flushes it to the disk
+(`flushed copy`), which is what reading and writing alone take. Before any time is taken, both merge a few inputs, and
+the values of the two outputs are compared; ROOT must read all entries of both without a message, and the same number of
+bytes. After the times the entries of the full outputs are compared. Rounds take turns, every merge is a process of its
+own, timed from its start to its end, after one round that warms up the page cache.
 
     benches/merging.py PEERS --root PYTHON-WITH-ROOT [--rounds N] [--quick] [--keep]
 """
@@ -26,9 +29,13 @@ from typing import Any
 import host
 
 HERE = Path(__file__).resolve().parent
-FILES = {"small": 1000, "large": 40, "histograms": 200}
-QUICK = {"small": 300, "large": 10, "histograms": 50}
-TARGETS = {"small": 2.0, "large": 1.5, "histograms": 3.0}
+FILES = {"small": 1000, "large": 40, "histograms": 200, "recompress": 6}
+QUICK = {"small": 300, "large": 10, "histograms": 50, "recompress": 2}
+COMPARED = {"small": 3, "large": 3, "histograms": 3, "recompress": 1}
+"""Inputs that are merged to compare values."""
+TARGETS = {"small": 2.0, "large": 1.5, "histograms": 3.0, "recompress": 1.0}
+TWO_THREADS = 1.8
+"""How much quicker two threads are to compress than one."""
 TREE = "esdTree"
 HISTOGRAMS, DISTINCT = 2000, 8
 MEMORY = 512_000_000
@@ -88,10 +95,13 @@ print(json.dumps({"code": code, **seconds, "memory": used.ru_maxrss * 1024}))
 """Runs a command from a small process: what its parent holds counts as the memory of a process that Linux starts."""
 
 
-def run(command: list[str], output: Path) -> dict[str, float]:
+def run(command: list[str], output: Path, threads: int | None = None) -> dict[str, float]:
     """Merge in a process of its own; return its seconds, those of the processor, and its peak memory in bytes."""
     output.unlink(missing_ok=True)
-    done = subprocess.run([sys.executable, "-S", "-c", WATCH, *command], capture_output=True, text=True, check=False)
+    environment = {**os.environ, **({} if threads is None else {"SAPWOOD_NUM_THREADS": str(threads)})}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", WATCH, *command], capture_output=True, text=True, check=False, env=environment
+    )
     if done.returncode or (found := json.loads(done.stdout)).pop("code"):
         raise SystemExit(f"{' '.join(command[:6])} ... failed: {done.stderr}")
     return found
@@ -139,20 +149,37 @@ def main() -> None:
                 "small": lambda: sorted((data / "esd-small").glob("*.root")),
                 "large": lambda: [data / "esd-zlib.root"],
                 "histograms": lambda: histograms(folder),
+                "recompress": lambda: [data / "esd-zlib.root"],
             }[label]()
             paths = links(folder / label, sources, number)
+            ours = [sys.executable, "-m", "sapwood", "merge", "--no-progress"]
+            again = label == "recompress"
             outputs = {who: folder / f"{who}.root" for who in ("sapwood", "hadd")}
             commands = {
-                "sapwood": [sys.executable, "-m", "sapwood", "merge", "--no-progress", str(outputs["sapwood"])],
-                "hadd": [str(hadd), "-v", "0", "-ff", str(outputs["hadd"])],
+                "sapwood": [*ours, *(["--compression", "zstd:5"] if again else []), str(outputs["sapwood"])],
+                "hadd": [str(hadd), "-v", "0", "-f505" if again else "-ff", str(outputs["hadd"])],
             }
-            for who, command in commands.items():
-                run([*command, *map(str, paths[:3])], outputs[who])
+            threads: dict[str, int] = {}
+            copies: dict[str, Path] = {}
+            if again:
+                threads = {"sapwood": 1, "two threads": 2}
+                copies = {"two threads": folder / "two.root"}
+                commands["two threads"] = [*commands["sapwood"][:-1], str(copies["two threads"])]
+            elif label != "histograms":
+                copies = dict.fromkeys(("copy", "flushed copy"), folder / "copy.root")
+                for who, more in (("copy", ""), ("flushed copy", " && sync {0}")):
+                    script = f'cat "$@" > {{0}}{more}'.format(copies[who])
+                    commands[who] = ["sh", "-c", script, "sh"]
+            for who, place in outputs.items():
+                run([*commands[who], *map(str, paths[: COMPARED[label]])], place, threads.get(who))
             same(given.root, label, outputs["sapwood"], outputs["hadd"])
             runs: dict[str, list[dict[str, float]]] = {who: [] for who in commands}
             for turn in range(given.rounds + 1):
                 for who in sorted(commands, reverse=bool(turn % 2)):
-                    taken = run([*commands[who], *map(str, paths)], outputs[who])
+                    place = copies.get(who) or outputs[who]
+                    taken = run([*commands[who], *map(str, paths)], place, threads.get(who))
+                    if who in copies:
+                        place.unlink()
                     if turn:
                         runs[who].append(taken)
             if label != "histograms":
@@ -169,11 +196,14 @@ def main() -> None:
             middle = {who: statistics.median(one["wall"] for one in many) for who, many in runs.items()}
             peak = {who: max(one["memory"] for one in many) for who, many in runs.items()}
             entry = {"label": label, "files": number, "bytes": size, "sizes": sizes, "target": TARGETS[label]}
+            entry |= {"two_threads": TWO_THREADS} if again else {}
             record["results"].append({**entry, "memory": MEMORY, "runs": runs})
             print(
                 f"{label:10} {number} files, {size / 1e6:.0f} MB: sapwood {middle['sapwood']:.2f} s, "
                 f"{peak['sapwood'] / 1e6:.0f} MB; hadd {middle['hadd']:.2f} s, {peak['hadd'] / 1e6:.0f} MB; "
-                f"hadd / sapwood {middle['hadd'] / middle['sapwood']:.2f} (at least {TARGETS[label]:g})",
+                f"hadd / sapwood {middle['hadd'] / middle['sapwood']:.2f} (at least {TARGETS[label]:g})"
+                + "".join(f"; {who} {middle[who]:.2f} s" for who in copies)
+                + (f", one / two {middle['sapwood'] / middle['two threads']:.2f} (at least {TWO_THREADS})" * again),
                 flush=True,
             )
     if given.keep:

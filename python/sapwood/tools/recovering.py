@@ -44,7 +44,7 @@ class RecoveredTree:
 
 @dataclass
 class Recovered:
-    """What was saved of a file: trees, the paths of other objects, and what was lost, with the reason."""
+    """What was saved of a file: trees, the paths of other objects, and what was lost (paths, or the end), with the reason."""
 
     output: str
     trees: dict[str, RecoveredTree] = field(default_factory=dict[str, RecoveredTree])
@@ -241,6 +241,8 @@ class _Recovery:
             lost[tree] = (
                 f"{names} baskets are there, but no description of the tree: give a file with the same tree as `like`"
             )
+        if self._native.end > self._native.size:
+            lost["end of the file"] = f"the header gives {self._native.end} bytes, the file has {self._native.size}"
         self._result.lost = lost
 
     def _save(self, item: Item, lost: dict[str, str]) -> None:
