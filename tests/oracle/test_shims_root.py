@@ -22,34 +22,66 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 LINES = [
     "rootls -1 a.root", "rootls -1r a.root", "rootls -1 'a.root:h*'", "rootls -1c a.root", "rootls -1 a.root a.root:d",
     "rootls -1 'a.root:*'", "rootls a.root", "rootls -1 a.root:nope", "rootls -l a.root", "rootls -lr a.root",
-    "rootls -1 b.root a.root", "rootls -1r a.root:d/deep",
+    "rootls -1 b.root a.root", "rootls -1r a.root:d/deep", "rootls -1 a.root:Events", "rootls -1 a.root:d/h",
+    "rootls -1 'a.root:d/*'", "rootls -1c a.root:d", "rootls -l a.root:h1", "rootls -l 'a.root:h*'",
+    "rootls -l a.root:d", "rootls -1 nofile.root",
     "rootcp a.root c0.root", "rootcp -r a.root c1.root", "rootcp a.root:h1 c2.root:new", "rootcp a.root:d c3.root",
     "rootcp -r a.root:d c4.root", "rootcp a.root:d/h c5.root", "rootcp a.root:h1 a.root:h2 c7.root",
     "rootcp a.root:h2 c7.root", "rootcp --replace a.root:h1 c7.root", "rootcp --recreate a.root:h2 c7.root",
-    "rootcp a.root:h1 a.root:h2 c9.root:dir", "rootcp b.root:h1 b.root:copy",
+    "rootcp a.root:h1 a.root:h2 c9.root:dir", "rootcp b.root:h1 b.root:copy", "rootcp 'a.root:h*' c6.root",
+    "rootcp -r 'a.root:*' c8.root", "rootcp a.root:Events c10.root", "rootcp a.root:d/T c11.root",
+    "rootcp -r --replace a.root:d c4.root", "rootcp a.root:nope c13.root", "rootcp -v a.root:h1 c14.root",
+    "rootcp a.root:h1 b.root:h2 c15.root",
     "rootrm r.root:h1", "rootrm r.root:d", "rootrm -r r.root:d/deep", "rootrm r.root:nope", "rootrm -n r.root:h2",
     "rootrm 'r.root:h*'", "rootrm -r r.root:d", "rootrm r1.root", "rootrm -f nofile.root", "rootrm r2.root:d/h",
+    "rootrm r3.root:h1 r3.root:h2", "rootrm r3.root:Events", "rootrm -f r3.root:nope", "rootrm -v r3.root:d/h",
+    "rootrm -n -r r3.root:d", "rootrm r4.root:h1 r2.root:h1", "rootrm 'r4.root:d/*'", "rootrm -r r4.root:d r4.root:h2",
+    "rootrm nofile.root", "rootrm -r r6.root",
     "rootmkdir m.root", "rootmkdir m.root:x", "rootmkdir m.root:y/z", "rootmkdir -p m.root:y/z",
     "rootmkdir -p m.root:x",
     "rootmkdir m1.root:q", "rootmkdir -p m1.root:q", "rootmkdir m.root:a m.root:b", "rootmkdir r5.root:new",
+    "rootmkdir m.root:x", "rootmkdir m2.root m3.root", "rootmkdir m2.root:a", "rootmkdir m2.root:a/b",
+    "rootmkdir -p m2.root:c/d/e m3.root:f/g", "rootmkdir -v m2.root:v", "rootmkdir -p -v m2.root:v/w",
+    "rootmkdir r5.root:d/new", "rootmkdir nofolder/x.root", "rootmkdir -p r5.root:new", "rootmkdir m.root:x/y/z",
     "hadd h0.root a.root b.root", "hadd -f505 h1.root a.root b.root", "hadd -T h4.root a.root b.root",
     "hadd -L names.txt -Ltype SkipListed h11.root a.root b.root",
-    "hadd -L names.txt -Ltype OnlyListed h12.root a.root b.root",
+    "hadd -L names.txt -Ltype OnlyListed h12.root a.root b.root", "hadd h0.root a.root b.root",
+    "hadd -f h0.root b.root a.root", "hadd -a h0.root a.root", "hadd -ff h2.root a.root b.root",
+    "hadd -fk h3.root a.root b.root", "hadd -f404 h5.root a.root b.root", "hadd -f0 h6.root a.root b.root",
+    "hadd -f207 h7.root a.root b.root", "hadd -k h8.root a.root none.root b.root", "hadd h9.root a.root none.root",
+    "hadd -O h10.root a.root b.root", "hadd -n 1 h13.root a.root b.root", "hadd -v 0 h14.root a.root b.root",
+    "hadd -j 2 h15.root a.root b.root", "hadd h16.root @list.txt", "hadd -f h17.root a.root",
 ]  # fmt: skip
 
 SCRIPTED = [
     "rootmv v0.root:h1 w0.root", "rootmv v0.root:h2 w0.root:new", "rootmv 'v1.root:h*' w1.root",
     "rootmv v1.root:d w1.root", "rootmv v2.root:d/h w2.root", "rootmv --recreate v2.root:h1 w2.root",
     "rootmv v3.root:Events w3.root", "rootmv v3.root:h1 v3.root:renamed", "rootmv v3.root:h2 v3.root:d",
-    "rootmv v4.root:h1 v4.root:h2 w4.root",
+    "rootmv v4.root:h1 v4.root:h2 w4.root", "rootmv v5.root w5.root", "rootmv v6.root:d w6.root",
+    "rootmv v6.root:nope w6.root", "rootmv 'v7.root:d/*' w7.root", "rootmv v7.root:h1 w7.root:h2",
+    "rootmv -c 505 v8.root:h1 w8.root", "rootmv v8.root:h2 w8.root:h2", "rootmv v8.root:Events w8.root:moved",
+    "rootmv v9.root:h1 v9.root:d/h3", "rootmv v9.root:h2 v9.root:h4",
     "rooteventselector a.root:Events s0.root", "rooteventselector -f 10 a.root:Events s1.root",
     "rooteventselector -l 19 a.root:Events s2.root", "rooteventselector -f 5 -l 9 a.root:Events s3.root",
     "rooteventselector -s 'pt > 20 && run < 60' a.root:Events s4.root", "rooteventselector -e pt a.root:Events s5.root",
     "rooteventselector -e '*' -i 'run,pt' a.root:Events s6.root", "rooteventselector --recreate a.root:Events s6.root",
     "rooteventselector -s 'run > 50' -f 10 a.root:Events s7.root", "rooteventselector a.root:d/T s8.root",
+    "rooteventselector -c 505 a.root:Events s9.root", "rooteventselector -e 'p*,e*' a.root:Events s10.root",
+    "rooteventselector -f 99 a.root:Events s11.root", "rooteventselector -l 0 a.root:Events s12.root",
+    "rooteventselector -s 'pt < 0' a.root:Events s13.root", "rooteventselector -s 'eta < 3' b.root:Events s14.root",
+    "rooteventselector a.root:nope s15.root", "rooteventselector -e '*' -i run a.root:Events s16.root",
+    "rooteventselector -f 20 -l 29 -e eta a.root:Events s17.root",
+    "rooteventselector -s 'n > 3' -l 7 a.root:d/T s18.root",
     "rootslimtree a.root:Events t0.root", "rootslimtree -e pt a.root:Events t1.root",
     "rootslimtree -e '*' -i run a.root:Events t2.root", "rootslimtree -e 'pt,eta' a.root:Events t3.root",
     "rootslimtree --recreate -e 'p*' a.root:Events t3.root", "rootslimtree -e '*' -i '*t*' a.root:Events t4.root",
+    "rootslimtree -e run a.root:Events t5.root", "rootslimtree -e 'run,pt' a.root:Events t6.root",
+    "rootslimtree -e '*' -i 'run,eta' a.root:Events t7.root", "rootslimtree -e '*' -i 'p?' a.root:Events t8.root",
+    "rootslimtree -e 'nope*' a.root:Events t9.root", "rootslimtree -c 404 -e pt a.root:Events t10.root",
+    "rootslimtree -c 505 a.root:Events t11.root", "rootslimtree a.root:d/T t12.root",
+    "rootslimtree --recreate a.root:d/T t1.root", "rootslimtree a.root:nope t13.root",
+    "rootslimtree b.root:Events t14.root", "rootslimtree -e 'e*' -i eta a.root:Events t15.root",
+    "rootslimtree -e '*t*' a.root:Events t16.root", "rootslimtree -e '[pe]*' a.root:Events t17.root",
 ]  # fmt: skip
 """Tools that are Python programs: one process of ROOT runs them all."""
 
@@ -108,7 +140,7 @@ def sample(folder: Path) -> None:
             for shift, where in enumerate(("h1", "h2", "d/h", "d/deep/h")):
                 file[where] = np.histogram([0.1 + 0.2 * shift, 0.5], 5, (0, 1))
             file["d/T"] = {"n": np.arange(10)}
-    for name in ("r", "r1", "r2", "r3", "r4", "r5", "v0", "v1", "v2", "v3", "v4"):
+    for name in (*(f"r{i or ''}" for i in range(7)), *(f"v{i}" for i in range(10))):
         shutil.copy(folder / "a.root", folder / f"{name}.root")
     (folder / "list.txt").write_text("a.root\nb.root\n")
     (folder / "names.txt").write_text("# names\nh1\nd\n")

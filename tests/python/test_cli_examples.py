@@ -34,7 +34,7 @@ class Count(Task):
 """
 
 SHOWN = {
-    "ls": "Events;1|Muon_pt",
+    "ls": "Events;1|Muon_pt|calibration/c;1",
     "show": "Muon_pt",
     "head": r"entry +nMuon +sqrt\(Muon_pt\)",
     "scan": "entry +event +Muon_pt",
@@ -42,14 +42,14 @@ SHOWN = {
     "stats": "index written: events.root.sapwood-index",
     "sql": r"nMuon +count_star",
     "convert": r"muons.parquet: \d+ entries",
-    "copy": r"Events: \d+ entries|old/h",
+    "copy": r"Events: \d+ entries|old/plots/h",
     "mv": r"Old: 100 entries",
     "rm": "events.root:Old",
     "split": r"part-0.root: 100 entries|run-1.root: 50 entries",
     "merge": r"tree Events: \d+ entries",
     "serve": r"serving \S+ at http://127.0.0.1:\d+/",
-    "check": "^$|error +open ",
-    "recover": r"(?m)^saved.root: |Events: \d+",
+    "check": "^$|error +open +The file",
+    "recover": r"Events: saved 25 entries(?s:.*)lost end of the file",
     "run": "report +results/report.html",
     "cache": r"\.cache/columns: (removed )?0 columns",
     "advise": "events.root|run1.root|data/",
@@ -106,6 +106,54 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+CODES = {
+    ("ls", 1): "ls none.root events.root",
+    ("diff", 1): "diff events.root:plots events.root:calibration",
+    ("diff", 2): "diff events.root none.root",
+    ("check", 1): "check damaged.root",
+    ("merge", 3): "merge all.root run1.root task.py --skip-bad",
+    ("recover", 3): "recover damaged.root saved.root --like whole.root",
+    ("run", 3): "run task.py -i run1.root bad.root -t Events -o out --skip-bad-files",
+    ("advise", 1): "advise events.root --no-trials --fail-on any",
+}
+"""Command lines that end with the codes of the guide's table."""
+
+MISSING = """
+ls none.root
+show none.root
+head none.root
+scan none.root
+hist none.root x
+schema none.root
+stats none.root
+sql "SELECT * FROM 'none.root'"
+convert none.root out.parquet
+copy none.root out.root
+mv none.root:a none.root:b
+rm none.root:a
+split none.root 'part{}.root' --entries 1
+merge out.root none.root
+check none.root
+recover none.root out.root
+run task.py -i none.root -o out
+advise none.root
+rewrite none.root -o out.root
+replay none.parquet
+hadd out.root none.root
+rootls none.root
+rootcp none.root out.root
+rootmv none.root:a out.root
+rootrm none.root:a
+rootmkdir none/none.root
+rooteventselector none.root:T out.root
+rootslimtree none.root:T out.root
+browse none.root
+mkdir none/none.root:a
+serve none
+"""
+"""Command lines with a file that is not there."""
+
+
 class Runner:
     """Runs examples, each in a folder of its own."""
 
@@ -151,9 +199,7 @@ class Runner:
 
 
 @pytest.fixture
-def runner(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Runner:
+def runner(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runner:
     made = Runner(sample, tmp_path, monkeypatch, capsys)
     uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn (pip install sapwood[serve])")
     pytest.importorskip("textual", reason="needs Textual (pip install sapwood[browse])")
@@ -193,3 +239,54 @@ def test_the_examples_of_the_guide_work_as_printed(runner: Runner) -> None:
             wrong += [f"{line}: {fault}"] if fault else []
     assert len(lines) > 40
     assert not wrong, "\n".join(wrong)
+
+
+def table_of(mark: str) -> list[list[str]]:
+    """Return the cells of a table of the guide, which follows a comment."""
+    text = GUIDE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+
+
+def names() -> set[str]:
+    return {name for name, _ in commands(parser()) if not name.startswith("lab ")}
+
+
+def test_exit_codes_are_those_of_the_guide(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {(row[0].strip("`"), int(row[1])) for row in table_of("exit codes")} == set(CODES)
+    shutil.copytree(sample, tmp_path / "own", symlinks=True)
+    monkeypatch.chdir(tmp_path / "own")
+    shutil.copy("task.py", "bad.root")
+    got = {key: main(shlex.split(line)) for key, line in CODES.items()}
+    assert got == {key: key[1] for key in CODES}
+    lines = MISSING.strip().splitlines()
+    for line in lines:
+        capsys.readouterr()
+        code = main(shlex.split(line))
+        err = capsys.readouterr().err
+        assert code == (2 if line.startswith("serve") else 1), (line, code, err)
+        assert err.count("\n") == 1 and err.startswith("sapwood: ") and "none" in err, (line, err)
+    assert names() - {line.split()[0] for line in lines} == {"cache", "completion", "diff", "lab", "man", "trace"}
+    for name in names():
+        assert main([name, "--no-such-option"]) == 2, name
+
+
+def test_each_command_has_a_call_in_python(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner
+) -> None:
+    shutil.copytree(sample, tmp_path / "own", symlinks=True)
+    monkeypatch.chdir(tmp_path / "own")
+    rows = table_of("Python")
+    known = {name.strip("` ") for row in rows for name in row[0].split(",")}
+    assert known == names() - {"completion", "man"}
+    assert main(shlex.split("trace -o trace.parquet ls events.root")) == 0
+    scope: dict[str, Any] = {}
+    exec("import sapwood, sapwood.lab.replay, sapwood.table.cache, sapwood.tools, sapwood.train", scope)
+    for _, call in rows:
+        exec(call.strip("`"), scope)
+    assert runner.browsed == ["events.root"]
+    with sapwood.open("skim.root") as file:
+        assert file["Events"].num_entries == 33
+    for name in ("pt.png", "muons.parquet", "slim.root", "part-0.root", "all.root", "saved.root", "better.root"):
+        assert Path(name).stat().st_size > 0

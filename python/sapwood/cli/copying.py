@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 
 def _selection_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches or fields")
-    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches or fields")
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches or fields"
+    )
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches or fields"
+    )
     parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
     parser.add_argument("--stop", type=int, metavar="ENTRY", help="stop before this entry")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
@@ -146,7 +150,9 @@ def _directory(arguments: argparse.Namespace) -> int:
 
 def _split_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="FILE:PATH", help="the tree or RNTuple; the path may be absent if the file has only one table")
+    parser.add_argument(
+        "source", metavar="FILE:PATH", help="the tree or RNTuple; the path may be absent if the file has only one table"
+    )
     parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
     parser.add_argument("--entries", type=int, metavar="N", help="entries of a file")
     parser.add_argument("--size", metavar="SIZE", help="compressed size of a file, about")

@@ -10,7 +10,7 @@ from sapwood.show.safe import say
 HELP = "Compare two files: keys, then the values of tables and objects."
 EPILOG = (
     "Prints one line for each difference: its kind, key, field, first entry, and both values. "
-    "Exit codes: 0 equal, 1 different. "
+    "Exit codes: 0 equal, 1 different, 2 not compared. "
     "Example: sapwood diff old.root new.root --relative 1e-6"
 )
 
@@ -27,7 +27,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare the files."""
+    """Compare the files; the exit code of a failure is not that of a difference."""
+    from sapwood.cli import USAGE, error_text
+    from sapwood.errors import SapwoodError
+    from sapwood.show.safe import complain
+
+    try:
+        return _compare(arguments)
+    except (SapwoodError, OSError) as error:
+        if arguments.debug:
+            raise
+        complain(error_text(error))
+        return USAGE
+
+
+def _compare(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood.storage.sources import options_of

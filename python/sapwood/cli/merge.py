@@ -21,9 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs", nargs="+", metavar="IN", help="files, URLs, patterns, or @FILE with one of them a line"
     )
     parser.add_argument(
-        "--compression", metavar="CODEC:LEVEL", help="compress baskets and pages again without decoding: zstd:5, lz4:4, none"
+        "--compression",
+        metavar="CODEC:LEVEL",
+        help="compress baskets and pages again without decoding: zstd:5, lz4:4, none",
     )
-    parser.add_argument("--recluster", action="store_true", help="decode trees or RNTuples and write them with clusters of 30 MB")
+    parser.add_argument(
+        "--recluster", action="store_true", help="decode trees or RNTuples and write them with clusters of 30 MB"
+    )
     parser.add_argument(
         "--others",
         choices=("first", "all", "error"),

@@ -29,9 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the statistics."""
     from sapwood.storage.sources import options_of
-    from sapwood.tools.statistics import as_dict, look, text_of
+    from sapwood.tools.statistics import as_dict, statistics_of, text_of
 
-    found, index = look(arguments.table, arguments.fields, index=arguments.index, options=options_of(arguments.storage))
+    options = options_of(arguments.storage)
+    found, index = statistics_of(arguments.table, arguments.fields, index=arguments.index, options=options)
     if arguments.json:
         print(json.dumps([as_dict(one) for one in found], indent=1))
         return 0

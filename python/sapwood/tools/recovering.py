@@ -44,7 +44,7 @@ class RecoveredTree:
 
 @dataclass
 class Recovered:
-    """What was saved of a file: trees, the paths of other objects, and what was lost (paths, or the end), with the reason."""
+    """What was saved of a file: trees, the paths of other objects; and what was lost (paths, or the end), and why."""
 
     output: str
     trees: dict[str, RecoveredTree] = field(default_factory=dict[str, RecoveredTree])

@@ -13,7 +13,7 @@ from sapwood.table.index import FieldZones, indexable, write
 from sapwood.table.statistics import FieldStatistics, index_of, statistics
 
 
-def look(
+def statistics_of(
     where: str, fields: Sequence[str] = (), *, index: bool = False, options: Mapping[str, Any] | None = None
 ) -> tuple[list[FieldStatistics], str | None]:
     """Read fields one after the other, and return what is known of each.
