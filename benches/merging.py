@@ -5,7 +5,8 @@ histograms (`histograms`), and files of some 100 MB that both compress again wit
 `hadd -f505` and `sapwood merge --compression zstd:5` with one thread, and with two). The inputs are links to a few
 distinct files. In the other workloads hadd keeps the compression of its first input (`-ff`), so both copy baskets as
 they are stored; beside them `cat` copies the same inputs into one file (`copy`), and flushes it to the disk
-(`flushed copy`), which is what reading and writing alone take. Before any time is taken, both merge a few inputs, and
+(`flushed copy`), which is what reading and writing alone take; and hadd's output is flushed, too (`flushed hadd`), as
+sapwood's always is. Before any time is taken, both merge a few inputs, and
 the values of the two outputs are compared; ROOT must read all entries of both without a message, and the same number of
 bytes. After the times the entries of the full outputs are compared. Rounds take turns, every merge is a process of its
 own, timed from its start to its end, after one round that warms up the page cache.
@@ -166,10 +167,15 @@ def main() -> None:
                 copies = {"two threads": folder / "two.root"}
                 commands["two threads"] = [*commands["sapwood"][:-1], str(copies["two threads"])]
             elif label != "histograms":
-                copies = dict.fromkeys(("copy", "flushed copy"), folder / "copy.root")
-                for who, more in (("copy", ""), ("flushed copy", " && sync {0}")):
-                    script = f'cat "$@" > {{0}}{more}'.format(copies[who])
-                    commands[who] = ["sh", "-c", script, "sh"]
+                place = folder / "copy.root"
+                merging = " ".join([*commands["hadd"][:-1], str(place), '"$@"'])
+                scripts = {
+                    "copy": f'cat "$@" > {place}',
+                    "flushed copy": f'cat "$@" > {place} && sync {place}',
+                    "flushed hadd": f"{merging} && sync {place}",
+                }
+                copies = dict.fromkeys(scripts, place)
+                commands |= {who: ["sh", "-c", script, "sh"] for who, script in scripts.items()}
             for who, place in outputs.items():
                 run([*commands[who], *map(str, paths[: COMPARED[label]])], place, threads.get(who))
             same(given.root, label, outputs["sapwood"], outputs["hadd"])

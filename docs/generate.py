@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: Python API, command line, errors, counters. `--check` only compares."""
+"""Write docs/reference from the code: Python API, tools, command line, errors, counters. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 os.environ.update(COLUMNS="100", NO_COLOR="1")
 
 import sapwood
+import sapwood.tools
 from sapwood import errors
 from sapwood.cli import parser
 
@@ -92,6 +93,14 @@ def api() -> str:
     return out
 
 
+def tools() -> str:
+    """Describe the functions behind the commands; `browse` and `serve` need packages that may not be there."""
+    out = f"{NOTE}\n# Tools in Python\n\n{inspect.getdoc(sapwood.tools)}\n\n"
+    for name in sorted(set(sapwood.tools.__all__) - {"browse", "serve"}, key=str.lower):
+        out += described(name, getattr(sapwood.tools, name))
+    return out
+
+
 def command_line() -> str:
     """Give the help of every command."""
     top = parser()
@@ -132,7 +141,8 @@ def counter_table() -> str:
 
 def main() -> int:
     """Write the pages, or with --check say which are old."""
-    pages = {"python": api(), "command-line": command_line(), "errors": error_table(), "counters": counter_table()}
+    pages = {"python": api(), "tools": tools(), "command-line": command_line()}
+    pages |= {"errors": error_table(), "counters": counter_table()}
     old = []
     for name, page in pages.items():
         path = HERE / "reference" / f"{name}.md"

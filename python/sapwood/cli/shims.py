@@ -204,7 +204,7 @@ def _mv_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _mv(arguments: argparse.Namespace) -> int:
     """Move the objects."""
-    from sapwood.tools.shims import delete, put
+    from sapwood.tools.shims import delete, delete_empty, put
 
     sources, target = _sources(arguments)
     put(
@@ -220,6 +220,7 @@ def _mv(arguments: argparse.Namespace) -> int:
             delete([one.place], recursive=True, ask=_asks(arguments.interactive), warn=complain)
         ),
     )
+    delete_empty(sources)
     return 0
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
@@ -399,11 +399,15 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
     ------
     ArgumentError
         It is there, or its directory is not, and `parents` is false.
+    MissingFileError
+        The folder of a new file is not there, and `parents` is false.
     """
     for target in [targets] if isinstance(targets, str) else targets:
         path, inside = split_path(target)
         if not inside:
             raise ArgumentError(f"{target} names no directory: write FILE:PATH")
+        if not parents and not Path(path).parent.is_dir():
+            raise MissingFileError(f"{path} cannot be made: there is no folder {Path(path).parent}")
         with sapwood.update(path) if Path(path).exists() else sapwood.create(path) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.files.kinds import DIRECTORIES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
@@ -271,6 +271,17 @@ def delete(
     return done
 
 
+def delete_empty(sources: Sequence[str]) -> None:
+    """Delete those sources that name a whole file, and have nothing in them any more."""
+    for source in sources:
+        file, inside = split_path(source)
+        if not inside:
+            with sapwood.open({file: None}) as opened:
+                empty = not opened.keys()
+            if empty:
+                Path(file).unlink()
+
+
 def select(
     sources: Sequence[str],
     target: str,
@@ -456,6 +467,8 @@ def directory(target: str, *, parents: bool = False) -> None:
         Make the file and the directories above, and accept those that are there.
     """
     file, inside = split_path(target)
+    if not parents and not Path(file).parent.is_dir():
+        raise MissingFileError(f"{file} cannot be made: there is no folder {Path(file).parent}")
     if not Path(file).exists():
         if inside and not parents:
             raise ArgumentError(f"{file} does not exist; -p makes it")

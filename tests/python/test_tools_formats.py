@@ -1,0 +1,158 @@
+"""Every command on a tree, an RNTuple and an HBOOK file, as text and as JSON; what a format cannot do is refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main, parser
+from sapwood.cli.completion import commands, options
+from sapwood.cli.shims import SHIMS
+
+pytest.importorskip("duckdb", reason="needs duckdb (pip install sapwood[frames])")
+
+HBOOK = Path(__file__).resolve().parent.parent / "golden" / "zebra" / "hbook.rz"
+N = 20
+READING = """
+ls {file}
+ls --tree {file}
+ls --check {file}
+ls -lR {path}
+show {path} -n 1
+head {path} -n 2
+scan {path} {number} --cut '{number} > 0' -n 2
+hist {path} {number}
+stats {path}
+diff {file} {file}
+sql "SELECT count(*) AS c FROM '{path}'"
+run task.py -i {path} -o results
+convert {path} out.parquet
+convert {path} tree.root
+convert {path} ntuple.root --format rntuple
+convert {path} out.jsonl
+convert {path} out.csv --columns {number}
+trace -o trace.parquet head {path}
+replay trace.parquet --latency 1ms
+"""
+ROOT_ONLY = """
+schema {file}
+stats {path} --index
+copy {path} copy.root
+copy {path} cut.root --cut '{number} > 0' --keep {number}
+copy {path} codec.root --compression zstd:5
+split {path} part{{}}.root --entries 7
+split {path} by{{}}.root --by {number}
+split {path} size{{}}.root --size '1 MB'
+merge all.root {file} two.root --verify
+merge codec.root {file} two.root --compression zstd:5
+merge again.root {file} two.root --recluster
+merge all.root {file} --dry-run
+check {file} --deep
+recover {file} saved.root
+advise {file} --no-trials
+mkdir {file}:new
+mv {path} {file}:Other
+rm {file}:Other
+"""
+REWRITING = "rewrite {file} -o again.root\n"
+TASK = """
+from sapwood.train import Task
+
+class Count(Task):
+    branches = ["*"]
+
+    def process(self, events):
+        return {"entries": len(events)}
+"""
+QUIET = {"trace", "browse", "serve", "completion", "man", "lab"}
+"""Commands without --json: they run others, or show something."""
+
+
+def write(path: Path, kind: str, shift: int = 0) -> None:
+    place = np.arange(N)
+    data: dict[str, Any] = {
+        "run": np.repeat([1, 2], N // 2).astype(np.int32),
+        "n": (place % 3 + shift).astype(np.int32),
+    }
+    data["v"] = ak.Array([[float(k)] * (k % 3) for k in place])
+    with sapwood.recreate(path) as file:
+        (file.mktree if kind == "tree" else file.mkrntuple)("Events", data)
+        file["h"] = np.histogram([0.5], 2, (0, 1))
+
+
+@pytest.fixture(params=["tree", "rntuple", "hbook"])
+def words(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Write a file of each kind; return the words of command lines for it."""
+    monkeypatch.chdir(tmp_path)
+    Path("task.py").write_text(TASK)
+    if request.param == "hbook":
+        shutil.copy(HBOOK, "a.rz")
+        return {"kind": "hbook", "file": "a.rz", "path": "a.rz:10", "number": "N"}
+    write(Path("a.root"), request.param)
+    write(Path("two.root"), request.param, 1)
+    return {"kind": request.param, "file": "a.root", "path": "a.root:Events", "number": "n"}
+
+
+def parsed(text: str) -> list[Any]:
+    """Return the JSON of an output: one value, or one a line."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def test_commands_take_every_kind_of_table(words: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    original = Path(words["file"]).read_bytes()
+    lines = READING.strip().splitlines()
+    if words["kind"] != "hbook":
+        lines += ROOT_ONLY.strip().splitlines()
+    if words["kind"] == "tree":
+        lines.append(REWRITING)
+    for line in lines:
+        plain = shlex.split(line.format(**words))
+        for more in ([], ["--json"]) if plain[0] not in QUIET else ([],):
+            if plain[0] in ("mkdir", "mv", "split"):
+                Path(words["file"]).write_bytes(original)
+            elif plain[0] == "rm":
+                Path(words["file"]).write_bytes(original)
+                assert main(["mv", words["path"], f"{words['file']}:Other"]) == 0
+            capsys.readouterr()
+            code = main([*plain, *more])
+            out, err = capsys.readouterr()
+            assert code == 0, (plain, err)
+            assert not err or plain[0] == "trace", (plain, err)
+            if more:
+                parsed(out)
+            elif plain[0] not in ("diff", "mkdir"):
+                assert out or plain[0] == "check", plain
+
+
+def test_what_a_format_cannot_do_is_refused(words: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    if words["kind"] == "tree":
+        lines = []
+    elif words["kind"] == "rntuple":
+        lines = [REWRITING]
+    else:
+        Path("two.root").write_bytes(HBOOK.read_bytes())
+        lines = [*(line for line in ROOT_ONLY.splitlines() if line and "--index" not in line), REWRITING]
+        lines.remove("schema {file}")
+    for line in lines:
+        plain = shlex.split(line.format(**words))
+        assert main(plain) == 1, plain
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and words["file"] in err, (plain, err)
+        assert "HBOOK" in err or "has no tree" in err, (plain, err)
+
+
+def test_every_command_prints_json() -> None:
+    for name, own in commands(parser()):
+        if name.split()[0] not in QUIET | set(SHIMS):
+            assert any("--json" in action.option_strings for action in options(own)), name
