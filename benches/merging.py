@@ -201,6 +201,7 @@ def main() -> None:
                 path.unlink()
             middle = {who: statistics.median(one["wall"] for one in many) for who, many in runs.items()}
             peak = {who: max(one["memory"] for one in many) for who, many in runs.items()}
+            gain = middle["sapwood"] / middle.get("two threads", middle["sapwood"])
             entry = {"label": label, "files": number, "bytes": size, "sizes": sizes, "target": TARGETS[label]}
             entry |= {"two_threads": TWO_THREADS} if again else {}
             record["results"].append({**entry, "memory": MEMORY, "runs": runs})
@@ -209,7 +210,7 @@ def main() -> None:
                 f"{peak['sapwood'] / 1e6:.0f} MB; hadd {middle['hadd']:.2f} s, {peak['hadd'] / 1e6:.0f} MB; "
                 f"hadd / sapwood {middle['hadd'] / middle['sapwood']:.2f} (at least {TARGETS[label]:g})"
                 + "".join(f"; {who} {middle[who]:.2f} s" for who in copies)
-                + (f", one / two {middle['sapwood'] / middle['two threads']:.2f} (at least {TWO_THREADS})" * again),
+                + (f", one / two {gain:.2f} (at least {TWO_THREADS})" if again else ""),
                 flush=True,
             )
     if given.keep:

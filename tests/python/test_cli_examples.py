@@ -114,7 +114,7 @@ CODES = {
     ("merge", 3): "merge all.root run1.root task.py --skip-bad",
     ("recover", 3): "recover damaged.root saved.root --like whole.root",
     ("run", 3): "run task.py -i run1.root bad.root -t Events -o out --skip-bad-files",
-    ("advise", 1): "advise events.root --no-trials --fail-on any",
+    ("advise", 1): "advise small.root --no-trials --fail-on any",
 }
 """Command lines that end with the codes of the guide's table."""
 
@@ -258,6 +258,11 @@ def test_exit_codes_are_those_of_the_guide(
     shutil.copytree(sample, tmp_path / "own", symlinks=True)
     monkeypatch.chdir(tmp_path / "own")
     shutil.copy("task.py", "bad.root")
+    assert main(["check", "none.root", "damaged.root"]) == 1
+    printed = capsys.readouterr()
+    assert "none.root" in printed.err and "error truncated" in printed.out
+    with sapwood.recreate("small.root", compression=None) as file:
+        file.mktree("Events", {"x": np.zeros(100_000)}, auto_flush=1000)
     got = {key: main(shlex.split(line)) for key, line in CODES.items()}
     assert got == {key: key[1] for key in CODES}
     lines = MISSING.strip().splitlines()

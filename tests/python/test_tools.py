@@ -15,7 +15,7 @@ from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.tools.conversion import convert
 from sapwood.tools.difference import differences, first_difference
 from sapwood.tools.drawing import histogram_of, text_of
-from sapwood.tools.rows import rows
+from sapwood.tools.scanning import rows
 
 N = 500
 

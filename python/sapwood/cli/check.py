@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
-from sapwood.show.safe import say
+from sapwood.show.safe import complain, say
 
 HELP = "Check files: records, keys, baskets, pages, clusters, free segments, streamer info."
 EPILOG = (
     "Prints one line for each finding: severity, code, place. --codes lists all codes. "
-    "Exit codes: 0 no error, 1 an error, or with --strict any finding but an info. "
+    "Exit codes: 0 no error, 1 an error or a file that cannot be read, or with --strict any finding but an info. "
     "Example: sapwood check events.root --deep"
 )
 
@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Check the files."""
     import json
 
-    from sapwood.errors import ArgumentError
+    from sapwood.cli import error_text
+    from sapwood.errors import ArgumentError, SapwoodError
     from sapwood.storage.sources import options_of
     from sapwood.tools.checking import CODES, check
     from sapwood.tools.merging import input_paths
@@ -44,12 +45,18 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.files:
         raise ArgumentError("no file is named")
     options = options_of(arguments.storage)
-    failed = 0
+    failed = False
     for path in input_paths(arguments.files, options):
-        for one in check(path, deep=arguments.deep, options=options):
-            failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
-            if arguments.json:
-                print(json.dumps({"file": path, **one.described()}))
-            else:
-                say(f"{path}: {one.line()}")
+        try:
+            for one in check(path, deep=arguments.deep, options=options):
+                failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
+                if arguments.json:
+                    print(json.dumps({"file": path, **one.described()}))
+                else:
+                    say(f"{path}: {one.line()}")
+        except (SapwoodError, OSError) as error:  # the others are checked
+            if arguments.debug:
+                raise
+            complain(error_text(error))
+            failed = True
     return int(failed)

@@ -35,7 +35,7 @@ def _scan_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Print the rows."""
     from sapwood.storage.sources import options_of
-    from sapwood.tools.rows import lines_of, rows, text_of
+    from sapwood.tools.scanning import lines_of, rows, text_of
 
     found = rows(
         arguments.table,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sapwood.tools.drawing import draw, histogram_of
     from sapwood.tools.merging import merge
     from sapwood.tools.recovering import recover
-    from sapwood.tools.rows import rows
+    from sapwood.tools.scanning import rows
     from sapwood.tools.serving import serve
     from sapwood.tools.sql import query
     from sapwood.tools.statistics import statistics_of
@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.tools.drawing": ("draw", "histogram_of"),
         "sapwood.tools.merging": ("merge",),
         "sapwood.tools.recovering": ("recover",),
-        "sapwood.tools.rows": ("rows",),
+        "sapwood.tools.scanning": ("rows",),
         "sapwood.tools.serving": ("serve",),
         "sapwood.tools.sql": ("query",),
         "sapwood.tools.statistics": ("statistics_of",),

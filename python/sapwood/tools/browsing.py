@@ -17,8 +17,8 @@ from sapwood.pages.listing import list_inside, split
 from sapwood.show.safe import safe_line, safe_text
 from sapwood.show.units import bytes_text, count_text
 from sapwood.tools.drawing import fill_from, text_of
-from sapwood.tools.rows import rows
-from sapwood.tools.rows import text_of as rows_text
+from sapwood.tools.scanning import rows
+from sapwood.tools.scanning import text_of as rows_text
 
 try:
     from rich.text import Text

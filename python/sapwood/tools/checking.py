@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError, one_line
+from sapwood.errors import MissingFileError, SapwoodError, SapwoodWarning, UnsupportedError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.files.segments import segments
 
@@ -124,10 +124,14 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
     ------
     UnsupportedError
         It is not a ROOT file.
+    MissingFileError
+        It is not there.
     """
     try:
         with quiet():
             file = sapwood.open({path: None}, **(options or {}))
+    except MissingFileError:
+        raise
     except SapwoodError as error:
         yield Finding("open", "", one_line(error))
         return
