@@ -178,6 +178,30 @@ def test_duckdb_finds_a_dataset_and_reads_the_columns_it_needs(path: Path) -> No
     assert query(events, "SELECT count(*) FROM events WHERE len(pt) > 2 AND list_sum(pt) > 0") == [(250,)]
 
 
+def test_fragments_are_scanned_with_the_arguments_of_arrow(path: Path, table: Any) -> None:
+    events = sapwood.dataset(f"{path}:t")
+    one = list(events.get_fragments())[2]
+    for found in (
+        one.to_table(events.schema, ["sorted"], pc.field("sorted") < -380),
+        one.scanner(events.schema, columns=["sorted"], filter=pc.field("sorted") < -380, batch_size=7).to_table(),
+        events.to_table(["sorted"], pc.field("sorted") < -380).slice(100),
+    ):
+        assert found["sorted"].to_pylist() == list(range(-400, -380))
+    with pytest.raises(ArgumentError, match="schema"):
+        one.to_table(pa.schema([]))
+
+
+def test_datafusion_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
+    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion")
+    context = datafusion.SessionContext()
+    context.register_dataset("events", sapwood.dataset(f"{path}:t"))
+    wanted = "SELECT sum(f8) AS s, count(*) AS n FROM events WHERE sorted BETWEEN 0 AND 9"
+    found, size = decompressed(lambda: context.sql(wanted).to_pydict())
+    assert found["n"] == [10]
+    assert size <= (4 + 8) * CLUSTER
+    assert context.sql("SELECT count(*) AS n FROM events").to_pydict() == {"n": [ENTRIES]}
+
+
 def test_polars_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
     frame = sapwood.scan_polars(f"{path}:t")
     found, size = decompressed(lambda: frame.filter(pl.col("sorted").is_between(0, 9)).select("f8").collect())

@@ -62,21 +62,21 @@ class _Scannable:
             columns=source.names if columns is None else columns, filter=both, **known,
         )  # fmt: skip
 
-    def to_batches(self, **scanned: Foreign) -> Iterator[Any]:
+    def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
         """Read record batches; arguments as in `scanner`."""
-        return self.scanner(**scanned).to_batches()
+        return self.scanner(*given, **scanned).to_batches()
 
-    def to_table(self, **scanned: Foreign) -> Foreign:
+    def to_table(self, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read a `pyarrow.Table`; arguments as in `scanner`."""
-        return self.scanner(**scanned).to_table()
+        return self.scanner(*given, **scanned).to_table()
 
-    def head(self, num_rows: int, **scanned: Foreign) -> Foreign:
+    def head(self, num_rows: int, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read the first rows; further arguments as in `scanner`."""
-        return self.scanner(**scanned).head(num_rows)
+        return self.scanner(*given, **scanned).head(num_rows)
 
-    def take(self, indices: Foreign, **scanned: Foreign) -> Foreign:
+    def take(self, indices: Foreign, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read the rows with these numbers; further arguments as in `scanner`."""
-        return self.scanner(**scanned).take(indices)
+        return self.scanner(*given, **scanned).take(indices)
 
     def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
         """Count rows; without a filter nothing but the descriptions of the tables is read."""
@@ -100,6 +100,17 @@ class Fragment(_Scannable):
     def physical_schema(self) -> Foreign:
         """The schema."""
         return self._source.schema()
+
+    def scanner(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        schema: Foreign = None,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        **options: Foreign,
+    ) -> Foreign:
+        """Return a `pyarrow.dataset.Scanner`; `schema` is that of the dataset, the others as in `Dataset.scanner`."""
+        _check_schema(schema, self.physical_schema)
+        return super().scanner(columns, filter, **options)
 
     @property
     def partition_expression(self) -> Foreign:
@@ -152,8 +163,7 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
     def replace_schema(self, schema: Foreign) -> Dataset:
         """Return the same if it has this schema; the types of the files cannot be replaced."""
-        if not schema.equals(self.schema):
-            raise ArgumentError("the schema of a dataset of ROOT files is that of the files; cast what was read")
+        _check_schema(schema, self.schema)
         return self
 
     def get_fragments(self, filter: Foreign = None) -> Iterator[Fragment]:  # noqa: A002
@@ -173,6 +183,11 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
     def join_asof(self, *arguments: Foreign, **options: Foreign) -> Foreign:
         """Join all rows, in memory, as `pyarrow.dataset.Dataset.join_asof` does."""
         return ds.InMemoryDataset(self.to_table()).join_asof(*arguments, **options)
+
+
+def _check_schema(given: Foreign, own: Foreign) -> None:
+    if given is not None and not given.equals(own):
+        raise ArgumentError("the schema of a dataset of ROOT files is that of the files; cast what was read")
 
 
 def _names(columns: Columns) -> list[str]:
