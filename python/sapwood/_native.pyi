@@ -1050,11 +1050,10 @@ def arrow_stream(
 def take_rows(
     columns: Sequence[tuple[Foreign, int, int | None, int | None]],
     offsets: Sequence[Foreign],
-    edges: Sequence[int],
     length: int,
     seed: int | None,
-) -> list[list[list[Foreign]]]:
-    """Take the rows of columns in another order, in pieces, on all threads.
+) -> tuple[list[tuple[Foreign, Foreign | None]], list[Foreign]]:
+    """Take the rows of columns in another order, on all threads.
 
     Parameters
     ----------
@@ -1063,8 +1062,6 @@ def take_rows(
         lists, and the length to which these are padded.
     offsets
         The offsets of lists.
-    edges
-        Where the pieces begin, and the end of the last one, as numbers of rows in the new order.
     length
         The number of rows of the columns.
     seed
@@ -1072,8 +1069,8 @@ def take_rows(
 
     Returns
     -------
-    For each piece and column: an array of numbers; of lists offsets and values, or padded values and a mask. They are
-    one-dimensional and may be changed.
+    For each column the numbers, and of padded lists a mask; and the new offsets of lists. All are one-dimensional and
+    may be changed.
     """
 
 def checksum(data: Foreign) -> int:

@@ -156,6 +156,54 @@ def test_other_libraries_take_arrays_through_dlpack(path: Path, library: str, mo
         assert sorted(ids(found)) == list(range(ENTRIES))
 
 
+@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_pytorch_and_jax_take_each_number_type(tmp_path: Path, library: str, shuffle: bool) -> None:
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    kinds = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
+    n = np.arange(ENTRIES)
+    data = {kind: (n % 2 if kind == "bool" else n % 100).astype(kind) for kind in kinds}
+    data["list"] = ak.unflatten(np.repeat(n, n % 4).astype("f4"), n % 4)
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {**{kind: kind for kind in kinds}, "list": "var * float32"}, auto_flush=CLUSTER)
+        tree.extend(data)
+    for pad in (None, 3):
+        seen: list[int] = []
+        # Batches of odd sizes begin at any byte.
+        for batch in sapwood.batches(f"{path}:t", [*data], 33, shuffle=shuffle, library=library, pad=pad):
+            arrays = {name: np.asarray(values) for name, values in batch.items()}
+            kind = module.Tensor if library == "torch" else module.Array
+            assert all(isinstance(values, kind) for values in batch.values())
+            entries = arrays["int64"]
+            # JAX has 64-bit numbers only where that is switched on.
+            short = library == "jax" and not module.config.jax_enable_x64
+            for name in kinds:
+                assert arrays[name].dtype == np.dtype(name.replace("64", "32") if short else name)
+            if pad is None:
+                found = ak.unflatten(arrays["list"], np.diff(arrays["list_offsets"]))
+                seen += ak.num(found).tolist()
+            else:
+                seen += arrays["list_mask"].sum(axis=1).tolist()
+                assert arrays["list"].shape == (len(entries), 3)
+            assert (entries % 100 == arrays["uint8"]).all() and (entries % 2 == arrays["bool"]).all()
+        assert sorted(seen) == sorted((n % 4).tolist())
+
+
+def test_jax_gets_no_whole_numbers_that_it_would_cut_off(tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"small": np.array([-(2**31), 2**31 - 1]), "large": np.array([0, 2**31])}
+    options: dict[str, Any] = {"batch_size": 2, "library": "jax"}
+    if jax.config.jax_enable_x64:
+        pytest.skip("JAX has 64-bit numbers")
+    (batch,) = sapwood.batches(f"{path}:t", "small", **options)
+    assert np.asarray(batch["small"]).tolist() == [-(2**31), 2**31 - 1]
+    with pytest.raises(UnsupportedError, match=r"'large' has numbers beyond 32 bits.*jax_enable_x64"):
+        next(iter(sapwood.batches(f"{path}:t", "large", **options)))
+
+
 def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     with pytest.raises(UnsupportedError, match="'word' is string"):
         next(iter(sapwood.batches(f"{path}:t", "word", 10)))

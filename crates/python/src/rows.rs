@@ -5,9 +5,7 @@ use crate::columns::{array, writable};
 use crate::errors::raise;
 use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use rayon::prelude::*;
 use sapwood_root::array::Number;
 use sapwood_root::array::extremes;
@@ -15,9 +13,6 @@ use sapwood_root::array::gather::{self, Lists, Rows};
 use sapwood_root::array::pool::Filled;
 use sapwood_root::ntuple::envelope;
 use sapwood_root::{Error, Result};
-
-/// The arrays of a column.
-type Arrays = Vec<(Number, Filled)>;
 
 /// A column: its numbers, how many of them an entry (or an item of a list) has, which of the lists of offsets it has,
 /// and the length to which its lists are padded.
@@ -30,70 +25,52 @@ struct Source {
 }
 
 impl Source {
-    /// The arrays of some rows: the values; of lists also their offsets before them, or the mask behind them.
-    fn rows(&self, rows: Rows<'_>, lists: &[Lists]) -> Result<Arrays> {
-        let item = self.number.size();
-        let width = self.width.saturating_mul(item);
-        let Some(place) = self.lists else {
-            return Ok(vec![(self.number, gather::fixed(&self.values, width, rows)?)]);
-        };
+    /// The numbers of some rows, and if lists are padded, which of their items are there.
+    fn rows(&self, rows: Rows<'_>, lists: &[Lists]) -> Result<(Filled, Option<Filled>)> {
+        let width = self.width.saturating_mul(self.number.size());
+        let Some(place) = self.lists else { return Ok((gather::fixed(&self.values, width, rows)?, None)) };
         let lists =
             lists.get(place).ok_or_else(|| Error::argument("a column names offsets that are not there"))?;
-        if let Some(pad) = self.pad {
-            let values = lists.padded(&self.values, width, item, pad)?;
-            return Ok(vec![(self.number, values), (Number::Bool, lists.mask(pad)?)]);
+        match self.pad {
+            Some(pad) => Ok((lists.padded(&self.values, width, pad)?, Some(lists.mask(pad)?))),
+            None => Ok((lists.items(&self.values, width)?, None)),
         }
-        let mut offsets = Filled::new(size_of_val(lists.offsets()))?;
-        for (to, offset) in offsets.bytes().as_chunks_mut().0.iter_mut().zip(lists.offsets()) {
-            *to = offset.to_ne_bytes();
-        }
-        Ok(vec![(Number::I64, offsets), (self.number, lists.items(&self.values, width)?)])
     }
 }
 
 type SourceGiven<'py> = (Bound<'py, PyAny>, usize, Option<usize>, Option<usize>);
+type RowsTaken<'py> = (Vec<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)>, Vec<Bound<'py, PyAny>>);
 
 #[pyfunction]
 fn take_rows<'py>(
     py: Python<'py>,
     columns: Vec<SourceGiven<'py>>,
     offsets: Vec<Bound<'py, PyAny>>,
-    edges: Vec<usize>,
     length: usize,
     seed: Option<u64>,
-) -> PyResult<Bound<'py, PyList>> {
+) -> PyResult<RowsTaken<'py>> {
     let source = |(values, width, lists, pad): SourceGiven<'py>| {
         let (number, values) = borrow::numbers(&values)?;
         Ok(Source { number, values, width, lists, pad })
     };
     let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
     let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
-    if edges.is_empty() || !edges.is_sorted() || edges.last() > Some(&length) {
-        return Err(PyValueError::new_err("the edges of the pieces are not in order"));
-    }
-    let work = || -> Result<Vec<Vec<Arrays>>> {
+    let work = || -> Result<_> {
         let chosen = seed.map(|seed| gather::permutation(length, seed)).transpose()?;
-        let piece = |pair: &[usize]| {
-            let (start, stop) = if let [start, stop] = *pair { (start, stop) } else { (0, 0) };
-            let own = chosen.as_ref().and_then(|rows| rows.get(start..stop));
-            let rows = own.map_or(Rows::Range(start, stop), Rows::Chosen);
-            let lists = offsets.iter().map(|one| Lists::of(one, rows)).collect::<Result<Vec<_>>>()?;
-            columns.iter().map(|column| column.rows(rows, &lists)).collect()
-        };
-        edges.par_windows(2).map(piece).collect()
+        let rows = chosen.as_deref().map_or(Rows::Range(0, length), Rows::Chosen);
+        let lists = offsets.par_iter().map(|one| Lists::of(one, rows)).collect::<Result<Vec<_>>>()?;
+        let taken = columns.par_iter().map(|one| one.rows(rows, &lists)).collect::<Result<Vec<_>>>()?;
+        Ok((taken, lists))
     };
     let pool = pool()?;
-    let found = py.detach(|| pool.install(work)).map_err(raise)?;
-    let list = PyList::empty(py);
-    for piece in found {
-        let own = PyList::empty(py);
-        for arrays in piece {
-            let arrays = arrays.into_iter().map(|(number, filled)| writable(py, number, filled));
-            own.append(arrays.collect::<PyResult<Vec<_>>>()?)?;
-        }
-        list.append(own)?;
-    }
-    Ok(list)
+    let (taken, lists) = py.detach(|| pool.install(work)).map_err(raise)?;
+    let column = |(source, (values, mask)): (&Source, (Filled, Option<Filled>))| {
+        let mask = mask.map(|mask| writable(py, Number::Bool, mask)).transpose()?;
+        Ok((writable(py, source.number, values)?, mask))
+    };
+    let taken = columns.iter().zip(taken).map(column).collect::<PyResult<Vec<_>>>()?;
+    let offsets = lists.into_iter().map(|one| writable(py, Number::I64, one.into_offsets()));
+    Ok((taken, offsets.collect::<PyResult<Vec<_>>>()?))
 }
 
 fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sapwood import _native, columns
-from sapwood.columns import Array, Column
+from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.files.many import OpenFiles
 from sapwood.storage.locate import Files
@@ -184,10 +184,10 @@ class Batches:
         waiting = 0
         try:
             with closing(read_ahead(jobs, _nothing)) as windows:
-                for pieces in windows:
-                    for length, piece in pieces:
-                        rest.append(piece)
-                        waiting += length
+                for window in windows:
+                    for start, stop in pairwise(window.edges):
+                        rest.append(window.between(start, stop))
+                        waiting += stop - start
                         if waiting == size:
                             self._done += 1
                             yield self._batch(rest)
@@ -204,11 +204,8 @@ class Batches:
         while self._open:
             self._open.popitem()[1][1]()
 
-    def _read(self, order: _Order, number: int, position: int) -> list[tuple[int, dict[str, _Rows]]]:
-        """Read the clusters of a window; return its rows, mixed and padded, from a position in the epoch on.
-
-        They come in pieces that end where batches end, each with the number of its rows.
-        """
+    def _read(self, order: _Order, number: int, position: int) -> _Window:
+        """Read the clusters of a window and mix and pad their rows; those from a position in the epoch on are used."""
         units = order.windows[number]
         slices: list[Slice] = []
         for unit in units:
@@ -232,18 +229,10 @@ class Batches:
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         edges.append(length)
-        seed = self._key(units) if self._mixed else None
         sources, offsets = self._sources(data)
-        if seed is None and all(one.pad is None for one in sources):
-            return [(end - first, _between(sources, offsets, first, end)) for first, end in pairwise(edges)]
-        taken = _native.take_rows([one.given for one in sources], offsets, edges, length, seed)
-        pieces: list[tuple[int, dict[str, _Rows]]] = []
-        for (first, end), piece in zip(pairwise(edges), taken, strict=True):
-            rows: dict[str, _Rows] = {}
-            for one, arrays in zip(sources, piece, strict=True):
-                rows.update(one.rows(arrays))
-            pieces.append((end - first, rows))
-        return pieces
+        window = _Window(sources, offsets, edges)
+        seed = self._key(units) if self._mixed else None
+        return window if seed is None and all(one.pad is None for one in sources) else window.taken(seed)
 
     def _key(self, units: Sequence[_Unit]) -> int:
         """Return a number for the order in which the entries of clusters are mixed."""
@@ -295,7 +284,7 @@ class Batches:
         if self._library == "np":
             return batch
         take = import_module(_MODULES[self._library]).from_dlpack
-        return {name: take(array) for name, array in batch.items()}
+        return {name: _checked(name, array, take(array)) for name, array in batch.items()}
 
 
 _Rows = Any
@@ -308,38 +297,51 @@ class _Source(NamedTuple):
     name: str
     values: Array
     lists: int | None
-    pad: int | None
+    pad: int | None = None
 
     @property
     def given(self) -> tuple[Array, int, int | None, int | None]:
         """What the native core takes."""
         return np.ascontiguousarray(self.values).reshape(-1), prod(self.values.shape[1:]), self.lists, self.pad
 
-    def rows(self, arrays: Sequence[Array]) -> Iterator[tuple[str, _Rows]]:
+    def taken(self, values: Array, mask: Array | None, length: int) -> Iterator[_Source]:
         """Yield what a batch has of it, made of the arrays that the native core returned."""
         inner = self.values.shape[1:]
-        if self.lists is None:
-            yield self.name, arrays[0].reshape(len(arrays[0]) // max(prod(inner), 1), *inner)
-        elif self.pad is None:
-            yield self.name, (arrays[0], arrays[1].reshape(len(arrays[1]) // max(prod(inner), 1), *inner))
+        if mask is None or self.pad is None:
+            rows = length if self.lists is None else len(values) // max(prod(inner), 1)
+            yield _Source(self.name, values.reshape(rows, *inner), self.lists)
         else:
-            mask = arrays[1].reshape(-1, self.pad)
-            yield self.name, arrays[0].reshape(len(mask), self.pad, *inner)
-            yield f"{self.name}_mask", mask
+            yield _Source(self.name, values.reshape(length, self.pad, *inner), None)
+            yield _Source(f"{self.name}_mask", mask.reshape(length, self.pad), None)
 
 
-def _between(sources: Sequence[_Source], offsets: Sequence[Array], start: int, stop: int) -> dict[str, _Rows]:
-    """Return rows in their stored order, without a copy of their values."""
-    bounds = [one[start : stop + 1] for one in offsets]
-    begins = [one - one[0] for one in bounds]
-    found: dict[str, _Rows] = {}
-    for one in sources:
-        if one.lists is None:
-            found[one.name] = one.values[start:stop]
-        else:
-            own = bounds[one.lists]
-            found[one.name] = begins[one.lists], one.values[own[0] : own[-1]]
-    return found
+class _Window(NamedTuple):
+    """Clusters that were read together; `edges` are the rows at which batches begin or end."""
+
+    sources: Sequence[_Source]
+    offsets: Sequence[Array]
+    edges: Sequence[int]
+
+    def taken(self, seed: int | None) -> _Window:
+        """Return the rows in an order that follows from a number (None: the same), with lists padded."""
+        length = self.edges[-1]
+        taken, offsets = _native.take_rows([one.given for one in self.sources], self.offsets, length, seed)
+        pairs = zip(self.sources, taken, strict=True)
+        return _Window([new for old, arrays in pairs for new in old.taken(*arrays, length)], offsets, self.edges)
+
+    def between(self, start: int, stop: int) -> dict[str, _Rows]:
+        """Return rows without a copy of their values."""
+        offsets: dict[int, Array] = {}
+        found: dict[str, _Rows] = {}
+        for one in self.sources:
+            if one.lists is None:
+                found[one.name] = one.values[start:stop]
+            else:
+                own = self.offsets[one.lists][start : stop + 1]
+                if one.lists not in offsets:
+                    offsets[one.lists] = own - own[0]
+                found[one.name] = offsets[one.lists], one.values[own[0] : own[-1]]
+        return found
 
 
 def _joined(pieces: Sequence[Array]) -> Array:
@@ -352,6 +354,18 @@ def _joined_offsets(pieces: Sequence[Array]) -> Array:
     for piece in pieces[1:]:
         joined.append(piece[1:] + joined[-1][-1])
     return _joined(joined)
+
+
+def _checked(name: str, array: Array, taken: Foreign) -> Foreign:
+    """Return an array of another library; raise `UnsupportedError` where it has cut off whole numbers."""
+    if array.dtype.kind in "iu" and taken.dtype.itemsize < array.itemsize and len(array):
+        bounds = np.iinfo(f"{array.dtype.kind}{taken.dtype.itemsize}")
+        if array.min() < bounds.min or array.max() > bounds.max:
+            raise UnsupportedError(
+                f"{name!r} has numbers beyond {8 * bounds.dtype.itemsize} bits, which JAX would cut off: set "
+                "jax_enable_x64, or leave it out"
+            )
+    return taken
 
 
 def _nothing() -> None:
@@ -396,7 +410,8 @@ def batches(
         Cut lists off at this length, or fill them with zeros to it; ``NAME_mask`` is true where there is a value. One
         length, or some by name.
     library
-        ``"np"``; ``"torch"`` or ``"jax"``, which take the arrays through DLPack without a copy.
+        ``"np"``; ``"torch"`` or ``"jax"``, which take the arrays through DLPack. Unless ``jax_enable_x64`` is set, JAX
+        rounds ``float64`` to ``float32``; 64-bit integers that do not fit in 32 bits are an error.
     drop_last
         Leave out the last batch of an epoch if it has fewer entries.
     options

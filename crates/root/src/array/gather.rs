@@ -1,14 +1,20 @@
 //! Rows of columns in another order: batches that are mixed, and lists that are padded.
 //!
-//! Each row is looked up once. Lists are mostly short, and a copy of a length that is known when the code is compiled
-//! costs far less than one of any length: as much is copied as a short list may have, and what is too much is
-//! overwritten by the next list.
+//! The rows of a column are taken on all threads, some thousands at a time. Rows in random order wait for memory, so the
+//! beginnings of some lists are requested together before they are copied. Lists are mostly short, and a copy of a length
+//! that is known when the code is compiled costs far less than one of any length: as much is copied as a short list may
+//! have, and what is too much is overwritten by the next list.
 
 use super::pool::Filled;
 use crate::error::{Error, Result};
+use rayon::prelude::*;
 
 /// Bytes of a list that are copied at once.
 const SHORT: usize = 32;
+/// Lists whose beginnings are requested at a time.
+const BLOCK: usize = 32;
+/// Rows that a thread takes at a time.
+const TASK: usize = if cfg!(test) { 3 } else { 1 << 13 };
 
 /// The numbers from 0 up to `length`, in an order that follows from `seed` alone.
 pub fn permutation(length: usize, seed: u64) -> Result<Vec<u32>> {
@@ -57,6 +63,20 @@ impl Rows<'_> {
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
+    /// Those of a task.
+    fn task(self, number: usize) -> Self {
+        let first = number.saturating_mul(TASK);
+        match self {
+            Self::Range(start, stop) => {
+                let first = start.saturating_add(first).min(stop);
+                Self::Range(first, first.saturating_add(TASK).min(stop))
+            }
+            Self::Chosen(rows) => {
+                let rest = rows.get(first..).unwrap_or_default();
+                Self::Chosen(rest.get(..TASK).unwrap_or(rest))
+            }
+        }
+    }
 }
 
 fn outside() -> Error {
@@ -69,28 +89,35 @@ fn too_large() -> Error {
 
 /// Rows of `width` bytes each.
 pub fn fixed(values: &[u8], width: usize, rows: Rows<'_>) -> Result<Filled> {
-    let mut out = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
+    let mut filled = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
+    if width > 0 {
+        let tasks = filled.bytes().par_chunks_mut(width.saturating_mul(TASK)).enumerate();
+        tasks.try_for_each(|(number, out)| take(values, width, rows.task(number), out))?;
+    }
+    Ok(filled)
+}
+
+fn take(values: &[u8], width: usize, rows: Rows<'_>, out: &mut [u8]) -> Result<()> {
     match rows {
         Rows::Range(start, stop) => {
             let from = values.get(start.saturating_mul(width)..stop.saturating_mul(width));
-            out.bytes().copy_from_slice(from.ok_or_else(outside)?);
+            out.copy_from_slice(from.ok_or_else(outside)?);
         }
         Rows::Chosen(rows) => match width {
-            0 => {}
-            1 => cells::<1>(values, rows, out.bytes())?,
-            2 => cells::<2>(values, rows, out.bytes())?,
-            4 => cells::<4>(values, rows, out.bytes())?,
-            8 => cells::<8>(values, rows, out.bytes())?,
-            16 => cells::<16>(values, rows, out.bytes())?,
+            1 => cells::<1>(values, rows, out)?,
+            2 => cells::<2>(values, rows, out)?,
+            4 => cells::<4>(values, rows, out)?,
+            8 => cells::<8>(values, rows, out)?,
+            16 => cells::<16>(values, rows, out)?,
             _ => {
-                for (to, &row) in out.bytes().chunks_exact_mut(width).zip(rows) {
-                    let start = row as usize * width;
-                    to.copy_from_slice(values.get(start..start + width).ok_or_else(outside)?);
+                for (to, &row) in out.chunks_exact_mut(width).zip(rows) {
+                    let start = (row as usize).saturating_mul(width);
+                    to.copy_from_slice(values.get(start..start.saturating_add(width)).ok_or_else(outside)?);
                 }
             }
         },
     }
-    Ok(out)
+    Ok(())
 }
 
 fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Result<()> {
@@ -102,69 +129,116 @@ fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Res
 }
 
 /// Where the lists of some rows lie: the first item of each, and their own offsets, of which the first is 0.
-#[derive(Debug)]
+///
+/// Both are 64-bit numbers.
 pub struct Lists {
-    starts: Vec<usize>,
-    offsets: Vec<i64>,
+    starts: Filled,
+    offsets: Filled,
 }
 
 impl Lists {
     /// Those of rows; `offsets` are those of the whole column. They are checked here.
     pub fn of(offsets: &[i64], rows: Rows<'_>) -> Result<Self> {
-        let mut lists = Self { starts: Vec::new(), offsets: Vec::new() };
-        let room = lists.starts.try_reserve_exact(rows.len());
-        room.and_then(|()| lists.offsets.try_reserve_exact(rows.len() + 1)).map_err(|_| too_large())?;
-        lists.offsets.push(0);
+        let bytes = rows.len().checked_mul(size_of::<i64>()).ok_or_else(too_large)?;
+        let all = bytes.checked_add(size_of::<i64>()).ok_or_else(too_large)?;
+        let mut lists = Self { starts: Filled::new(bytes)?, offsets: Filled::new(all)? };
+        let (first, ends) = lists.offsets.bytes().split_first_chunk_mut::<8>().ok_or_else(outside)?;
+        *first = 0i64.to_ne_bytes();
+        let ends = ends.as_chunks_mut::<8>().0;
+        let starts = lists.starts.bytes().as_chunks_mut::<8>().0;
+        // Each task counts from 0 first.
+        let tasks = ends.par_chunks_mut(TASK).zip(starts.par_chunks_mut(TASK)).enumerate();
+        let sizes = tasks.map(|(number, (ends, starts))| place(offsets, rows.task(number), starts, ends));
+        let mut begins = sizes.collect::<Result<Vec<i64>>>()?;
         let mut end = 0i64;
-        let mut add = |from: i64, to: i64| -> Result<()> {
-            let (Ok(start), true) = (usize::try_from(from), to >= from) else { return Err(outside()) };
-            end = end.checked_add(to - from).ok_or_else(too_large)?;
-            lists.starts.push(start);
-            lists.offsets.push(end);
-            Ok(())
-        };
-        match rows {
-            Rows::Range(start, stop) if start < stop => {
-                let own = offsets.get(start..=stop).ok_or_else(outside)?;
-                own.windows(2)
-                    .try_for_each(|pair| if let [from, to] = *pair { add(from, to) } else { Ok(()) })?;
-            }
-            Rows::Range(..) => {}
-            Rows::Chosen(rows) => {
-                for &row in rows {
-                    let row = row as usize;
-                    let (Some(&from), Some(&to)) = (offsets.get(row), offsets.get(row + 1)) else {
-                        return Err(outside());
-                    };
-                    add(from, to)?;
-                }
-            }
+        for begin in &mut begins {
+            let next = end.checked_add(*begin).ok_or_else(too_large)?;
+            *begin = std::mem::replace(&mut end, next);
         }
+        ends.par_chunks_mut(TASK).zip(begins).for_each(|(ends, begin)| {
+            for end in ends {
+                *end = i64::from_ne_bytes(*end).wrapping_add(begin).to_ne_bytes();
+            }
+        });
         Ok(lists)
     }
 
     /// The offsets of the rows.
     #[must_use]
-    pub fn offsets(&self) -> &[i64] {
-        &self.offsets
+    pub fn into_offsets(self) -> Filled {
+        self.offsets
     }
 
-    fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.offsets.windows(2).map(|pair| if let [from, to] = *pair { (to - from) as usize } else { 0 })
+    fn len(&self) -> usize {
+        self.starts.as_slice().as_chunks::<8>().0.len()
+    }
+
+    /// The end of so many lists.
+    fn end(&self, lists: usize) -> usize {
+        self.offsets
+            .as_slice()
+            .as_chunks::<8>()
+            .0
+            .get(lists)
+            .map_or(0, |&end| i64::from_ne_bytes(end) as usize)
+    }
+
+    /// The first items of the lists of a task.
+    fn starts(&self, number: usize) -> &[[u8; 8]] {
+        let rest =
+            self.starts.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
+        rest.get(..TASK).unwrap_or(rest)
+    }
+
+    /// The lengths of the lists from those of a task on.
+    fn lengths(&self, number: usize) -> impl Iterator<Item = usize> {
+        let offsets =
+            self.offsets.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
+        offsets.windows(2).map(|pair| {
+            if let [from, to] = *pair {
+                (i64::from_ne_bytes(to) - i64::from_ne_bytes(from)) as usize
+            } else {
+                0
+            }
+        })
     }
 
     /// The items of all lists, of `width` bytes each, end to end.
     pub fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
-        let items = self.offsets.last().map_or(0, |&end| end as usize);
-        let mut filled = Filled::new(items.checked_mul(width).ok_or_else(too_large)?)?;
-        let out = filled.bytes();
+        let mut filled = Filled::new(self.end(self.len()).checked_mul(width).ok_or_else(too_large)?)?;
+        let mut rest = filled.bytes();
+        let mut tasks = Vec::new();
+        let mut begin = 0;
+        for number in 0..self.len().div_ceil(TASK) {
+            let end = self.end(self.len().min((number + 1) * TASK));
+            let own = std::mem::take(&mut rest).split_at_mut_checked((end - begin) * width);
+            let (own, behind) = own.ok_or_else(outside)?;
+            tasks.push(own);
+            (rest, begin) = (behind, end);
+        }
+        tasks
+            .into_par_iter()
+            .enumerate()
+            .try_for_each(|(number, out)| self.join(values, width, number, out))?;
+        Ok(filled)
+    }
+
+    /// The items of the lists of a task.
+    fn join(&self, values: &[u8], width: usize, number: usize, out: &mut [u8]) -> Result<()> {
         let mut place = 0;
-        for (&start, length) in self.starts.iter().zip(self.lengths()) {
-            let (start, bytes) = (start.saturating_mul(width), length.saturating_mul(width));
+        let starts = self.starts(number);
+        for ((start, length), list) in starts.iter().zip(self.lengths(number)).zip(0..) {
+            request(values, width, starts, list);
+            let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
             match (from, to) {
-                (Some(from), Some(to)) if bytes <= SHORT => *to = *from,
+                (Some(from), Some(to)) if bytes <= SHORT => {
+                    // Written as numbers: a copy of bytes would share the call of the longer ones.
+                    for (to, from) in to.as_chunks_mut::<16>().0.iter_mut().zip(from.as_chunks::<16>().0) {
+                        *to = u128::from_ne_bytes(*from).to_ne_bytes();
+                    }
+                }
                 _ if bytes == 0 => {}
                 _ => {
                     let from = values.get(start..start.saturating_add(bytes)).ok_or_else(outside)?;
@@ -173,38 +247,44 @@ impl Lists {
             }
             place += bytes;
         }
-        Ok(filled)
+        Ok(())
     }
 
     /// The first `pad` items of each list, with zeros in place of those that are missing.
-    pub fn padded(&self, values: &[u8], width: usize, item: usize, pad: usize) -> Result<Filled> {
+    pub fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
         let row = pad.checked_mul(width).ok_or_else(too_large)?;
-        let mut filled = Filled::new(self.starts.len().checked_mul(row).ok_or_else(too_large)?)?;
-        match item {
-            _ if row == 0 => {}
-            1 => self.pad::<1>(values, width, row, filled.bytes())?,
-            2 => self.pad::<2>(values, width, row, filled.bytes())?,
-            4 => self.pad::<4>(values, width, row, filled.bytes())?,
-            _ => self.pad::<8>(values, width, row, filled.bytes())?,
+        let mut filled = Filled::new(self.len().checked_mul(row).ok_or_else(too_large)?)?;
+        if row > 0 {
+            let tasks = filled.bytes().par_chunks_mut(row.saturating_mul(TASK)).enumerate();
+            tasks.try_for_each(|(number, out)| self.pad(values, width, row, number, out))?;
         }
         Ok(filled)
     }
 
-    /// Pads rows of numbers of `ITEM` bytes; an item of a list has `width` bytes, a row of the result `row`.
-    fn pad<const ITEM: usize>(&self, values: &[u8], width: usize, row: usize, out: &mut [u8]) -> Result<()> {
-        for ((to, &start), length) in out.chunks_exact_mut(row).zip(&self.starts).zip(self.lengths()) {
-            let (start, bytes) = (start.saturating_mul(width), length.saturating_mul(width).min(row));
-            if let Some(from) = values.get(start..start.saturating_add(row)) {
-                let (from, to) = (from.as_chunks::<ITEM>().0, to.as_chunks_mut::<ITEM>().0);
-                let there = (bytes / ITEM) as u32;
-                for ((number, to), from) in (0u32..).zip(to).zip(from) {
-                    *to = if number < there { *from } else { [0; ITEM] };
+    /// Pads the lists of a task to rows of `row` bytes.
+    fn pad(&self, values: &[u8], width: usize, row: usize, number: usize, out: &mut [u8]) -> Result<()> {
+        let starts = self.starts(number);
+        for ((start, length), list) in starts.iter().zip(self.lengths(number)).zip(0..) {
+            request(values, width, starts, list);
+            let (start, bytes) = (byte(*start, width), length.saturating_mul(width).min(row));
+            for done in (0..row).step_by(SHORT) {
+                let (given, left) = (bytes.saturating_sub(done).min(SHORT), (row - done).min(SHORT));
+                let (from, to) = (start.saturating_add(done), list * row + done);
+                let wide = values.get(from..).and_then(|rest| rest.first_chunk::<SHORT>());
+                let room = out.get_mut(to..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
+                if let (Some(wide), Some(room), Some(kept)) = (wide, room, first_of(&KEPT, given)) {
+                    for ((to, from), kept) in room.iter_mut().zip(wide).zip(kept) {
+                        *to = from & kept;
+                    }
+                } else {
+                    let room = out.get_mut(to..to + left).ok_or_else(outside)?;
+                    let (there, missing) = room.split_at_mut(given);
+                    if given > 0 {
+                        let from = values.get(from..from.saturating_add(given)).ok_or_else(outside)?;
+                        there.copy_from_slice(from);
+                    }
+                    missing.fill(0);
                 }
-            } else {
-                let from = values.get(start..start.saturating_add(bytes)).ok_or_else(outside)?;
-                let (given, rest) = to.split_at_mut(bytes);
-                given.copy_from_slice(from);
-                rest.fill(0);
             }
         }
         Ok(())
@@ -212,17 +292,101 @@ impl Lists {
 
     /// Which of the items of [`Lists::padded`] are there, a byte each.
     pub fn mask(&self, pad: usize) -> Result<Filled> {
-        let mut filled = Filled::new(self.starts.len().checked_mul(pad).ok_or_else(too_large)?)?;
+        let mut filled = Filled::new(self.len().checked_mul(pad).ok_or_else(too_large)?)?;
         if pad > 0 {
-            for (to, length) in filled.bytes().chunks_exact_mut(pad).zip(self.lengths()) {
-                let there = u32::try_from(length).unwrap_or(u32::MAX);
-                for (number, to) in (0u32..).zip(to) {
-                    *to = u8::from(number < there);
-                }
-            }
+            let tasks = filled.bytes().par_chunks_mut(pad.saturating_mul(TASK)).enumerate();
+            tasks.for_each(|(number, out)| self.mark(pad, number, out));
         }
         Ok(filled)
     }
+
+    /// Writes the mask of the lists of a task.
+    fn mark(&self, pad: usize, number: usize, out: &mut [u8]) {
+        for (length, list) in self.lengths(number).take(out.len() / pad).zip(0..) {
+            for done in (0..pad).step_by(SHORT) {
+                let given = length.min(pad).saturating_sub(done).min(SHORT);
+                let rest = out.get_mut(list * pad + done..).unwrap_or_default();
+                let room = rest.len().min(SHORT);
+                if let (Some(to), Some(ones)) = (rest.first_chunk_mut::<SHORT>(), first_of(&ONES, given)) {
+                    *to = *ones;
+                } else {
+                    for (to, place) in rest.iter_mut().take(room).zip(0..) {
+                        *to = u8::from(place < given);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the first items of rows and the ends of their lists, counted from 0; returns the last end.
+fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u8; 8]]) -> Result<i64> {
+    let mut end = 0i64;
+    let mut places = starts.iter_mut().zip(ends);
+    let mut add = |from: i64, to: i64| -> Result<()> {
+        if from < 0 || to < from {
+            return Err(outside());
+        }
+        end = end.checked_add(to - from).ok_or_else(too_large)?;
+        if let Some((first, last)) = places.next() {
+            *first = from.to_ne_bytes();
+            *last = end.to_ne_bytes();
+        }
+        Ok(())
+    };
+    match rows {
+        Rows::Range(start, stop) if start < stop => {
+            let own = offsets.get(start..=stop).ok_or_else(outside)?;
+            own.windows(2)
+                .try_for_each(|pair| if let [from, to] = *pair { add(from, to) } else { Ok(()) })?;
+        }
+        Rows::Range(..) => {}
+        Rows::Chosen(rows) => {
+            for &row in rows {
+                let row = row as usize;
+                let (Some(&from), Some(&to)) = (offsets.get(row), offsets.get(row + 1)) else {
+                    return Err(outside());
+                };
+                add(from, to)?;
+            }
+        }
+    }
+    Ok(end)
+}
+
+/// The first byte of an item.
+fn byte(item: [u8; 8], width: usize) -> usize {
+    (i64::from_ne_bytes(item) as usize).saturating_mul(width)
+}
+
+/// Has the lists from one on come into the processor's cache together, if a block of them begins there.
+fn request(values: &[u8], width: usize, starts: &[[u8; 8]], list: usize) {
+    if list.is_multiple_of(BLOCK) {
+        let block = starts.get(list..).unwrap_or_default().iter().take(BLOCK);
+        let first = |start: &[u8; 8]| values.get(byte(*start, width)).copied().unwrap_or_default();
+        std::hint::black_box(block.map(first).fold(0, |all: u8, one| all ^ one));
+    }
+}
+
+/// Bytes that keep what they are combined with, then such that remove it.
+const KEPT: [u8; 2 * SHORT] = halves(0xff);
+/// Bytes that mark an item, then such that mark none.
+const ONES: [u8; 2 * SHORT] = halves(1);
+
+const fn halves(first: u8) -> [u8; 2 * SHORT] {
+    let mut bytes = [0; 2 * SHORT];
+    let (given, _) = bytes.split_at_mut(SHORT);
+    let mut rest: &mut [u8] = given;
+    while let Some((one, behind)) = rest.split_first_mut() {
+        *one = first;
+        rest = behind;
+    }
+    bytes
+}
+
+/// A block in which so many bytes are from the first half.
+fn first_of(halves: &[u8; 2 * SHORT], count: usize) -> Option<&[u8; SHORT]> {
+    halves.get(SHORT.checked_sub(count)?..)?.first_chunk()
 }
 
 #[cfg(test)]
@@ -292,18 +456,21 @@ mod tests {
                 *end += one.len() as i64;
                 Some(*end)
             });
-            assert_eq!(lists.offsets(), [vec![0], ends.collect()].concat());
-            for pad in [0, 1, 3, 8, 30] {
+            let offsets = [vec![0], ends.collect()].concat();
+            for pad in [0, 1, 3, 8, 30, 100] {
                 let pads = |one: &Vec<f32>| {
                     let mut one = one.clone();
                     one.resize(pad, 0.0);
                     one
                 };
                 let padded: Vec<f32> = expected.iter().flat_map(pads).collect();
-                assert_eq!(read(&lists.padded(&values, 4, 4, pad).unwrap()), padded);
+                assert_eq!(read(&lists.padded(&values, 4, pad).unwrap()), padded);
                 let mask = expected.iter().flat_map(|one| (0..pad).map(|i| u8::from(i < one.len())));
                 assert_eq!(lists.mask(pad).unwrap().as_slice(), mask.collect::<Vec<_>>());
             }
+            let found = lists.into_offsets();
+            let found = found.as_slice().as_chunks().0.iter().map(|bytes| i64::from_ne_bytes(*bytes));
+            assert_eq!(found.collect::<Vec<_>>(), offsets);
         }
         let lists = Lists::of(&offsets, Rows::Range(2, 6)).unwrap();
         assert_eq!(read(&lists.items(&values, 4).unwrap()), numbers[3..32]);
@@ -315,10 +482,10 @@ mod tests {
             assert!(Lists::of(&offsets, Rows::Chosen(&[0])).is_err(), "{offsets:?}");
         }
         let long = Lists::of(&[0, 1 << 40], Rows::Range(0, 1)).unwrap();
-        assert!(long.items(&[0; 64], 4).is_err() && long.padded(&[0; 64], 4, 4, 100).is_err());
-        assert!(long.padded(&[0; 64], 4, 4, usize::MAX / 2).is_err() && long.mask(usize::MAX).is_err());
+        assert!(long.items(&[0; 64], 4).is_err() && long.padded(&[0; 64], 4, 100).is_err());
+        assert!(long.padded(&[0; 64], 4, usize::MAX / 2).is_err() && long.mask(usize::MAX).is_err());
         let beyond = Lists::of(&[100, 101], Rows::Range(0, 1)).unwrap();
-        assert!(beyond.items(&[0; 64], 4).is_err() && beyond.padded(&[0; 64], 4, 4, 1).is_err());
+        assert!(beyond.items(&[0; 64], 4).is_err() && beyond.padded(&[0; 64], 4, 1).is_err());
         assert!(Lists::of(&[0, 1], Rows::Range(0, 2)).is_err());
     }
 }
