@@ -160,6 +160,21 @@ def test_a_cut_skips_what_cannot_pass(files: tuple[Path, Path], cut: str, least:
     assert skipped(files[0], "sorted > 480") == 0
 
 
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_an_index_that_excludes_nothing_costs_less_than_one_percent(tmp_path: Path, kind: str) -> None:
+    data = {name: np.random.default_rng(1).normal(size=300_000).astype("f4") for name in ("x", "y")}
+    costs: list[int] = []
+    for name, with_index in (("plain", False), ("indexed", True)):
+        path = tmp_path / f"{name}.root"
+        with sapwood.recreate(path, index=with_index, format=kind) as file:
+            file["t"] = data
+        with sapwood.trace() as trace, sapwood.open(f"{path}:t") as table:
+            assert len(table.arrays(cut="x > 0")) == (data["x"] > 0).sum()
+        beside = Path(f"{path}{index.SUFFIX}")
+        costs.append(trace.layers()["bytes_requested"] + (beside.stat().st_size if beside.exists() else 0))
+    assert costs[0] < costs[1] <= 1.01 * costs[0]
+
+
 @pytest.mark.parametrize("cut", ["pt > 1e9", "(sorted > 480) & (pt > 3)", "sorted > sorted[0] + 900"])
 def test_a_cut_that_is_not_one_value_per_entry_skips_nothing(files: tuple[Path, Path], cut: str) -> None:
     assert skipped(files[1], cut) == 0
