@@ -286,6 +286,11 @@ class Table:
         branch and a page a basket.
         """
 
+    def whole(self, parts: bool) -> tuple[list[int], list[str]] | None:
+        """Return the places and names of all fields at the top.
+
+        None where one cannot be read or two have one name, or with `parts` one has parts.
+        """
     def bytes_between(self, fields: Sequence[int], start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of some fields (by their places), between two entries."""
     def codecs(self, pages: Sequence[tuple[int, int]]) -> list[int | None]:
@@ -624,6 +629,8 @@ class NTuple(Table):
     @property
     def version(self) -> list[int]:
         """The version of the format: epoch, major, minor, patch."""
+    def column_bytes(self) -> tuple[int, int]:
+        """Return the bytes of all pages of all columns, before compression and in the file."""
     def cluster_entries(self) -> list[tuple[int, int]]:
         """List the first entry and the number of entries of each cluster."""
     @property

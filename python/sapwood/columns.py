@@ -266,6 +266,11 @@ class Layouts:
         """Return the records of a table of `length` entries, of layouts that were made here, each at least as long."""
         return self._plain.records(contents, names, length, None)
 
+    def each(self, data: Iterable[Column]) -> list[Foreign]:
+        """Return the `awkward.contents.Content` of each column."""
+        numbers, layout = self._plain.numbers, self.layout
+        return [numbers(column[1]) if column[0] == "number" else layout(column) for column in data]
+
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Return the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
         if not parameters and type(column) is tuple and column[:1] == ("number",):

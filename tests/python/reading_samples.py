@@ -149,6 +149,9 @@ class FakeTree:
         """Give the borders, of one cluster unless others were given."""
         return self.borders or [0, self.num_entries]
 
+    def whole(self, parts: bool) -> None:
+        """Leave it to the branches."""
+
     def bytes_between(self, indexes: list[int], start: int, stop: int) -> float:
         """Give the share of the entries in the bytes."""
         share = (stop - start) / self.num_entries if self.num_entries else 0

@@ -126,6 +126,34 @@ def test_columns_that_projected_fields_share_are_read_once() -> None:
         assert entry == {"i": i, "_collection0": [{"x": value} for value in x], "x": x, "nx": len(x)}
 
 
+def test_columns_that_projected_fields_share_count_once() -> None:
+    with sapwood.open(PROJECTED) as opened:
+        ntuple = opened["t"]
+        stored = cost(ntuple.arrays)["bytes_decompressed"]
+        assert ntuple.uncompressed_bytes == stored
+        assert sum(field.uncompressed_bytes for field in ntuple) > stored
+        assert ntuple.num_entries_for(stored) == ntuple.num_entries
+
+
+@pytest.mark.parametrize("name", ["n", "t"])
+def test_a_whole_table_is_read_without_a_look_at_each_field(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "events.root"
+    columns = {"x": np.arange(20.0), "jet": ak.unflatten(np.arange(30), [1, 2] * 10), "text": list("abcde" * 4)}
+    with sapwood.recreate(path) as out:
+        out.mkrntuple("n", columns)
+        out.mktree("t", columns)
+    with sapwood.open(path) as opened:
+        expected = opened[name].arrays(filter_name="*")
+    assert expected.fields == (["x", "jet", "text"] if name == "n" else ["x", "njet", "jet", "text"])
+    with monkeypatch.context() as context, sapwood.open(path) as opened:
+        context.delattr(sapwood.table.schema.Table, "_grow")
+        assert ak.array_equal(opened[name].arrays(), expected)
+        assert ak.array_equal(ak.concatenate(list(opened[name].iterate(step_size=7))), expected)
+        assert ak.array_equal(sapwood.concatenate([f"{path}:{name}"] * 2), ak.concatenate([expected] * 2))
+
+
 def test_what_reading_an_rntuple_costs(tmp_path: Path) -> None:
     path = tmp_path / "events.root"
     with sapwood.recreate(path, compression=None) as out:

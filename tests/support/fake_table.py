@@ -82,6 +82,9 @@ class StoredFake:
         """Compare names and types."""
         return [(f.name, f.type, f.parent) for f in self.fields] == [(f.name, f.type, f.parent) for f in other.fields]
 
+    def whole(self, parts: bool, /) -> None:
+        """Leave it to the fields."""
+
     def bytes_between(self, fields: Any, start: int, stop: int, /) -> float:
         """Take eight bytes for an entry of a field."""
         return 8.0 * len(fields) * (stop - start)

@@ -7,6 +7,7 @@ use numpy::npyffi::{
     self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API, npy_intp,
 };
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::pool::Filled;
@@ -72,7 +73,9 @@ fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<
 /// A column as the tuples that `_native.pyi` describes.
 pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
     match column {
-        Column::Number { number, values } => ("number", array(py, number, values)?).into_pyobject(py),
+        Column::Number { number, values } => {
+            (intern!(py, "number"), array(py, number, values)?).into_pyobject(py)
+        }
         Column::Text { offsets, bytes } => {
             ("text", array(py, Number::I64, offsets)?, array(py, Number::U8, bytes)?).into_pyobject(py)
         }
@@ -80,7 +83,8 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
             ("fixed", length, size, self::column(py, *values)?).into_pyobject(py)
         }
         Column::List { offsets, values } => {
-            ("list", array(py, Number::I64, offsets)?, self::column(py, *values)?).into_pyobject(py)
+            (intern!(py, "list"), array(py, Number::I64, offsets)?, self::column(py, *values)?)
+                .into_pyobject(py)
         }
         Column::Record { length, name, fields } => {
             let list = PyList::empty(py);

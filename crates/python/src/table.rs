@@ -5,11 +5,12 @@ use crate::errors::raise;
 use crate::runtime::{pool, with_files, with_table};
 use crate::storage;
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
-use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table};
+use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, whole};
 use std::sync::Arc;
 
 /// A table of entries, of any format.
@@ -68,6 +69,9 @@ impl PyTable {
     }
     fn same_shape(&self, other: PyRef<'_, Self>) -> bool {
         self.table.same_shape(&*other.table)
+    }
+    fn whole(&self, py: Python<'_>, parts: bool) -> PyResult<Option<(Vec<usize>, Vec<&str>)>> {
+        with_table(py, &*self.table, || Ok(whole(&*self.table, parts)))
     }
     fn bytes_between(&self, fields: Vec<usize>, start: u64, stop: u64) -> f64 {
         self.table.bytes_between(&fields, start, stop)
@@ -258,10 +262,28 @@ fn read<'py>(
             left_out.append(error.to_string())?;
         }
     }
-    for column in columns {
-        list.append(columns::column(py, column)?)?;
+    let made = without_garbage(py, columns.len(), || {
+        columns.into_iter().try_for_each(|column| list.append(columns::column(py, column)?))
+    });
+    made.map(|()| list)
+}
+
+/// So many objects are made without collections of garbage between them.
+const MANY: usize = 500;
+
+/// Makes objects, all of them needed: if there are many, without collections of garbage, which cost as much again.
+fn without_garbage<T>(py: Python<'_>, count: usize, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    if count < MANY {
+        return make();
     }
-    Ok(list)
+    let gc = py.import(intern!(py, "gc"))?;
+    if !gc.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
+        return make();
+    }
+    gc.call_method0(intern!(py, "disable"))?;
+    let made = make();
+    gc.call_method0(intern!(py, "enable"))?;
+    made
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -352,6 +352,8 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
     reading one record batch after another.
     """
 
+    reads_parts = False
+
     def __init__(self, native: _native.NTuple, key: Any) -> None:
         super().__init__(native, key)
         self._model: Model | None = None
@@ -540,12 +542,12 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
     @property
     def uncompressed_bytes(self) -> int:
         """The size of all pages before compression, in bytes."""
-        return sum(field.uncompressed_bytes for field in self._children)
+        return self._native.column_bytes()[0]
 
     @property
     def compressed_bytes(self) -> int:
         """The size of all pages as stored, in bytes."""
-        return sum(field.compressed_bytes for field in self._children)
+        return self._native.column_bytes()[1]
 
     @property
     def compression_ratio(self) -> float:

@@ -123,6 +123,13 @@ class StoredTable(Protocol):
         """Whether another table of this kind has the same fields, aliases and types."""
         ...
 
+    def whole(self, parts: bool, /) -> tuple[list[int], list[str]] | None:
+        """Return the numbers and names of all fields at the top.
+
+        None where one cannot be read or two have one name, or with `parts` one has parts.
+        """
+        ...
+
     def bytes_between(self, fields: Sequence[int], start: int, stop: int, /) -> float:
         """Estimate the uncompressed bytes of some fields between two entries."""
         ...

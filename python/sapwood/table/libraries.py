@@ -119,6 +119,10 @@ class Library(ABC):
     ) -> Foreign:
         """Put several results together as this library does by itself."""
 
+    def of_columns(self, names: list[str], data: Sequence[Column | None], length: int) -> Foreign:
+        """Make at once what `table` makes of columns, each a result; None where this library has no such way."""
+        del names, data, length
+
     def concatenate(self, groups: Sequence[Any]) -> Foreign:
         """Join groups of the same shape end to end."""
         first = groups[0]
@@ -177,6 +181,16 @@ class Awkward(Library):
             return ak.Array(layouts.table(contents, names, min(content.length for content in contents)))
         length = None if contents else 0
         return ak.Array(ak.contents.RecordArray(contents, names, length, parameters=parameters))
+
+    def of_columns(self, names: list[str], data: Sequence[Column | None], length: int) -> Foreign:
+        """Make an array of records."""
+        import awkward as ak
+
+        found = [column for column in data if column is not None]
+        if not found or len(found) < len(data):
+            return None
+        layouts = columns.Layouts()
+        return ak.Array(layouts.table(layouts.each(found), names, length))
 
     def join(self, arrays: Sequence[Any]) -> Foreign:
         """Join arrays of records or of values; objects of one class in several versions by the names of members."""

@@ -85,6 +85,13 @@ class Formula:
 Node = Leaf | Group | Formula
 
 
+class Whole(NamedTuple):
+    """All fields of a table, as `arrays` reads them when it is not told which."""
+
+    numbers: list[int]
+    names: list[str]
+
+
 class Beside(NamedTuple):
     """What a query reads of a friend."""
 
@@ -144,15 +151,20 @@ class Query:
 
         self.prepared: Any = None
         """What computes its expressions natively, once it was used (see `sapwood.table.native.Exact`)."""
-        self.outputs: list[tuple[str, Node]] = []
-        """The names of the results, and what they are made of."""
+        self.whole: Whole | None = None
+        """All fields of the table, where they are what is read; they are looked at one by one only if need be."""
+        self._outputs: list[tuple[str, Node]] = []
         self.fills: dict[str, Callable[[Array], Array]] = {}
         """What writes a result into an array of the caller, by the name of the result."""
         self.repeated: list[str] = []
         """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
-            with no_garbage():
-                self._select(Filter(filter_name), Filter(filter_typename), filter_field)
+            names, typenames = Filter(filter_name), Filter(filter_typename)
+            if cut is None and names.everything and typenames.everything and not self._looks_at_fields:
+                self.whole = _whole(source)
+            if self.whole is None:
+                with no_garbage():
+                    self._select(names, typenames, filter_field)
         else:
             for name, given in _names_in(expressions):
                 node = self._resolve(name, ())
@@ -164,9 +176,9 @@ class Query:
                     isinstance(node, Leaf | Group) and interpretation == node.field.interpretation
                 ):
                     raise ArgumentError(f"the interpretation of {name!r} cannot be replaced: {interpretation!r}")
-                self.outputs.append((name, node))
-            self.repeated = [name for name, _ in self.outputs]
-            self.outputs = list(dict(self.outputs).items())
+                self._outputs.append((name, node))
+            self.repeated = [name for name, _ in self._outputs]
+            self._outputs = list(dict(self._outputs).items())
         self.cut: Formula | Leaf | Group | None = None
         """What says which entries are kept."""
         if cut is not None:
@@ -186,7 +198,7 @@ class Query:
             A field cannot be read.
         """
         query = cls(source, [])
-        query.outputs = [(name, query._node(field)) for name, field in fields.items()]
+        query._outputs = [(name, query._node(field)) for name, field in fields.items()]
         query.named.update(query._reads)
         if query._unreadable:
             raise unreadable_error(query._unreadable)
@@ -197,7 +209,7 @@ class Query:
 
         Parts of a field whose type is not records in lists stay as they are.
         """
-        if not self.source.nests:
+        if not self.source.nests or self.whole is not None:
             return self
         found: dict[str, Node] = {}
         parts: dict[Field, list[Leaf | Group]] = {}
@@ -213,7 +225,7 @@ class Query:
             whole = found[top.name]
             if isinstance(whole, Formula) or whole.field is not top:
                 found[top.name] = _parts_of(top, nodes)
-        self.outputs = list(found.items())
+        self._outputs = list(found.items())
         self.repeated = list(found) if self.repeated else []
         return self
 
@@ -223,9 +235,27 @@ class Query:
             field = field.parent
         return field
 
+    def _look(self) -> None:
+        """Look at the fields of a whole table, if nobody has."""
+        if self.whole is not None and not self._outputs:
+            every = self.source.table.every_field
+            with no_garbage():
+                fields: list[Field] = [every[number] for number in self.whole.numbers]
+                nodes = [Leaf(field) for field in fields]
+                self._reads = {field: place for place, field in enumerate(fields)}
+                self._nodes = dict(zip(fields, nodes, strict=True))
+                self._outputs = list(zip(self.whole.names, nodes, strict=True))
+
+    @property
+    def outputs(self) -> list[tuple[str, Node]]:
+        """The names of the results, and what they are made of."""
+        self._look()
+        return self._outputs
+
     @property
     def fields(self) -> list[Field]:
         """The fields to read, each once."""
+        self._look()
         return list(self._reads)
 
     @property
@@ -236,18 +266,18 @@ class Query:
     @property
     def all_fields(self) -> list[Field]:
         """The fields to read, those of friends behind the others."""
-        return [*self._reads, *(field for one in self._beside.values() for field in one.query.all_fields)]
+        return [*self.fields, *(field for one in self._beside.values() for field in one.query.all_fields)]
 
     @property
     def paths(self) -> list[str]:
         """The names by which expressions call the fields to read."""
-        own = [field.path_in(self.source) for field in self._reads]
+        own = [field.path_in(self.source) for field in self.fields]
         return own + [f"{name}.{path}" for name, one in self._beside.items() for path in one.query.paths]
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of the fields to read, as the stored table counts them."""
-        return [field.number for field in self._reads]
+        return [field.number for field in self._reads] if self.whole is None else self.whole.numbers
 
     def bytes_between(self, start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of the fields to read, between two entries."""
@@ -274,13 +304,13 @@ class Query:
 
         That is: the same field paths with the same types, for the same results made in the same way. None otherwise.
         """
-        if self._reads is other._reads:
+        if self._reads is other._reads or (self.whole is not None and self.whole is other.whole):
             return other.numbers
         if self._recipe() != other._recipe():
             return None
-        mine = {field.path_in(self.source): field for field in self._reads}
+        mine = {field.path_in(self.source): field for field in self.fields}
         numbers: list[int] = []
-        for field in other._reads:
+        for field in other.fields:
             match = mine.get(field.path_in(other.source))
             if match is None or match.type != field.type:
                 return None
@@ -337,7 +367,7 @@ class Query:
                 lost.append(name)
                 continue
             taken.add(name)
-            self.outputs.append((name, self._leaf(field) if field in leaves else self._node(field)))
+            self._outputs.append((name, self._leaf(field) if field in leaves else self._node(field)))
         if lost:
             warnings.warn(
                 f"{len(lost)} {self.source.words.fields} have the same path as another one, which was read instead: "
@@ -462,6 +492,11 @@ class Query:
 
 
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+
+
+def _whole(source: HasFields) -> Whole | None:
+    found = source.whole() if isinstance(source, Table) else None
+    return None if found is None else Whole(*found)
 
 
 def _place(source: HasFields) -> tuple[str, str]:

@@ -37,6 +37,10 @@ class ResultForm(NamedTuple):
         (None) is left out, too.
         """
         with no_garbage():
+            if query.whole is not None and only is None and self.how is None and not self.add_doc:
+                table = self.library.of_columns(query.whole.names, data, len(entries))
+                if table is not None:
+                    return table
             results, entries = self.results(query, data, entries, only)
             refused = {name: why for name, result in results if (why := self.library.refuses(result))}
             if refused:

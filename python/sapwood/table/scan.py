@@ -217,7 +217,7 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
         return [], []
     lost = Lost() if lost is None else lost
     query = slices[0].query
-    fields, words, count = query.fields, query.source.words, len(slices[0].numbers)
+    words, count = query.source.words, len(slices[0].numbers)
     engine = query.source.table.engine
     reasons: list[str] = []
     cached = CachedFields.of([one.part for one in slices])
@@ -236,6 +236,7 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
                 raise
             column = error.column if isinstance(error, UnsupportedError) else None
             place = None if column is None else places[column]
+            fields = query.fields
             if place is None or fields[place] in query.named or lost.settled or len(places) + len(known) == 1:
                 hint = _HOW_TO_LEAVE_OUT
                 if lost.settled and place is not None:
@@ -247,6 +248,8 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
             reasons.append(str(error))
     lost.settled = True
     warn_of_lost(words.fields, reasons)
+    if len(places) == count and cached is None:
+        return list(found), left_out
     fresh = dict(zip(places, found, strict=True))
     if cached is not None and not left_out:
         cached.keep(fresh)

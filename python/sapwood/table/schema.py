@@ -388,6 +388,9 @@ class HasFields:
 class Table(HasFields):
     """A table of entries, each with a value in every field."""
 
+    reads_parts: ClassVar[bool] = True
+    """Whether `arrays` reads the parts of a field each on its own when it is not told which fields to read."""
+
     def __init__(self, native: StoredTable) -> None:
         super().__init__()
         self._native: Any = native
@@ -508,6 +511,13 @@ class Table(HasFields):
         """List the bytes of all pages of each field, before compression and as stored."""
         stored = self._stored_fields
         return [one.total_bytes for one in stored], [one.compressed_bytes for one in stored]
+
+    def whole(self) -> tuple[list[int], list[str]] | None:
+        """Return the numbers and names of the fields that `arrays` reads when it is not told which.
+
+        None where each must be looked at for that: some cannot be read, have a name twice, or have parts.
+        """
+        return self._native.whole(self.reads_parts)
 
     def field_at(self, number: int) -> Any:
         """Return a field by its number among all, depth first."""

@@ -48,8 +48,8 @@ pub struct Run<'r, 'a> {
     ahead: Option<&'r Mutex<Ahead>>,
     lanes: &'r [RunLane<'a>],
     chunks: Mutex<Chunks<'r, 'a>>,
-    /// For each group.
-    turns: Vec<Option<Turns<'r>>>,
+    /// For each group; boxed, since most groups have none.
+    turns: Vec<Option<Box<Turns<'r>>>>,
     failed: AtomicBool,
     /// How many threads read.
     threads: usize,
@@ -114,7 +114,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 }
                 GroupValues::Built(builder) => {
                     goals.push(GroupGoal::Turns(0, 0));
-                    turns.push(Some(Turns::new(builder, stored)));
+                    turns.push(Some(Box::new(Turns::new(builder, stored))));
                 }
             }
         }
@@ -246,7 +246,7 @@ impl<'r, 'a> Run<'r, 'a> {
             leave_out: self.reading.left_out.is_some(),
         };
         let counters = [lane.table.source().counters(), Counters::process()];
-        let turns = self.turns.get(lane.new_group()).and_then(Option::as_ref);
+        let turns = self.turns.get(lane.new_group()).and_then(Option::as_deref);
         let one = PageRun { run: self, chunk, job, lane, tail, turns, slice, counters };
         let decoder = &lane.lane.decoder;
         let result = match (tail, page.place) {

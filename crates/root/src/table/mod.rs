@@ -48,6 +48,7 @@ pub use crate::streamer::kind::Hidden;
 use crate::error::Result;
 use sapwood_io::{Range, Source};
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The classes of objects that are tables.
@@ -56,6 +57,31 @@ pub const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", "ROOT::RNTuple"]
 /// Whether objects of a class are tables.
 pub fn is_table(class: &str) -> bool {
     CLASSES.contains(&class)
+}
+
+/// The places and names of all fields at the top; nothing where one cannot be read or two have one name, or with `parts`
+/// one has parts.
+pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> {
+    let mut places = Vec::with_capacity(table.num_fields());
+    let mut names = Vec::with_capacity(table.num_fields());
+    let hidden = Hidden::new();
+    for place in 0..table.num_fields() {
+        let field = table.field(place)?;
+        if field.parent.is_some() {
+            continue;
+        }
+        if parts && !field.children.is_empty() {
+            return None;
+        }
+        let reader = table.reader(place, &hidden).ok()?;
+        if reader.of().is_err() || reader.is_group() {
+            return None;
+        }
+        places.push(place);
+        names.push(field.name);
+    }
+    let mut seen = HashSet::with_capacity(names.len());
+    names.iter().all(|name| seen.insert(*name)).then_some((places, names))
 }
 
 /// A table of entries, opened for reading.
