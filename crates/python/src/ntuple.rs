@@ -49,6 +49,11 @@ impl PyNTuple {
     fn version(&self) -> [u16; 4] {
         self.ntuple.anchor.version
     }
+    fn column_bytes(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let each = with_file(py, &self.ntuple.file, || self.ntuple.column_bytes(0, self.ntuple.entries))?;
+        let add = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+        Ok(each.into_iter().fold((0, 0), add))
+    }
     /// First entry and number of entries of each cluster.
     fn cluster_entries(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
         let clusters = with_file(py, &self.ntuple.file, || self.ntuple.clusters(0, self.ntuple.entries))?;

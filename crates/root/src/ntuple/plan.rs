@@ -126,7 +126,7 @@ enum Read {
 /// The reading of a field for some entries.
 pub struct FieldEntries<'a> {
     ntuple: &'a NTuple,
-    clusters: Vec<ClusterPages>,
+    clusters: Arc<[ClusterPages]>,
     next: Vec<(Arc<Structure>, Vec<Span>)>,
     waiting: Vec<Waiting>,
 }

@@ -52,11 +52,16 @@ pub struct NTuple {
     /// Columns that projected fields share.
     pub aliased: HashSet<usize>,
     page_lists: Vec<OnceLock<Arc<PageList>>>,
+    /// The clusters that were asked for last.
+    last_clusters: Mutex<Option<ClustersBetween>>,
     readers: Vec<Mutex<Option<Arc<FieldColumns>>>>,
     programs: OnceLock<Arc<Programs>>,
     bytes: OnceLock<Vec<(u64, u64)>>,
     page_cache: PageCache,
 }
+
+/// The clusters between two entries.
+type ClustersBetween = (std::ops::Range<u64>, Arc<[ClusterPages]>);
 
 /// An RNTuple that describes ranges of entries of another.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,6 +152,7 @@ impl NTuple {
             listed: Vec::new(),
             aliased: HashSet::new(),
             page_lists: Vec::new(),
+            last_clusters: Mutex::default(),
             readers: Vec::new(),
             programs: OnceLock::new(),
             bytes: OnceLock::new(),
@@ -259,21 +265,29 @@ impl NTuple {
     }
 
     /// The clusters that hold entries between two: each with its page list, its number there, and its number among all.
-    pub fn clusters(&self, start: u64, stop: u64) -> Result<Vec<ClusterPages>> {
+    ///
+    /// Those that were asked for last are kept: the fields that are read together ask one after another.
+    pub fn clusters(&self, start: u64, stop: u64) -> Result<Arc<[ClusterPages]>> {
+        let last = || self.last_clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = last().as_ref().filter(|(range, _)| *range == (start..stop)) {
+            return Ok(found.clone());
+        }
         let mut found = Vec::new();
-        let mut before = 0;
-        for (number, group) in self.groups.iter().enumerate() {
-            let end = group.first_entry + group.entries;
-            if start < end && group.first_entry < stop {
-                let list = self.page_list(number)?;
-                for (index, cluster) in list.clusters.iter().enumerate() {
-                    if start < cluster.first_entry + cluster.entries && cluster.first_entry < stop {
-                        found.push(ClusterPages::new(list.clone(), index, before + index));
-                    }
-                }
+        let first = self.groups.partition_point(|group| group.first_entry + group.entries <= start);
+        let mut before: usize = self.groups.iter().take(first).map(|group| group.clusters as usize).sum();
+        for (number, group) in self.groups.iter().enumerate().skip(first) {
+            if group.first_entry >= stop {
+                break;
             }
+            let list = self.page_list(number)?;
+            let first = list.clusters.partition_point(|one| one.first_entry + one.entries <= start);
+            let some = list.clusters.iter().enumerate().skip(first);
+            let some = some.take_while(|(_, one)| one.first_entry < stop);
+            found.extend(some.map(|(index, _)| ClusterPages::new(list.clone(), index, before + index)));
             before += group.clusters as usize;
         }
+        let found: Arc<[ClusterPages]> = found.into();
+        *last() = Some((start..stop, found.clone()));
         Ok(found)
     }
 
@@ -319,11 +333,10 @@ impl NTuple {
     /// Bytes of each column before and after compression, in the clusters with entries between two.
     pub fn column_bytes(&self, start: u64, stop: u64) -> Result<Vec<(u64, u64)>> {
         let mut bytes = vec![(0u64, 0u64); self.schema.columns.len()];
-        for pages in self.clusters(start, stop)? {
+        for pages in self.clusters(start, stop)?.iter() {
             let Some(cluster) = pages.cluster() else { continue };
-            for ((sums, column), range) in bytes.iter_mut().zip(&self.schema.columns).zip(&cluster.columns) {
-                let elements = pages.list().elements(range);
-                sums.0 = sums.0.saturating_add(elements.saturating_mul(u64::from(column.bits)).div_ceil(8));
+            for (column, (sums, range)) in bytes.iter_mut().zip(&cluster.columns).enumerate() {
+                sums.0 = sums.0.saturating_add(self.unpacked_bytes(pages, column));
                 for page in pages.list().pages(range) {
                     if let envelope::Locator::File { bytes, .. } = page.locator {
                         sums.1 = sums.1.saturating_add(bytes);
@@ -332,6 +345,13 @@ impl NTuple {
             }
         }
         Ok(bytes)
+    }
+
+    /// Bytes of a column in a cluster before compression.
+    fn unpacked_bytes(&self, pages: &ClusterPages, column: usize) -> u64 {
+        let range = pages.cluster().and_then(|cluster| cluster.columns.get(column));
+        let bits = self.schema.columns.get(column).map_or(0, |column| u64::from(column.bits));
+        range.map_or(0, |range| pages.list().elements(range).saturating_mul(bits).div_ceil(8))
     }
 
     fn sum(&self, field: usize, columns: &[(u64, u64)]) -> (u64, u64) {
@@ -486,7 +506,7 @@ impl Table for NTuple {
         // What cannot be listed is an error when it is read.
         let clusters = self.clusters(start, stop).unwrap_or_default();
         for (column, each) in self.columns_with_repetitions(field) {
-            for pages in &clusters {
+            for pages in clusters.iter() {
                 let Some(cluster) = pages.cluster() else { continue };
                 let chosen = self.representing(column, cluster);
                 let Some(range) = chosen.and_then(|id| cluster.columns.get(id)) else { continue };
@@ -537,14 +557,18 @@ impl Table for NTuple {
         other.downcast_ref::<Self>().is_some_and(|other| self.schema == other.schema)
     }
     fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
+        // What several fields show is read once.
+        let mut columns: Vec<usize> = fields.iter().flat_map(|&field| self.columns_of(field)).collect();
+        columns.sort_unstable();
+        columns.dedup();
         let mut sum = 0.0;
-        for pages in self.clusters(start, stop).unwrap_or_default() {
+        for pages in self.clusters(start, stop).unwrap_or_default().iter() {
             let Some(cluster) = pages.cluster() else { continue };
             let end = cluster.first_entry + cluster.entries;
             let some = stop.min(end).saturating_sub(start.max(cluster.first_entry));
             let share = some as f64 / cluster.entries.max(1) as f64;
-            let bytes = self.column_bytes(cluster.first_entry, end).unwrap_or_default();
-            sum += share * fields.iter().map(|&field| self.sum(field, &bytes).0 as f64).sum::<f64>();
+            let bytes = columns.iter().map(|&column| self.unpacked_bytes(pages, column));
+            sum += share * bytes.fold(0, u64::saturating_add) as f64;
         }
         sum
     }
