@@ -227,11 +227,18 @@ impl Builder {
         }
     }
 
-    /// Makes room for values that take about so many bytes on disk, in the one buffer that will hold most of them.
-    pub fn reserve(&mut self, bytes: usize) {
+    /// Makes room for so many items that take about so many bytes on disk, in the buffers that will hold most of them.
+    pub fn reserve(&mut self, items: usize, bytes: usize) {
         match self {
             Self::Number { values, .. } if values.is_empty() => *values = pool::with_capacity(bytes),
-            Self::List { values, .. } | Self::FixedList { values, .. } => values.reserve(bytes),
+            Self::List { offsets, values } => {
+                if offsets.len() == 1 && items > 0 {
+                    *offsets = pool::with_capacity(items.saturating_add(1));
+                    offsets.push(0);
+                }
+                values.reserve(0, bytes);
+            }
+            Self::FixedList { values, .. } => values.reserve(0, bytes),
             _ => {}
         }
     }
@@ -461,7 +468,7 @@ impl Builder {
                 Column::FixedList { length, size, values: Box::new(values.finish()) }
             }
             Self::List { offsets, values } => {
-                Column::List { offsets: Buffer::from_vec(offsets), values: Box::new(values.finish()) }
+                Column::List { offsets: pool::share(offsets), values: Box::new(values.finish()) }
             }
             Self::Record { length, name, fields } => Column::Record {
                 length,

@@ -7,10 +7,9 @@
 
 use super::pages;
 use crate::error::{Error, Result};
-use arrow_buffer::Buffer;
+use arrow_buffer::{ArrowNativeType, Buffer, ToByteSlice};
 use bytes::Bytes;
 use sapwood_io::PerProcess;
-use std::mem::take as empty;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -29,10 +28,62 @@ const WASTE: usize = 2;
 /// The same while there is a [`Hold`].
 const HELD_WASTE: usize = 4;
 
+/// A buffer of bytes, or of words where these must lie at addresses that suit them.
+enum Memory {
+    Bytes(Vec<u8>),
+    Words(Vec<i64>),
+}
+
+impl Memory {
+    /// How many bytes it has room for.
+    fn size(&self) -> usize {
+        match self {
+            Self::Bytes(buffer) => room(buffer),
+            Self::Words(buffer) => room(buffer),
+        }
+    }
+}
+
+/// What buffers are made of.
+pub trait Item: Copy + Sized {
+    #[allow(private_interfaces, reason = "no other crate makes buffers of its own kind")]
+    /// A buffer of any kind.
+    fn wrap(buffer: Vec<Self>) -> Memory;
+    #[allow(private_interfaces, reason = "as above")]
+    /// A buffer of this kind.
+    fn of(memory: Memory) -> Option<Vec<Self>>;
+    #[allow(private_interfaces, reason = "as above")]
+    /// Whether it is of this kind.
+    fn is(memory: &Memory) -> bool;
+}
+
+macro_rules! items {
+    ($($type:ty: $kind:ident),*) => {$(
+        #[allow(private_interfaces, reason = "as in the trait")]
+        impl Item for $type {
+            fn wrap(buffer: Vec<Self>) -> Memory {
+                Memory::$kind(buffer)
+            }
+            fn of(memory: Memory) -> Option<Vec<Self>> {
+                if let Memory::$kind(buffer) = memory { Some(buffer) } else { None }
+            }
+            fn is(memory: &Memory) -> bool {
+                matches!(memory, Memory::$kind(_))
+            }
+        }
+    )*};
+}
+items!(u8: Bytes, i64: Words);
+
+/// How many bytes a buffer has room for.
+fn room<T>(buffer: &Vec<T>) -> usize {
+    buffer.capacity() * size_of::<T>()
+}
+
 #[derive(Default)]
 struct Pool {
     /// Oldest first, with the time when each came.
-    buffers: Vec<(Instant, Vec<u8>)>,
+    buffers: Vec<(Instant, Memory)>,
     /// Bytes of these.
     kept: usize,
     /// Bytes that were lent and are being filled, as far as is known: buffers grow, and may be dropped elsewhere.
@@ -75,7 +126,7 @@ impl Pool {
     }
     /// Counts a buffer that is lent; gives those that go for it.
     #[must_use]
-    fn lend(&mut self, size: usize) -> Vec<Vec<u8>> {
+    fn lend(&mut self, size: usize) -> Vec<Memory> {
         self.filling += size;
         self.most = self.most.max(self.lent());
         self.make_room(0)
@@ -88,12 +139,12 @@ impl Pool {
     /// Takes out the oldest until `more` bytes can be kept too: sizes change slowly from step to step. They are to be
     /// dropped when nobody waits for the pool.
     #[must_use]
-    fn make_room(&mut self, more: usize) -> Vec<Vec<u8>> {
+    fn make_room(&mut self, more: usize) -> Vec<Memory> {
         let limit = self.limit();
         let mut rest = self.kept;
-        let goes = |(_, buffer): &&(Instant, Vec<u8>)| {
+        let goes = |(_, buffer): &&(Instant, Memory)| {
             let goes = rest + more > limit;
-            rest -= if goes { buffer.capacity() } else { 0 };
+            rest -= if goes { buffer.size() } else { 0 };
             goes
         };
         let count = self.buffers.iter().take_while(goes).count();
@@ -101,21 +152,21 @@ impl Pool {
     }
     /// Takes out those that came before a time, unless there is a [`Hold`].
     #[must_use]
-    fn sweep(&mut self, before: Option<Instant>) -> Vec<Vec<u8>> {
+    fn sweep(&mut self, before: Option<Instant>) -> Vec<Memory> {
         let Some(before) = before.filter(|_| self.holds == 0) else { return Vec::new() };
         let count = self.buffers.iter().take_while(|(since, _)| *since < before).count();
         self.let_go(count)
     }
     /// Takes out the oldest.
-    fn let_go(&mut self, count: usize) -> Vec<Vec<u8>> {
-        let gone: Vec<Vec<u8>> = self.buffers.drain(..count).map(|(_, buffer)| buffer).collect();
-        self.kept -= gone.iter().map(Vec::capacity).sum::<usize>();
+    fn let_go(&mut self, count: usize) -> Vec<Memory> {
+        let gone: Vec<Memory> = self.buffers.drain(..count).map(|(_, buffer)| buffer).collect();
+        self.kept -= gone.iter().map(Memory::size).sum::<usize>();
         gone
     }
     /// Keeps a buffer, if it may; gives those that go.
     #[must_use]
-    fn keep(&mut self, buffer: Vec<u8>) -> Vec<Vec<u8>> {
-        let size = buffer.capacity();
+    fn keep(&mut self, buffer: Memory) -> Vec<Memory> {
+        let size = buffer.size();
         let now = Instant::now();
         let mut gone = self.sweep(now.checked_sub(KEPT_FOR));
         gone.extend(self.make_room(size));
@@ -130,9 +181,9 @@ impl Pool {
 }
 
 /// Keeps a buffer that was counted by `uncount`, if it may.
-fn keep(buffer: Vec<u8>, uncount: impl FnOnce(&mut Pool, usize)) {
+fn keep(buffer: Memory, uncount: impl FnOnce(&mut Pool, usize)) {
     let mut pool = pool();
-    uncount(&mut pool, buffer.capacity());
+    uncount(&mut pool, buffer.size());
     let gone = pool.keep(buffer);
     let watch = pool.kept >= WATCHED && !pool.watched;
     pool.watched |= watch;
@@ -194,13 +245,14 @@ impl Drop for Hold {
     }
 }
 
-/// A buffer with room for `bytes`, empty; with less room when there is no memory for that many.
-pub fn with_capacity(bytes: usize) -> Vec<u8> {
-    let mut buffer = take(bytes);
+/// A buffer with room for so many items, empty; with less room when there is no memory for that many.
+pub fn with_capacity<T: Item>(items: usize) -> Vec<T> {
+    let bytes = items.saturating_mul(size_of::<T>());
+    let mut buffer: Vec<T> = take(bytes);
     buffer.clear();
-    if buffer.capacity() < bytes {
+    if buffer.capacity() < items {
         // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
-        let _ = buffer.try_reserve_exact(roomy(bytes));
+        let _ = buffer.try_reserve_exact(roomy(bytes) / size_of::<T>());
         count(&buffer);
     }
     buffer
@@ -255,57 +307,62 @@ impl Filled {
 }
 
 /// The smallest kept buffer with that much room that would not waste too much of it, or none.
-fn take(bytes: usize) -> Vec<u8> {
+fn take<T: Item>(bytes: usize) -> Vec<T> {
     if bytes < SMALLEST {
         return Vec::new();
     }
     let mut pool = pool();
     let largest = bytes.saturating_mul(if pool.holds > 0 { HELD_WASTE } else { WASTE });
-    let sizes = pool.buffers.iter().map(|(_, buffer)| buffer.capacity()).enumerate();
-    let best = sizes.filter(|(_, size)| (bytes..=largest).contains(size)).min_by_key(|(_, size)| *size);
-    let Some((place, _)) = best else { return Vec::new() };
+    let suits = |buffer: &Memory| T::is(buffer) && (bytes..=largest).contains(&buffer.size());
+    let suitable = pool.buffers.iter().enumerate().filter(|(_, (_, buffer))| suits(buffer));
+    let best = suitable.min_by_key(|(_, (_, buffer))| buffer.size()).map(|(place, _)| place);
+    let Some(place) = best else { return Vec::new() };
     let (_, buffer) = pool.buffers.remove(place);
-    pool.kept -= buffer.capacity();
-    let gone = pool.lend(buffer.capacity());
+    pool.kept -= buffer.size();
+    let gone = pool.lend(buffer.size());
     drop(pool);
     drop(gone);
-    buffer
+    T::of(buffer).unwrap_or_default()
 }
 
 /// Counts a new buffer among those that are lent.
-fn count(buffer: &Vec<u8>) {
-    if buffer.capacity() >= SMALLEST {
-        let gone = pool().lend(buffer.capacity());
+fn count<T>(buffer: &Vec<T>) {
+    if room(buffer) >= SMALLEST {
+        let gone = pool().lend(room(buffer));
         drop(gone);
     }
 }
 
 /// Gives a buffer back that was not shared.
-pub fn give_back(buffer: Vec<u8>) {
-    let size = buffer.capacity();
-    if size < SMALLEST {
+pub fn give_back<T: Item>(buffer: Vec<T>) {
+    if room(&buffer) < SMALLEST {
         return;
     }
-    keep(buffer, |pool, size| pool.filling = pool.filling.saturating_sub(size));
+    keep(T::wrap(buffer), |pool, size| pool.filling = pool.filling.saturating_sub(size));
 }
 
-struct Pooled(Vec<u8>);
+struct Pooled(Memory);
 
 impl AsRef<[u8]> for Pooled {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Memory::Bytes(buffer) => buffer,
+            Memory::Words(buffer) => buffer.to_byte_slice(),
+        }
     }
 }
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        keep(empty(&mut self.0), |pool, size| pool.shared = pool.shared.saturating_sub(size));
+        keep(std::mem::replace(&mut self.0, Memory::Bytes(Vec::new())), |pool, size| {
+            pool.shared = pool.shared.saturating_sub(size)
+        });
     }
 }
 
 /// A finished buffer, which comes back here when nobody looks at it any more.
-pub fn share(buffer: Vec<u8>) -> Buffer {
-    let size = buffer.capacity();
+pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
+    let size = room(&buffer);
     if size < SMALLEST {
         return Buffer::from_vec(buffer);
     }
@@ -314,7 +371,7 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
     pool.shared += size;
     pool.most = pool.most.max(pool.lent());
     drop(pool);
-    Buffer::from(Bytes::from_owner(Pooled(buffer)))
+    Buffer::from(Bytes::from_owner(Pooled(T::wrap(buffer))))
 }
 
 #[allow(
@@ -358,8 +415,25 @@ mod tests {
     }
 
     #[test]
+    fn buffers_of_words_are_found_again_by_words_only() {
+        // A size that no other test uses.
+        let words = (1 << 17) + 1_357;
+        let mut first: Vec<i64> = with_capacity(words);
+        first.extend([1, -2]);
+        let place = first.as_ptr().addr();
+        let shared = share(first);
+        assert_eq!(shared.typed_data::<i64>(), [1, -2]);
+        drop(shared);
+        let again: Vec<i64> = with_capacity(words - 3);
+        assert_eq!((again.as_ptr().addr(), again.len()), (place, 0));
+        give_back(again);
+        assert_ne!(Filled::new(8 * words).unwrap().bytes().as_ptr().addr(), place);
+    }
+
+    #[test]
     fn all_that_was_in_use_at_once_is_kept_while_it_is_held() {
-        let buffers = |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| vec![0; 1 << 20]).collect() };
+        let buffers =
+            |count: usize| -> Vec<Memory> { (0..count).map(|_| Memory::Bytes(vec![0; 1 << 20])).collect() };
         let mut pool = Pool { holds: 1, ..Pool::default() };
         for _ in 0..300 {
             assert!(pool.lend(1 << 20).is_empty());
@@ -378,7 +452,7 @@ mod tests {
         let before = Instant::now();
         pool.filling = 0;
         assert_eq!(pool.let_go(1).len(), 1);
-        drop(pool.keep(vec![0; 1 << 20]));
+        drop(pool.keep(Memory::Bytes(vec![0; 1 << 20])));
         drop(pool.sweep(Some(before)));
         assert_eq!((pool.kept, pool.buffers.len()), (1 << 20, 1));
     }
@@ -387,7 +461,7 @@ mod tests {
     fn what_nobody_takes_is_given_back() {
         let size = (5 << 20) + 4_321;
         drop(Filled::new(size).unwrap().share());
-        let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.capacity() == roomy(size));
+        let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.size() == roomy(size));
         let end = Instant::now() + 10 * KEPT_FOR;
         while is_kept() && Instant::now() < end {
             thread::sleep(KEPT_FOR / 4);

@@ -92,7 +92,8 @@ impl Group {
                 let mut builder = Builder::new(of);
                 // A file may claim any size: no room is made for more than its pages are likely to hold.
                 let likely = stored.saturating_mul(8).saturating_add(1 << 16).min(unpacked);
-                builder.reserve(usize::try_from(likely).unwrap_or(0));
+                let likely = usize::try_from(likely).unwrap_or(0);
+                builder.reserve(first.min(likely), likely);
                 GroupValues::Built(builder)
             }
             _ => return Err(too_many()),

@@ -178,7 +178,7 @@ impl<'a> Turns<'a> {
         let room = state.room.clone();
         drop(state);
         self.provide(&room, turn.before as f64..(turn.before + turn.length) as f64);
-        aside.reserve(bytes);
+        aside.reserve(0, bytes);
         aside.prepare(bytes, 0.0);
         decode(&mut aside)?;
         let mut state = self.lock();

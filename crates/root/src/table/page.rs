@@ -2,7 +2,7 @@
 
 use crate::array::Builder;
 use crate::error::{Error, Result};
-use crate::wire::grow;
+use crate::wire::grow::{self, Grow};
 use sapwood_io::Range;
 
 /// A page of which some items are wanted.
@@ -139,13 +139,68 @@ impl<'a> Page<'a> {
             bounds.push(start);
         }
         bounds.push(border);
-        if wrong {
-            return Err(Error::corrupt(format!(
-                "offsets of the entries of a page do not rise within its {border} bytes"
-            )));
-        }
-        Ok(Some(bounds))
+        if wrong { Err(not_rising(border)) } else { Ok(Some(bounds)) }
     }
+
+    /// Appends the ends of items `from` to `to`, which are lists of elements of so many bytes (a power of two), counted
+    /// from `base` elements on; gives their bytes. Nothing is done if there is no table of starts.
+    ///
+    /// # Errors
+    /// When the starts do not rise within the values, or a list is no multiple of its elements.
+    pub fn ends(
+        &self,
+        (from, to): (usize, usize),
+        each: usize,
+        base: i64,
+        ends: &mut Vec<i64>,
+    ) -> Result<Option<&'a [u8]>> {
+        let words = self.table.unwrap_or_default().as_chunks::<4>().0;
+        let origin = self.origin as u32;
+        let start = |word: &[u8; 4]| u32::from_be_bytes(*word).wrapping_sub(origin);
+        let Some(first) = words.get(from).map(start).filter(|_| from < to) else { return Ok(None) };
+        if self.sizes || !each.is_power_of_two() || words.len() != self.items || to > self.items {
+            return Ok(None);
+        }
+        let border = self.data.len() as u32;
+        let (shift, mask) = (each.trailing_zeros(), (each - 1) as u32);
+        ends.room(to - from)?;
+        // Loops without conditions, over so few starts that they stay in the nearest cache.
+        let mut starts = [0u32; STARTS + 1];
+        let (mut falls, mut odd, mut last) = (false, 0, first);
+        for (block, words) in words.chunks(STARTS).enumerate() {
+            let own = starts.get_mut(1..=words.len()).unwrap_or_default();
+            own.iter_mut().zip(words).for_each(|(slot, word)| *slot = start(word));
+            let before = starts.get(..words.len()).unwrap_or_default();
+            let next = starts.get(1..=words.len()).unwrap_or_default();
+            falls = before.iter().zip(next).fold(falls, |falls, (one, next)| falls | (next < one));
+            let begin = block * STARTS;
+            let (low, high) = ((from + 1).max(begin), (to + 1).min(begin + words.len()));
+            let own = starts.get(low - begin + 1..=high.saturating_sub(begin)).unwrap_or_default();
+            odd = own.iter().fold(odd, |odd, end| odd | (end.wrapping_sub(first) & mask));
+            ends.extend(own.iter().map(|end| base + i64::from(end.wrapping_sub(first) >> shift)));
+            last = own.last().copied().unwrap_or(last);
+            let end = starts.get(words.len()).copied().unwrap_or_default();
+            starts.first_mut().into_iter().for_each(|slot| *slot = end);
+        }
+        // The starts rise, so none of them is beyond the last.
+        if falls || starts.first().is_some_and(|&end| end > border) {
+            return Err(not_rising(border));
+        }
+        if to == self.items {
+            last = border;
+            odd |= (border - first) & mask;
+            ends.push(base + i64::from((border - first) >> shift));
+        }
+        let bytes = self.data.get(first as usize..last as usize).filter(|_| odd == 0);
+        bytes.map(Some).ok_or_else(|| Error::corrupt(format!("a list is no multiple of {each} bytes")))
+    }
+}
+
+/// So many starts of items are looked at together.
+const STARTS: usize = 512;
+
+fn not_rising(border: u32) -> Error {
+    Error::corrupt(format!("offsets of the entries of a page do not rise within its {border} bytes"))
 }
 
 /// Where the parts of a page are, after it was unpacked.
@@ -263,7 +318,7 @@ pub trait PageDecoder: Send + Sync {
 
 #[cfg(test)]
 mod tests {
-    use super::Page;
+    use super::{Page, STARTS};
 
     fn table(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
@@ -287,11 +342,38 @@ mod tests {
     }
 
     #[test]
+    fn ends_of_lists_follow_from_starts() {
+        let items = 3 * STARTS + 17;
+        let data = vec![0; 4 * 5 * items];
+        let starts: Vec<u32> = (0..items as u32).map(|item| 70 + 4 * (item + item / 3)).collect();
+        let bytes = table(&starts);
+        let page = Page { table: Some(&bytes), origin: 70, ..Page::plain(&data, items) };
+        let bounds = page.bounds().unwrap().unwrap();
+        for (from, to) in [(0, items), (0, 1), (5, STARTS), (STARTS - 1, STARTS + 1), (STARTS, items - 1)] {
+            let mut ends = vec![7];
+            let bytes = page.ends((from, to), 4, 7, &mut ends).unwrap().unwrap();
+            let (first, last) = (bounds[from], bounds[to]);
+            let want = bounds[from..=to].iter().map(|bound| 7 + i64::from((bound - first) / 4));
+            assert_eq!(ends, want.collect::<Vec<i64>>(), "{from} to {to}");
+            assert_eq!(bytes.len(), (last - first) as usize);
+        }
+        let mut ends = Vec::new();
+        for (items, each) in [((2, 2), 4), ((0, 1), 3), ((0, items + 1), 4)] {
+            assert_eq!(page.ends(items, each, 0, &mut ends).unwrap(), None);
+        }
+        assert!(page.ends((0, items), 8, 0, &mut Vec::new()).is_err());
+        let sizes = Page { sizes: true, ..page };
+        assert_eq!(sizes.ends((0, 3), 4, 0, &mut ends).unwrap(), None);
+        assert!(ends.is_empty());
+    }
+
+    #[test]
     fn starts_that_fall_or_lie_outside_are_refused() {
         for numbers in [[70, 73, 72], [70, 71, 77], [69, 70, 71]] {
             let bytes = table(&numbers);
             let page = Page { table: Some(&bytes), origin: 70, ..Page::plain(b"abcdef", 3) };
             assert!(page.bounds().is_err(), "{numbers:?}");
+            assert!(page.ends((0, 3), 1, 0, &mut Vec::new()).is_err(), "{numbers:?}");
         }
         let bytes = table(&[70, 90, 71]);
         let page = Page { table: Some(&bytes), origin: 70, ..Page::plain(b"abcdef", 3) };

@@ -107,6 +107,8 @@ impl Share<'_> {
                 let mut c = Cursor::new(entry_bytes(values, slice, bytes)?, (slice.from * bytes) as u64);
                 decoder.decode(kind, &mut c, to, slice.to - slice.from)?;
             }
+            Framing::Counted { skip: 0, bytes }
+                if plain_lists(&mut decoder, values, slice, kind, bytes, to)? => {}
             Framing::Counted { skip, bytes } => {
                 let bounds = match (values.bounds()?, self.counts) {
                     (Some(bounds), _) => bounds,
@@ -186,6 +188,24 @@ fn from_counts(values: &Page<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u3
         bounds.push(bound as u32);
     }
     Ok(bounds)
+}
+
+/// Lists without headers whose lengths follow from a table of where entries start; returns whether they are such.
+fn plain_lists(
+    decoder: &mut Decoder<'_>,
+    page: &Page<'_>,
+    slice: &PageSlice,
+    kind: &Kind,
+    bytes: usize,
+    to: &mut Builder,
+) -> Result<bool> {
+    let Builder::List { offsets, values } = to else { return Ok(false) };
+    let base = offsets.last().copied().unwrap_or_default();
+    let Some(from) = page.ends((slice.from, slice.to), bytes, base, offsets)? else { return Ok(false) };
+    let place = slice.from as u64;
+    let start = page.start(slice.from).map_or(place, |start| start as u64);
+    decoder.decode(kind, &mut Cursor::new(from, start), values, from.len() / bytes)?;
+    Ok(true)
 }
 
 /// Lists whose lengths follow from where entries start.
