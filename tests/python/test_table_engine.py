@@ -200,6 +200,8 @@ FUNCTIONS = [
     "pt[local_index(pt) != fill_none(argmax(pt), -1)]",
     "sinh(eta) + cos(1e7 * phi)", "(10 * phi) % 2.5", "phi % -4", "(phi - m) % 100.0",
     f"deltaR({PAIRS}['0'], {PAIRS}['1'])",
+    f"all(deltaR({PAIRS}['0'], {PAIRS}['1']) > 2)", f"(pt > 30) & any(deltaR({PAIRS}['0'], {PAIRS}['1']) <= 1.5)",
+    f"all(deltaR({PAIRS}['0'], {PAIRS}['1']) < 9) & q", f"any(deltaR({PAIRS}['0'], {PAIRS}['1']) >= 3) & (MET_pt > 9)",
     "nested(pt, eta > 0)['1']", "combinations(eta > 0, 2)['0']", "combinations(nested(pt, eta)['1'], 2)['0']",
     "fill_none(at(pt(combinations(vector(pt, eta, phi, m), 3)), argmin(combinations(pt, 3)['1'])), -1)",
     "fill_none(at(mass(combinations(vector(pt, eta, phi, m), 2)), argmax(combinations(eta, 2)['1'])), -1)",

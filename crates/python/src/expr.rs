@@ -13,7 +13,9 @@ use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::expr::corrections::{Content, Correction, Distribution, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
-use sapwood_root::expr::{self, Angular, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
+use sapwood_root::expr::{
+    self, Angular, Binary, Constant, Node, Op, Program, Quantity, Reduction, Test, Unary,
+};
 use sapwood_root::read::Part;
 use std::sync::Arc;
 
@@ -78,6 +80,14 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
         "nested" => Op::Nested(value.extract()?),
         "nested_items" => Op::NestedItems(value.extract()?),
         "nested_distances" => Op::NestedDistances,
+        "nested_test" => {
+            let (all, compared, with, joined): (bool, String, f64, String) = value.extract()?;
+            let of = |name: &str| {
+                named(Binary::NAMES, name)
+                    .ok_or_else(|| PyValueError::new_err(format!("no operation {name:?}")))
+            };
+            Op::NestedTest(Test::new(all, of(&compared)?, with, of(&joined)?).map_err(raise)?)
+        }
         "correct" => Op::Correct(value.cast::<PyCorrection>()?.get().correction.clone()),
         "component" => {
             let what: String = value.extract()?;

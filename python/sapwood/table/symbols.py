@@ -34,7 +34,7 @@ _PLAIN = frozenset({
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
     "hypot", "copysign", "sign", "double", "where", "fill_none",
     "combination_sums", "combination_vectors", "combination_vector_at", "nested_distances",
-    "component", "energy",
+    "component", "energy", "nested_test",
 }) | _EXACT  # fmt: skip
 
 
@@ -67,6 +67,10 @@ class Recorder:
 
     def _joined(self, name: str, args: list[int], value: Any) -> tuple[str, list[int], Any]:
         """Return an operation that takes what another one made as one operation, where the engine has it."""
+        if name in ("all", "any"):
+            return self._tested(name, args) or (name, args, value)
+        if name in ("and", "logical_and"):
+            return self._tested_where(name, args) or (name, args, value)
         if name not in ("take", "at") or len(args) != 2:
             return name, args, value
         of, places = (self.nodes[arg] for arg in args)
@@ -77,6 +81,26 @@ class Recorder:
         if name == "take" and places[0] == "nested":
             return "nested_items", [args[0], *places[1]], places[2]
         return name, args, value
+
+    def _tested(self, name: str, args: list[int]) -> tuple[str, list[int], Any] | None:
+        """Return a reduction of compared distances as one operation, which looks at no more of them than it needs."""
+        compared, (*operands,), _ = self.nodes[args[0]]
+        if compared not in ("greater", "greater_equal", "less", "less_equal"):
+            return None
+        distances, number = (self.nodes[operand] for operand in operands)
+        if distances[0] != "nested_distances" or number[0] != "constant":
+            return None
+        # The operation computes in double precision itself.
+        of = [self.nodes[arg][1][0] if self.nodes[arg][0] == "double" else arg for arg in distances[1]]
+        return "nested_test", of, (name == "all", compared, float(number[2]), "and")
+
+    def _tested_where(self, name: str, args: list[int]) -> tuple[str, list[int], Any] | None:
+        """Return what is tested where a condition holds as one operation, which tests nothing elsewhere."""
+        for test, condition in (args, args[::-1]):
+            made, of, value = self.nodes[test]
+            if made == "nested_test" and len(of) == 4:
+                return made, [*of, condition], (*value[:3], name)
+        return None
 
     def of_numbers(self, name: str, *args: int) -> int:
         """Return the number of an operation of nodes."""

@@ -5,6 +5,7 @@ use super::value::{Cells, Constant, Element, Numbers, Value, counts, pairs, same
 use crate::array::Number;
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
+use std::f64::consts::{PI, TAU};
 
 /// What makes one number of the innermost lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +36,13 @@ impl Reduction {
 }
 
 /// The most items that combinations of one chunk may have.
-const MOST: usize = 1 << 23;
+pub(super) const MOST: usize = 1 << 23;
 
-fn not_lists() -> Error {
+pub(super) fn not_lists() -> Error {
     Error::argument("a list is needed here")
 }
 
-fn no_such(what: &str) -> Error {
+pub(super) fn no_such(what: &str) -> Error {
     Error::unsupported(format!("the engine has no {what} of these values"))
 }
 
@@ -54,7 +55,7 @@ fn each_list<'v, T>(offsets: &'v [i64], cells: &'v [T]) -> impl Iterator<Item = 
 }
 
 /// Where each list begins in its items, and how many it has.
-fn places(offsets: &[i64]) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn places(offsets: &[i64]) -> impl Iterator<Item = (usize, usize)> {
     let base = offsets.first().copied().unwrap_or(0);
     pairs(offsets).map(move |(start, stop)| ((start - base) as usize, (stop - start) as usize))
 }
@@ -272,6 +273,9 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Lists(offsets.clone(), Box::new(filter(items, inner)?)));
     }
     let Value::Numbers(Numbers::Bool(truths), None) = &**inner else { return Err(no_such("selection")) };
+    if truths.iter().all(|&truth| truth != 0) {
+        return Ok(value.clone());
+    }
     let sums = running(truths.iter().map(|&cell| i64::from(cell != 0)));
     let base = offsets.first().copied().unwrap_or(0);
     let ends: Vec<i64> = offsets
@@ -284,9 +288,6 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
             *slot = place;
         }
         n += usize::from(truth != 0);
-    }
-    if n == found.len() {
-        return Ok(value.clone());
     }
     found.truncate(n);
     Ok(Value::Lists(ends.into(), Box::new(items.gather(&found))))
@@ -333,7 +334,7 @@ pub fn index<'a>(value: &Value<'a>, place: i64) -> Result<Value<'a>> {
     Ok(items.gather(&found))
 }
 
-fn too_many() -> Error {
+pub(super) fn too_many() -> Error {
     Error::limit(format!("more than {MOST} combinations in a few entries"))
 }
 
@@ -858,9 +859,16 @@ pub fn nested_items<'a>(
     Ok(Value::Lists(offsets.clone(), Box::new(Value::Lists(nested.ends.into(), Box::new(found)))))
 }
 
+/// The distance of a difference in eta and one in phi; `far`: the latter may be more than a turn.
+#[inline]
+pub(super) fn distance(eta: f64, phi: f64, far: bool) -> f64 {
+    let turned = phi.plus(PI);
+    let angle = if far { turned.modulo(TAU) } else { turned.near_modulo(TAU) } - PI;
+    (eta * eta + angle * angle).sqrt()
+}
+
 /// Distances in eta and phi of each item of one list to all of another.
 pub fn nested_distances<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
-    use std::f64::consts::{PI, TAU};
     let Some((mine, theirs)) = parts.split_at_checked(2) else { return Err(not_lists()) };
     let ((offsets, mine), (others, theirs)) = (doubles(mine)?, doubles(theirs)?);
     let (&[eta, phi], &[other_eta, other_phi]) = (mine.as_slice(), theirs.as_slice()) else {
@@ -871,9 +879,7 @@ pub fn nested_distances<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
     let mut found = nested.differences(phi, other_phi);
     let far = !found.iter().all(|phi| phi.plus(PI).is_within(TAU));
     for (phi, eta) in found.iter_mut().zip(etas) {
-        let turned = phi.plus(PI);
-        let angle = if far { turned.modulo(TAU) } else { turned.near_modulo(TAU) } - PI;
-        *phi = (eta * eta + angle * angle).sqrt();
+        *phi = distance(eta, *phi, far);
     }
     let inner = Value::Lists(nested.ends.into(), Box::new(Value::all(found)));
     Ok(Value::Lists(offsets.clone(), Box::new(inner)))
@@ -887,19 +893,31 @@ pub fn local_index<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Lists(offsets.clone(), Box::new(Value::all(found))))
 }
 
-/// The items of lists that begin and end at places, of one kind of list after the other in each row.
-fn join<T: Element>(cells: &[Cells<'_, T>], starts: &[Vec<i64>], rows: usize) -> Vec<T> {
-    let mut found = vec![T::default(); cells.iter().map(|cells| cells.len()).sum()];
+/// The items of lists with these offsets, of one kind of list after the other in each row, and the offsets of these.
+fn join<T: Copy + Default>(lists: &[(&[i64], Cells<'_, T>)]) -> (Vec<i64>, Vec<T>) {
+    let mut found = vec![T::default(); lists.iter().map(|(_, cells)| cells.len()).sum()];
+    let mut ends = vec![0; lists.first().map_or(0, |(offsets, _)| offsets.len())];
     let mut at = 0;
-    for row in 0..rows {
-        for (cells, starts) in cells.iter().zip(starts) {
-            if let Some(&[start, stop]) = starts.get(row..row + 2) {
-                put(&mut found, at, cells, start as usize, (stop - start) as usize, |cell| cell);
-                at += (stop - start) as usize;
-            }
+    if let [(one, first), (other, second)] = lists {
+        let rows = ends.iter_mut().skip(1).zip(places(one)).zip(places(other));
+        for ((end, (start, n)), (begin, more)) in rows {
+            put(&mut found, at, first, start, n, |cell| cell);
+            put(&mut found, at + n, second, begin, more, |cell| cell);
+            at += n + more;
+            *end = at as i64;
         }
+        return (ends, found);
     }
-    found
+    let mut all: Vec<_> = lists.iter().map(|(offsets, cells)| (places(offsets), cells)).collect();
+    for end in ends.iter_mut().skip(1) {
+        for (places, cells) in &mut all {
+            let (start, n) = places.next().unwrap_or_default();
+            put(&mut found, at, cells, start, n, |cell| cell);
+            at += n;
+        }
+        *end = at as i64;
+    }
+    (ends, found)
 }
 
 /// The items of the lists of each entry, one list after the other.
@@ -911,24 +929,20 @@ pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
         let Value::Numbers(numbers, None) = &**items else { return Err(no_such("concatenation")) };
         let own = numbers.number();
         number = Some(number.map_or(own, |before| common(before, own)));
-        lists.push((offsets, numbers));
+        lists.push((&**offsets, numbers));
     }
     let (Some(number), Some((first, _))) = (number, lists.first()) else { return Err(not_lists()) };
     if lists.iter().any(|(offsets, _)| offsets.len() != first.len()) {
         return Err(Error::argument("the lists differ in number"));
     }
-    let starts =
-        |offsets: &[i64]| offsets.iter().map(|end| end - offsets.first().copied().unwrap_or(0)).collect();
-    let starts: Vec<Vec<i64>> = lists.iter().map(|(offsets, _)| starts(offsets)).collect();
-    let rows = first.len().saturating_sub(1);
-    let ends: Vec<i64> =
-        (0..first.len()).map(|row| starts.iter().filter_map(|ends| ends.get(row)).sum()).collect();
-    let items = typed!(number, T => {
-        let cells: Vec<Cells<'_, T>> = lists.iter().map(|(_, numbers)| T::of(numbers)).collect();
-        Value::all(join(&cells, &starts, rows))
+    let (ends, items) = typed!(number, T => {
+        let cells = lists.iter().map(|(offsets, numbers)| (*offsets, T::of(numbers)));
+        let (ends, items) = join::<T>(&cells.collect::<Vec<_>>());
+        (ends, Value::all(items))
     }, else {
-        let cells: Vec<Cells<'_, u8>> = lists.iter().map(|(_, numbers)| numbers.truths()).collect();
-        Value::bools(join(&cells, &starts, rows))
+        let cells = lists.iter().map(|(offsets, numbers)| (*offsets, numbers.truths()));
+        let (ends, items) = join(&cells.collect::<Vec<_>>());
+        (ends, Value::bools(items))
     });
     Ok(Value::Lists(ends.into(), Box::new(items)))
 }

@@ -12,6 +12,7 @@ pub mod corrections;
 pub mod fill;
 mod lists;
 mod math;
+mod near;
 mod run;
 mod trigonometry;
 mod value;
@@ -19,6 +20,7 @@ mod wide;
 
 pub use lists::{Quantity, Reduction};
 pub use math::{Binary, Unary};
+pub use near::Test;
 pub use run::{columns, fill_columns, fill_tables, types};
 pub use trigonometry::Function as Angular;
 pub use value::Constant;
@@ -77,6 +79,8 @@ pub enum Op {
     NestedItems(usize),
     /// Distances of each item of a list to those of another.
     NestedDistances,
+    /// Whether the distances of an item to those of another list pass a test; of some items only, if there is a condition.
+    NestedTest(Test),
     /// A correction of several inputs.
     Correct(Arc<Correction>),
     /// A component of vectors in double precision: their size times a function of an angle.
@@ -292,7 +296,11 @@ impl Node {
     const fn work(&self) -> u32 {
         match self.op {
             Op::Input(..) | Op::Constant(_) => 0,
-            Op::CombinationVectors(..) | Op::CombinationSums(_) | Op::NestedDistances | Op::Correct(_) => 8,
+            Op::CombinationVectors(..)
+            | Op::CombinationSums(_)
+            | Op::NestedDistances
+            | Op::NestedTest(_)
+            | Op::Correct(_) => 8,
             Op::Combinations(..)
             | Op::Cartesian(_)
             | Op::CombinationItems(..)
@@ -331,6 +339,10 @@ impl Node {
             (Op::CombinationVectorAt(n, what), parts) => lists::combination_vector_at(parts, *n, *what),
             (Op::NestedItems(k), [items, first, second]) => lists::nested_items(items, first, second, *k),
             (Op::NestedDistances, parts) => lists::nested_distances(parts),
+            (Op::NestedTest(test), [parts @ .., condition]) if parts.len() == 4 => {
+                test.where_true(parts, condition)
+            }
+            (Op::NestedTest(test), parts) => test.compute(parts, None),
             (Op::Cartesian(k), values) => lists::cartesian(values, *k),
             (Op::Nested(k), [first, second]) => lists::nested(first, second, *k),
             (Op::Correct(correction), inputs) => correction.evaluate(inputs),
