@@ -26,5 +26,5 @@ pub use plan::{Range, Request, coalesce};
 pub use prior::Prior;
 pub use process::{Owner, PerProcess};
 pub use remote::{Announced, Fault, Options, Remote, Transport, Version};
-pub use source::{Local, Memory, Source, open};
+pub use source::{Local, Memory, Origin, Source, open};
 pub use trace::Cause;

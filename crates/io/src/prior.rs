@@ -9,7 +9,7 @@ use crate::ledger::{Incident, Ledger};
 use crate::plan::Range;
 use crate::process::PerProcess;
 use crate::remote::{Announced, USUAL, Version};
-use crate::source::{self, Memory, Source};
+use crate::source::{self, Memory, Origin, Source};
 use crate::trace::Cause;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result, Seek, Write};
@@ -220,17 +220,24 @@ impl Source for Copied {
         }
         Ok(())
     }
-    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
-        if self.far.latency().is_some() {
-            wanted(ranges().iter().map(|range| range.length).sum(), self.size());
-        }
-        None
-    }
     fn requests(&self, _ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
         Vec::new()
     }
     fn counters(&self) -> &Counters {
         self.far.counters()
+    }
+    fn close(&self) {
+        self.copy.close();
+        self.far.close();
+    }
+}
+
+impl Origin for Copied {
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
+        if self.far.latency().is_some() {
+            wanted(ranges().iter().map(|range| range.length).sum(), self.size());
+        }
+        None
     }
     fn ledger(&self) -> Vec<Incident> {
         self.far.ledger()
@@ -240,10 +247,6 @@ impl Source for Copied {
     }
     fn version(&self) -> Option<Version> {
         self.far.version()
-    }
-    fn close(&self) {
-        self.copy.close();
-        self.far.close();
     }
 }
 

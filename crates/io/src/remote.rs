@@ -16,7 +16,7 @@ use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
 use crate::prior;
 use crate::process::PerProcess;
-use crate::source::{self, Source};
+use crate::source::{self, Origin, Source};
 use crate::trace::Cause;
 pub use ahead::Announced;
 pub use imagined::imagined;
@@ -317,14 +317,6 @@ impl Source for Remote {
         }
         Ok(())
     }
-    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, together: bool) -> Option<Announced> {
-        let shared = self.shared();
-        let ranges: Vec<Range> =
-            ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
-        let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
-        prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
-        Some(Announced::new(shared, ranges, together))
-    }
     fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
         let shared = self.shared();
         let mut seen = HashSet::new();
@@ -342,6 +334,28 @@ impl Source for Remote {
         }
         requests
     }
+    fn close(&self) {
+        let shared = self.shared();
+        // Under the lock: who waits must not look before and sleep after.
+        let state = shared.state();
+        shared.closed.store(true, Relaxed);
+        state.token.give_up();
+        drop(state);
+        shared.changed.notify_all();
+        shared.transport.interrupt();
+        shared.transport.close();
+    }
+}
+
+impl Origin for Remote {
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, together: bool) -> Option<Announced> {
+        let shared = self.shared();
+        let ranges: Vec<Range> =
+            ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
+        let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
+        prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
+        Some(Announced::new(shared, ranges, together))
+    }
     fn latency(&self) -> Option<Duration> {
         Some(self.shared().pace.latency())
     }
@@ -357,17 +371,6 @@ impl Source for Remote {
     }
     fn interrupt(&self) {
         self.shared().transport.interrupt();
-    }
-    fn close(&self) {
-        let shared = self.shared();
-        // Under the lock: who waits must not look before and sleep after.
-        let state = shared.state();
-        shared.closed.store(true, Relaxed);
-        state.token.give_up();
-        drop(state);
-        shared.changed.notify_all();
-        shared.transport.interrupt();
-        shared.transport.close();
     }
     fn ledger(&self) -> Vec<Incident> {
         self.shared().ledger.incidents()

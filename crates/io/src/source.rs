@@ -19,7 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Storage that delivers exact byte ranges; safe to use from many threads.
-pub trait Source: Send + Sync {
+pub trait Source: Origin {
     /// Path or URL, for messages.
     fn name(&self) -> &str;
     /// Length in bytes.
@@ -63,13 +63,6 @@ pub trait Source: Send + Sync {
         }
         Ok(())
     }
-
-    /// Says which ranges will be fetched, in this order, each as it is given here. Remote storage fetches them ahead,
-    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them. `together`:
-    /// nobody gets anything before all of them are there, so that it does not matter much which are there first.
-    fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
-        None
-    }
     /// The requests by which `threads` would fetch ranges, each of one or several ranges.
     fn requests(&self, ranges: &[Range], threads: usize) -> Vec<Vec<Range>> {
         let mut ranges = ranges.to_vec();
@@ -89,6 +82,16 @@ pub trait Source: Send + Sync {
             requests.extend(self.plan(chunk).into_iter().map(|request| vec![request.range]));
         }
         requests
+    }
+}
+
+/// The stored file behind a source: its state, and what only remote storage can do. By default nothing is known of it.
+pub trait Origin: Send + Sync {
+    /// Says which ranges will be fetched, in this order, each as it is given here. Remote storage fetches them ahead,
+    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them. `together`:
+    /// nobody gets anything before all of them are there, so that it does not matter much which are there first.
+    fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
+        None
     }
     /// Says that a record of the file itself will be wanted: remote storage reads it with the next one that is.
     fn foresee(&self, _range: Range) {}
@@ -279,6 +282,12 @@ impl Source for Local {
     fn counters(&self) -> &Counters {
         self.ledger.counters()
     }
+    fn close(&self) {
+        self.slot().write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Origin for Local {
     fn changed(&self) -> Option<String> {
         let file = self.open_file()?;
         let now = file.metadata().ok()?;
@@ -297,9 +306,6 @@ impl Source for Local {
     }
     fn ledger(&self) -> Vec<Incident> {
         self.ledger.incidents()
-    }
-    fn close(&self) {
-        self.slot().write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -337,6 +343,8 @@ impl Source for Memory {
         &self.counters
     }
 }
+
+impl Origin for Memory {}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
 //! Columns as a stream of Arrow record batches, without an Arrow library on the Python side.
 
+use crate::columns::to_column;
 use crate::errors::raise;
 use crate::runtime::{pool, with_files};
 use crate::table::{PyTable, Slice};
-use crate::writing::to_column;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, LargeStringArray, NullArray,

@@ -1,12 +1,14 @@
-//! Columns as nested tuples of `NumPy` arrays that share the memory of the column.
+//! Columns as nested tuples of `NumPy` arrays, in both directions without a copy.
 
 #![allow(unsafe_code, reason = "NumPy arrays are made over buffers that their base object keeps alive")]
 
+use crate::borrow;
 use arrow_buffer::Buffer;
 use numpy::npyffi::{
     self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API, npy_intp,
 };
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -134,4 +136,51 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
         }
         Type::Dynamic => ("dynamic",).into_pyobject(py),
     }
+}
+
+/// Columns from nested tuples; arrays are borrowed, not copied.
+pub fn to_columns(columns: &Bound<'_, PyList>) -> PyResult<Vec<Column>> {
+    columns.iter().map(|column| to_column(column.cast::<PyTuple>()?)).collect()
+}
+
+/// A column from nested tuples; arrays are borrowed, not copied.
+pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
+    let kind: String = column.get_item(0)?.extract()?;
+    let inner = |index: usize| -> PyResult<Box<Column>> {
+        Ok(Box::new(to_column(column.get_item(index)?.cast::<PyTuple>()?)?))
+    };
+    Ok(match kind.as_str() {
+        "number" => {
+            let (number, values) = borrow::numbers(&column.get_item(1)?)?;
+            Column::Number { number, values }
+        }
+        "text" => Column::Text {
+            offsets: borrow::array::<i64>(&column.get_item(1)?)?,
+            bytes: borrow::array::<u8>(&column.get_item(2)?)?,
+        },
+        "fixed" => Column::FixedList {
+            length: column.get_item(1)?.extract()?,
+            size: column.get_item(2)?.extract()?,
+            values: inner(3)?,
+        },
+        "list" => Column::List { offsets: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "record" => {
+            let (length, name): (usize, String) =
+                (column.get_item(1)?.extract()?, column.get_item(2)?.extract()?);
+            let fields: Vec<(String, Bound<'_, PyTuple>)> = column.get_item(3)?.extract()?;
+            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), to_column(field)?)));
+            Column::Record { length, name, fields: fields.collect::<PyResult<_>>()? }
+        }
+        "option" => Column::Option { index: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "union" => {
+            let variants: Vec<Bound<'_, PyTuple>> = column.get_item(3)?.extract()?;
+            Column::Union {
+                tags: borrow::array::<i8>(&column.get_item(1)?)?,
+                index: borrow::array::<i64>(&column.get_item(2)?)?,
+                variants: variants.iter().map(to_column).collect::<PyResult<_>>()?,
+            }
+        }
+        "empty" => Column::Empty,
+        other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
+    })
 }

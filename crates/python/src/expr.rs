@@ -1,10 +1,9 @@
 //! Expressions computed natively.
 
-use crate::columns;
+use crate::columns::{self, to_column};
 use crate::errors::raise;
 use crate::runtime::{pool, with_files};
 use crate::table::PyTable;
-use crate::writing::to_column;
 use arrow_buffer::Buffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -18,6 +18,7 @@ mod runtime;
 mod shapes;
 mod source;
 mod storage;
+mod sums;
 mod table;
 mod trace;
 mod tree;
@@ -47,7 +48,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     trace::register(module)?;
     lab::register(module)?;
     zebra::register(module)?;
-    module.add_class::<writing::PySum>()?;
-    module.add_class::<writing::PySums>()?;
+    module.add_class::<sums::PySum>()?;
+    module.add_class::<sums::PySums>()?;
     module.add_class::<writing::Output>()
 }

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyTimeoutError, P
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sapwood_io::remote::SLOWEST;
-use sapwood_io::{Counters, Fault, Ledger, Options, Range, Remote, Source, Transport};
+use sapwood_io::{Counters, Fault, Ledger, Options, Origin, Range, Remote, Source, Transport};
 use std::io::{Error as IoError, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,3 +128,5 @@ impl Source for Near {
         &self.counters
     }
 }
+
+impl Origin for Near {}

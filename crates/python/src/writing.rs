@@ -1,23 +1,22 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
-use crate::columns::type_of;
+use crate::columns::{to_column, to_columns, type_of};
 use crate::errors::raise;
-use crate::file::{PyDirectory, PyFile, PyKey};
+use crate::file::{PyFile, PyKey};
 use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
 use crate::shapes::{from_shape, to_shape};
+use crate::sums::PySum;
 use crate::tree::PyTree;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use rayon::prelude::*;
 use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
-use sapwood_root::array::{Column, Number};
+use sapwood_root::array::Number;
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum, Sum, Sums, lock};
-use sapwood_root::file::{Key, RootFile};
+use sapwood_root::file::RootFile;
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
 use sapwood_root::streamer::declare::{Class, Shape};
@@ -27,7 +26,7 @@ use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of a table, and the names and types of its fields.
 type NumberedFields<'py> = (usize, Vec<(String, Bound<'py, PyTuple>)>);
@@ -228,7 +227,7 @@ impl Output {
         sums: Vec<(String, PyRef<'_, PySum>)>,
     ) -> PyResult<()> {
         let sums: Vec<(String, SharedSum)> =
-            sums.into_iter().map(|(name, total)| (name, total.sum.clone())).collect();
+            sums.into_iter().map(|(name, total)| (name, total.shared())).collect();
         self.with(py, |inner| inner.file.write_sums(directory, &sums))
     }
     /// Begins a tree made of the baskets of others; returns its number and whether an index is left out.
@@ -595,88 +594,6 @@ impl Output {
     }
 }
 
-/// Objects of one shape, added.
-#[pyclass(frozen, name = "Sum", module = "sapwood._native")]
-pub struct PySum {
-    sum: SharedSum,
-}
-
-#[pymethods]
-impl PySum {
-    /// Reads objects, each the first of a sum.
-    #[staticmethod]
-    fn read(py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<Self>> {
-        let file = file.file();
-        let keys: Vec<Key> = keys.iter().map(|key| key.key().clone()).collect();
-        let read = |key: &Key| Ok(Self { sum: Arc::new(Mutex::new(Sum::read(&file, key)?)) });
-        let pool = pool()?;
-        let work = || keys.par_iter().with_min_len(16).map(read).collect::<Result<_>>();
-        py.detach(|| pool.install(work)).map_err(raise)
-    }
-    #[getter]
-    fn is_additive(&self) -> bool {
-        lock(&self.sum).is_additive()
-    }
-    #[getter]
-    fn count(&self) -> usize {
-        lock(&self.sum).count()
-    }
-    #[getter]
-    fn bytes(&self) -> usize {
-        lock(&self.sum).bytes()
-    }
-}
-
-/// Sums under the paths of their objects.
-#[pyclass(frozen, name = "Sums", module = "sapwood._native")]
-pub struct PySums {
-    sums: Mutex<Sums>,
-}
-
-impl PySums {
-    fn locked(&self) -> MutexGuard<'_, Sums> {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[pymethods]
-impl PySums {
-    #[new]
-    fn new() -> Self {
-        Self { sums: Mutex::default() }
-    }
-    /// Takes a sum for the objects of a path.
-    fn insert(&self, path: String, total: &PySum) {
-        self.locked().insert(path, total.sum.clone());
-    }
-    /// Reads the objects of a directory that are like the sums of their paths; returns the indexes of other keys.
-    fn read(&self, py: Python<'_>, directory: &PyDirectory, prefix: &str) -> PyResult<Vec<usize>> {
-        let (file, directory) = directory.parts();
-        let pool = pool()?;
-        py.detach(|| {
-            // Locked outside the pool, as in `Output::with`.
-            let mut sums = self.locked();
-            let sums: &mut Sums = &mut sums;
-            pool.install(|| sums.read(file, directory, prefix))
-        })
-        .map_err(raise)
-    }
-    /// Adds what was read.
-    fn add(&self, py: Python<'_>) -> PyResult<()> {
-        let pool = pool()?;
-        py.detach(|| {
-            let mut sums = self.locked();
-            let sums: &mut Sums = &mut sums;
-            pool.install(|| sums.add());
-        });
-        Ok(())
-    }
-    /// Forgets what was read.
-    fn forget(&self) {
-        self.locked().forget();
-    }
-}
-
 fn commit_when(commit_every: Option<u64>) -> CommitEvery {
     match commit_every {
         None => CommitEvery::Never,
@@ -742,53 +659,6 @@ fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
     };
     let code = spec.compression.map(Compression::code);
     Ok((spec.name, kind.to_owned(), from_shape(py, &shape)?, dims, counter, split_level, member_wise, code))
-}
-
-/// Columns from nested tuples; arrays are borrowed, not copied.
-fn to_columns(columns: &Bound<'_, PyList>) -> PyResult<Vec<Column>> {
-    columns.iter().map(|column| to_column(column.cast::<PyTuple>()?)).collect()
-}
-
-/// A column from nested tuples; arrays are borrowed, not copied.
-pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
-    let kind: String = column.get_item(0)?.extract()?;
-    let inner = |index: usize| -> PyResult<Box<Column>> {
-        Ok(Box::new(to_column(column.get_item(index)?.cast::<PyTuple>()?)?))
-    };
-    Ok(match kind.as_str() {
-        "number" => {
-            let (number, values) = borrow::numbers(&column.get_item(1)?)?;
-            Column::Number { number, values }
-        }
-        "text" => Column::Text {
-            offsets: borrow::array::<i64>(&column.get_item(1)?)?,
-            bytes: borrow::array::<u8>(&column.get_item(2)?)?,
-        },
-        "fixed" => Column::FixedList {
-            length: column.get_item(1)?.extract()?,
-            size: column.get_item(2)?.extract()?,
-            values: inner(3)?,
-        },
-        "list" => Column::List { offsets: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
-        "record" => {
-            let (length, name): (usize, String) =
-                (column.get_item(1)?.extract()?, column.get_item(2)?.extract()?);
-            let fields: Vec<(String, Bound<'_, PyTuple>)> = column.get_item(3)?.extract()?;
-            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), to_column(field)?)));
-            Column::Record { length, name, fields: fields.collect::<PyResult<_>>()? }
-        }
-        "option" => Column::Option { index: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
-        "union" => {
-            let variants: Vec<Bound<'_, PyTuple>> = column.get_item(3)?.extract()?;
-            Column::Union {
-                tags: borrow::array::<i8>(&column.get_item(1)?)?,
-                index: borrow::array::<i64>(&column.get_item(2)?)?,
-                variants: variants.iter().map(to_column).collect::<PyResult<_>>()?,
-            }
-        }
-        "empty" => Column::Empty,
-        other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
-    })
 }
 
 /// An object from `(class, {member: value})`.

@@ -8,8 +8,8 @@ use super::table::{ClusterPages, NTuple};
 use crate::array::{Builder, Column, Number, Type, pages};
 use crate::compress::decode;
 use crate::error::{Error, Result, Within};
+use crate::streamer::compile::Programs;
 use crate::streamer::decode::Decoder;
-use crate::streamer::kind::Programs;
 use crate::table::{
     FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageDecoder, PagePlace, PageSlice,
     PageWanted, PartsLeftOut, Table, Target, Unpacked,

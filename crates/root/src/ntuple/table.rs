@@ -11,7 +11,7 @@ use crate::compress::decode;
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
 use crate::streamer::Classes;
-use crate::streamer::kind::Programs;
+use crate::streamer::compile::Programs;
 use crate::table::{FieldInfo, FieldReader, Hidden, PageCache, PageListed, PageWanted, Table};
 use crate::wire::{Cursor, cursor::Pointer};
 use sapwood_io::{Cause, Range, Source};

@@ -1,6 +1,7 @@
 //! Running programs: values in a buffer become columns.
 
-use super::kind::{Class, Collection, Kind, Programs, Record, Skipped, Step, Version};
+use super::compile::Programs;
+use super::kind::{Class, Collection, Kind, Record, Skipped, Step, Version};
 use super::values::{number_lists, numbers, strided, texts};
 use crate::array::{Builder, Dynamic, Number};
 use crate::error::{Error, ErrorKind, Result, Within};

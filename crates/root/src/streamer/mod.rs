@@ -1,6 +1,7 @@
 //! Classes and their versions, as the file's streamer info describes them.
 
 pub mod builtin;
+pub mod compile;
 mod containers;
 pub mod declare;
 pub mod decode;

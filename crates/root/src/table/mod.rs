@@ -43,7 +43,7 @@ pub use page::{
     Output, Page, PageDecoder, PageListed, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
 };
 
-pub use crate::streamer::kind::Hidden;
+pub use crate::streamer::compile::Hidden;
 
 use crate::error::Result;
 use sapwood_io::{Range, Source};

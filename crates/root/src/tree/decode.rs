@@ -445,7 +445,7 @@ fn each_entry(
 mod tests {
     use super::*;
     use crate::streamer::Classes;
-    use crate::streamer::kind::Programs;
+    use crate::streamer::compile::Programs;
     use crate::table::PageSlice;
 
     const SLICE: PageSlice =

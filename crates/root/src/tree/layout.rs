@@ -3,7 +3,8 @@
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result};
-use crate::streamer::kind::{Compiler, Hidden, Kind, Programs, Record, fixed, unreadable};
+use crate::streamer::compile::{Compiler, Hidden, Programs};
+use crate::streamer::kind::{Kind, Record, fixed, unreadable};
 use crate::streamer::packed::Packing;
 use crate::streamer::typename;
 use crate::streamer::{Element, ElementClass, StreamerInfo};

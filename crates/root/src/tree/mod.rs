@@ -17,7 +17,7 @@ pub use layout::{Framing, Layout};
 
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
-use crate::streamer::kind::{Hidden, Programs};
+use crate::streamer::compile::{Hidden, Programs};
 use crate::streamer::name::Name;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
 use crate::table::{Page, PageCache};

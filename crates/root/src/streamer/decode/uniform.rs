@@ -170,7 +170,8 @@ mod tests {
     use super::*;
     use crate::array::{Builder, Number};
     use crate::streamer::Classes;
-    use crate::streamer::kind::{Programs, Record, Version};
+    use crate::streamer::compile::Programs;
+    use crate::streamer::kind::{Record, Version};
     use std::sync::Arc;
 
     fn class(name: &str, members: &[(&str, bool, Kind)]) -> Arc<Class> {

@@ -1,0 +1,100 @@
+//! Sums of objects of several files, which merging writes.
+
+use crate::errors::raise;
+use crate::file::{PyDirectory, PyFile, PyKey};
+use crate::runtime::pool;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use sapwood_root::Result;
+use sapwood_root::file::Key;
+use sapwood_root::file::writer::{SharedSum, Sum, Sums, lock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Objects of one shape, added.
+#[pyclass(frozen, name = "Sum", module = "sapwood._native")]
+pub struct PySum {
+    sum: SharedSum,
+}
+
+#[pymethods]
+impl PySum {
+    /// Reads objects, each the first of a sum.
+    #[staticmethod]
+    fn read(py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<Self>> {
+        let file = file.file();
+        let keys: Vec<Key> = keys.iter().map(|key| key.key().clone()).collect();
+        let read = |key: &Key| Ok(Self { sum: Arc::new(Mutex::new(Sum::read(&file, key)?)) });
+        let pool = pool()?;
+        let work = || keys.par_iter().with_min_len(16).map(read).collect::<Result<_>>();
+        py.detach(|| pool.install(work)).map_err(raise)
+    }
+    #[getter]
+    fn is_additive(&self) -> bool {
+        lock(&self.sum).is_additive()
+    }
+    #[getter]
+    fn count(&self) -> usize {
+        lock(&self.sum).count()
+    }
+    #[getter]
+    fn bytes(&self) -> usize {
+        lock(&self.sum).bytes()
+    }
+}
+
+/// Sums under the paths of their objects.
+#[pyclass(frozen, name = "Sums", module = "sapwood._native")]
+pub struct PySums {
+    sums: Mutex<Sums>,
+}
+
+impl PySum {
+    /// The sum itself.
+    pub fn shared(&self) -> SharedSum {
+        self.sum.clone()
+    }
+}
+
+impl PySums {
+    fn locked(&self) -> MutexGuard<'_, Sums> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PySums {
+    #[new]
+    fn new() -> Self {
+        Self { sums: Mutex::default() }
+    }
+    /// Takes a sum for the objects of a path.
+    fn insert(&self, path: String, total: &PySum) {
+        self.locked().insert(path, total.shared());
+    }
+    /// Reads the objects of a directory that are like the sums of their paths; returns the indexes of other keys.
+    fn read(&self, py: Python<'_>, directory: &PyDirectory, prefix: &str) -> PyResult<Vec<usize>> {
+        let (file, directory) = directory.parts();
+        let pool = pool()?;
+        py.detach(|| {
+            // Locked outside the pool, as in `Output::with`.
+            let mut sums = self.locked();
+            let sums: &mut Sums = &mut sums;
+            pool.install(|| sums.read(file, directory, prefix))
+        })
+        .map_err(raise)
+    }
+    /// Adds what was read.
+    fn add(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = pool()?;
+        py.detach(|| {
+            let mut sums = self.locked();
+            let sums: &mut Sums = &mut sums;
+            pool.install(|| sums.add());
+        });
+        Ok(())
+    }
+    /// Forgets what was read.
+    fn forget(&self) {
+        self.locked().forget();
+    }
+}
