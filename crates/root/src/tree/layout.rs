@@ -452,3 +452,68 @@ fn whole(kind: Kind, name: String) -> Layout {
     }
     finish(Framing::Whole, kind, name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(class: &str, name: &str, title: &str, length: i64) -> Leaf {
+        Leaf {
+            class: class.into(),
+            name: name.into(),
+            title: title.into(),
+            length,
+            width: 4,
+            unsigned: false,
+            counted: false,
+            kind: 0,
+            named: false,
+            maximum: 0,
+            reference: 0,
+            counter: 0,
+        }
+    }
+
+    #[test]
+    fn dimensions_are_those_of_the_title_if_they_make_up_the_stored_length() {
+        for (title, length, want) in [
+            ("x", 1, (vec![], false)),
+            ("x[3][2]", 6, (vec![3, 2], false)),
+            ("x[n]", 1, (vec![], true)),
+            ("x[n][4]", 4, (vec![4], true)),
+            ("x[3]", 5, (vec![5], false)),
+            ("x[0,10,16]/d", 1, (vec![], false)),
+            ("x[2][0,10,16]/d", 2, (vec![2], false)),
+            ("x[9999999999][9999999999]", 2, (vec![2], false)),
+            ("x[3", -1, (vec![], false)),
+        ] {
+            assert_eq!(dimensions(&leaf("TLeafF", "x", title, length)), want, "{title}");
+        }
+    }
+
+    #[test]
+    fn leaves_of_one_branch_are_a_record() {
+        let counter = || Leaf { reference: 7, ..leaf("TLeafI", "n", "n", 1) };
+        let counted =
+            |reference| Leaf { counted: true, counter: reference, ..leaf("TLeafF", "x", "x[n]", 1) };
+        let text = leaf("TLeafC", "s", "s", 20);
+        for (leaves, framing, name) in [
+            (
+                vec![leaf("TLeafF", "a", "a[2]", 2), Leaf { unsigned: true, ..leaf("TLeafB", "b", "b", 1) }],
+                Framing::Fixed(9),
+                "struct {float a[2]; uint8_t b;}",
+            ),
+            (vec![counter(), text], Framing::Whole, "struct {int32_t n; char* s;}"),
+            (vec![counter(), counted(7)], Framing::Whole, "struct {int32_t n; float x[];}"),
+            // Counted by a leaf of another branch: a record of lists.
+            (vec![counted(9), counted(9)], Framing::Whole, "struct {float x[]; float x[];}"),
+        ] {
+            let layout = leaf_list(&leaves);
+            assert_eq!((layout.framing, layout.typename.as_str()), (framing, name));
+            assert!(layout.of.is_ok(), "{name}");
+        }
+        for wrong in [vec![counted(7), counter()], vec![leaf("TLeafObject", "o", "o", 1), counter()]] {
+            assert!(leaf_list(&wrong).of.is_err());
+        }
+    }
+}
