@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ FORMATS = {
 
 _NO_VALUE = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
 """What stands for a missing value in CSV: NaN is a number."""
-_WHOLE = "^[0-9]{1,20}$"
+_WHOLE = re.compile("[0-9]{1,20}")
 
 Batches = Iterator[Mapping[str, Any]]
 
@@ -198,11 +199,10 @@ def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Itera
 def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
     import awkward as ak
     import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import csv
 
     del name
-    options = csv.ConvertOptions(null_values=_NO_VALUE)
+    options: Foreign = csv.ConvertOptions(null_values=list(_NO_VALUE))
     with csv.open_csv(source, convert_options=options) as first:
         reals = [field.name for field in first.schema if pa.types.is_floating(field.type)]
     if reals:
@@ -210,7 +210,7 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
         texts = csv.ConvertOptions(column_types=dict.fromkeys(reals, pa.string()), include_columns=reals)
         with csv.open_csv(source, convert_options=texts) as first:
             batch = first.read_next_batch()
-        whole = [name for name in reals if pc.all(pc.match_substring_regex(batch.column(name), _WHOLE)).as_py()]
+        whole = [name for name in reals if all(map(_WHOLE.fullmatch, map(str, batch.column(name).to_pylist())))]
         options.column_types = dict.fromkeys(whole, pa.uint64())
     return (ak.from_arrow(batch) for batch in stack.enter_context(csv.open_csv(source, convert_options=options)))
 
