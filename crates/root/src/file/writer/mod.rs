@@ -120,6 +120,27 @@ struct Directory {
     gone: bool,
 }
 
+impl Directory {
+    /// One that holds nothing.
+    fn new(seek: u64, parent: u64, nbytes_name: usize, text: KeyText, created: u32, uuid: [u8; 16]) -> Self {
+        Self {
+            seek,
+            parent,
+            nbytes_name,
+            text,
+            created,
+            uuid,
+            entries: Vec::new(),
+            cycles: HashMap::new(),
+            children: HashMap::new(),
+            keys: (0, 0),
+            room: DIRECTORY_BYTES,
+            changed: true,
+            gone: false,
+        }
+    }
+}
+
 /// What a directory holds, for listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -239,21 +260,7 @@ impl FileWriter {
         file.lead = lead.into_bytes();
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
         file.end += (key_bytes + object_bytes) as u64;
-        file.directories.push(Directory {
-            seek: BEGIN,
-            parent: 0,
-            nbytes_name,
-            text,
-            created,
-            uuid,
-            entries: Vec::new(),
-            cycles: HashMap::new(),
-            children: HashMap::new(),
-            keys: (0, 0),
-            room: DIRECTORY_BYTES,
-            changed: true,
-            gone: false,
-        });
+        file.directories.push(Directory::new(BEGIN, 0, nbytes_name, text, created, uuid));
         // From this point on there is a file that can be read, whatever happens.
         file.commit()?;
         Ok(file)
@@ -372,21 +379,8 @@ impl FileWriter {
         w.raw(&[0; DIRECTORY_BYTES]);
         self.put(seek, &[w.bytes()])?;
         let id = self.directories.len();
-        self.directories.push(Directory {
-            seek,
-            parent: seek_parent,
-            nbytes_name: key_bytes,
-            text: text.clone(),
-            created,
-            uuid: self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id)),
-            entries: Vec::new(),
-            cycles: HashMap::new(),
-            children: HashMap::new(),
-            keys: (0, 0),
-            room: DIRECTORY_BYTES,
-            changed: true,
-            gone: false,
-        });
+        let uuid = self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id));
+        self.directories.push(Directory::new(seek, seek_parent, key_bytes, text.clone(), created, uuid));
         self.enter(parent, text, numbers)?;
         if let Some(holder) = self.directories.get_mut(parent) {
             holder.children.insert(name.to_owned(), id);

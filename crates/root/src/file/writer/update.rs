@@ -223,19 +223,10 @@ impl FileWriter {
         }
         let id = self.directories.len();
         self.directories.push(Directory {
-            seek: key.seek,
-            parent,
-            nbytes_name: nbytes_name as usize,
-            text,
-            created,
-            uuid,
-            entries: Vec::new(),
-            cycles: HashMap::new(),
-            children: HashMap::new(),
             keys: (seek_keys, nbytes_keys as usize),
             room: (room as usize).min(DIRECTORY_BYTES),
             changed: false,
-            gone: false,
+            ..Directory::new(key.seek, parent, nbytes_name as usize, text, created, uuid)
         });
         let list = file.bytes(seek_keys, nbytes_keys.into(), Cause::Directory)?;
         let mut c = Cursor::new(&list, seek_keys);
