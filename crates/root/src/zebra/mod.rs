@@ -6,7 +6,9 @@
 
 pub mod alfa;
 pub mod bank;
+mod buffers;
 pub mod collect;
+mod columns;
 pub mod fz;
 pub mod hbook;
 pub mod layout;
