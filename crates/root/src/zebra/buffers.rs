@@ -145,9 +145,12 @@ impl<'a> Finder<'a> {
         self.last.set((place, place.checked_sub(last).unwrap_or(distance)));
         self.order.get(place).copied()
     }
-    /// The cycle of a key with a buffer: the newest, or if there is one the newest hidden.
-    fn cycle(&self, key: &[u32]) -> Option<Cycle> {
-        let cycles = self.directory.cycles(self.number(key)?);
+    /// The cycle of the key that begins with two words, or with the first: of the buffer that it holds. It is the newest,
+    /// or if there is one the newest hidden.
+    fn buffer(&self, first: u32, second: u32) -> Option<Cycle> {
+        let mut key = vec![0; self.directory.forms.len()];
+        key.iter_mut().zip([first, second]).for_each(|(word, value)| *word = value);
+        let cycles = self.directory.cycles(self.number(&key)?);
         cycles.iter().find(|cycle| cycle.hidden).or(cycles.first()).copied()
     }
     /// The description of a cycle of a column-wise ntuple, or where it does not know its rows that of the newest cycle.
@@ -203,15 +206,9 @@ pub(super) fn row_pages(
     let mut pages = Pages::new(finder.file, Items::Words(width));
     if !description.in_memory {
         for extension in 1..=description.extensions {
-            let key = if finder.directory.forms.len() == 1 {
-                vec![extension.wrapping_mul(10_000).wrapping_add(description.id)]
-            } else {
-                let mut key = vec![0; finder.directory.forms.len()];
-                key.iter_mut().zip([description.id, extension]).for_each(|(word, value)| *word = value);
-                key
-            };
-            let cycle = finder.cycle(&key);
-            let Some(cycle) = cycle else {
+            let one_word = extension.wrapping_mul(10_000).wrapping_add(description.id);
+            let first = if finder.directory.forms.len() == 1 { one_word } else { description.id };
+            let Some(cycle) = finder.buffer(first, extension) else {
                 return Err(Error::corrupt(format!("its buffer {extension} is not in the directory")));
             };
             for bank in finder.banks(&cycle, description.buffer)?.iter().take(1) {
@@ -243,12 +240,8 @@ pub(super) fn column_pages(
         _ => Items::Bits(column.bits),
     };
     let mut pages = Pages::new(finder.file, shape);
-    let key = |buffer: u32| -> Vec<u32> {
-        let mut key = vec![0; finder.directory.forms.len()];
-        let number = buffer.wrapping_mul(10_000).wrapping_add(column.number);
-        key.iter_mut().zip([description.id, number]).for_each(|(word, value)| *word = value);
-        key
-    };
+    let found =
+        |buffer: u32| finder.buffer(description.id, buffer.wrapping_mul(10_000).wrapping_add(column.number));
     // The word before the items of a buffer is the sum so far; of the first buffer it is an end of lists itself.
     let add = |pages: &mut Pages<'_>, buffer: &[Range]| {
         let first = pages.column.pages.is_empty() && column.is_index;
@@ -258,7 +251,7 @@ pub(super) fn column_pages(
         pages.buffer(buffer, skip, words)
     };
     if description.in_memory {
-        if let Some(cycle) = finder.cycle(&key(column.buffers)) {
+        if let Some(cycle) = found(column.buffers) {
             for buffer in finder.banks(&cycle, description.buffer)? {
                 add(&mut pages, &buffer)?;
             }
@@ -267,7 +260,7 @@ pub(super) fn column_pages(
     }
     // One that was not written to its end does not know its last buffer.
     for buffer in 1u32.. {
-        let Some(cycle) = finder.cycle(&key(buffer)) else { break };
+        let Some(cycle) = found(buffer) else { break };
         for bank in finder.banks(&cycle, description.buffer)?.iter().take(1) {
             add(&mut pages, bank)?;
         }

@@ -49,18 +49,7 @@ pub(super) fn reader(
         let mut of = if column.kind == Kind::Text { Type::Text } else { Type::Number(number) };
         let mut typename = match column.kind {
             Kind::Text => "char*".to_owned(),
-            Kind::Logical => "bool".to_owned(),
-            _ => {
-                let name = match number {
-                    Number::F32 => "float",
-                    Number::F64 => "double",
-                    Number::I64 => "int64_t",
-                    Number::U64 => "uint64_t",
-                    Number::U32 => "uint32_t",
-                    _ => "int32_t",
-                };
-                name.to_owned()
-            }
+            _ => number.short_name().to_owned(),
         };
         for &size in &column.dimensions {
             of = Type::FixedList { size, item: Box::new(of) };
@@ -197,7 +186,7 @@ impl<'a> FieldPlan<'a> for ColumnPlan<'a> {
         self.stage += 1;
         let index = if column.is_index { Some(self.field) } else { column.index };
         let rows = self.stop.saturating_sub(self.start);
-        let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
+        let each = column.values();
         let items = match (stage, index) {
             (0, Some(index)) => {
                 let target = Target::Ends { lists: rows, bits: 32 };

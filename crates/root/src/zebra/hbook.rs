@@ -421,6 +421,13 @@ pub struct NtupleColumn {
     pub buffers: u32,
 }
 
+impl NtupleColumn {
+    /// Values in a row, or in an element of its list.
+    pub fn values(&self) -> u64 {
+        self.dimensions.iter().map(|&size| size as u64).product()
+    }
+}
+
 /// A block of columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {

@@ -78,10 +78,9 @@ impl Ntuple {
             readers: Vec::new(),
             titles: Vec::new(),
             stored,
-            description: Description { columns: Vec::new(), ..description.clone() },
+            description: description.clone(),
             page_cache: PageCache::default(),
         };
-        made.description.columns.clone_from(&description.columns);
         for (number, column) in description.columns.iter().enumerate() {
             let known = description.blocks.get(column.block).and_then(|block| block.rows);
             let rows = match known.filter(|_| description.rows.is_some()) {
@@ -95,7 +94,6 @@ impl Ntuple {
         made.entries = description.rows.map_or(least, |rows| rows.min(least));
         made.readers = description.columns.iter().enumerate().map(reader(&description, class)).collect();
         made.titles = description.columns.iter().map(|column| title(&description, column)).collect();
-        made.description = description;
         made.verify_sizes()?;
         let size = file.source().size();
         if let Some(column) = made.stored.iter().find(|column| column.bytes > size) {
@@ -108,7 +106,7 @@ impl Ntuple {
     /// Counts the rows of a column in the buffers that were written.
     fn written_rows(&self, number: usize, column: &NtupleColumn) -> Result<u64> {
         let items = self.items(self.stored_of(number));
-        let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
+        let each = column.values();
         Ok(match column.index {
             None if column.is_index => self.sums(number)?.len().saturating_sub(1) as u64,
             None => items / each.max(1),
@@ -145,7 +143,7 @@ impl Ntuple {
     fn verify_sizes(&self) -> Result<()> {
         for (number, column) in self.description.columns.iter().enumerate() {
             let items = self.items(self.stored_of(number));
-            let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
+            let each = column.values();
             let rows = self.rows(number);
             if column.index.is_none() && rows.saturating_mul(each) > items {
                 let message = format!(
@@ -186,9 +184,7 @@ impl Ntuple {
     }
     pub(super) fn each(&self, field: usize) -> u64 {
         let column = self.description.columns.get(field);
-        let each: u64 =
-            column.map_or(1, |column| column.dimensions.iter().map(|&size| size as u64).product());
-        each.max(1)
+        column.map_or(1, NtupleColumn::values).max(1)
     }
     /// Items of a stored column that are needed for some rows, as far as they are known without reading: of lists all
     /// that can be.
