@@ -213,12 +213,13 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
         mpl.use("Agg")
         import matplotlib.pyplot as plt
         import mplhep
+        from matplotlib.colors import LogNorm
     except ImportError as error:
         raise ArgumentError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
     figure, axes = plt.subplots(figsize=(8, 6))
     try:
         if len(histogram.axes) == 2:
-            mplhep.hist2dplot(histogram, ax=axes, norm=mpl.colors.LogNorm() if log else None)
+            mplhep.hist2dplot(histogram, ax=axes, norm=LogNorm() if log else None)
             axes.set_ylabel(label_of(histogram.axes[1]))
         else:
             means = "MEAN" in str(histogram.kind).upper()
