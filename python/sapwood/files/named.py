@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from sapwood.files.members import HasMembers
 from sapwood.files.ntuple import RNTuple
@@ -31,6 +31,7 @@ class NamedClass(type):
         """Whether an object is of the class or of one derived from it; with a version, of the class itself."""
         if not isinstance(instance, (Model, HasMembers, RNTuple)):
             return False
+        instance = cast("Any", instance)
         name = regular_classname(cls.classname)
         same = regular_classname(instance.classname) == name
         if cls.class_version is not None:

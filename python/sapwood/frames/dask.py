@@ -116,7 +116,7 @@ def dask(
     from sapwood.frames.dask_awkward import collection
 
     shape = known_base_form if first is None else reading.of(first, 0, 0).layout.form
-    if form_mapping is not None and first is not None:
+    if shape is not None and form_mapping is not None and first is not None:
         shape = shape.copy(parameters={**shape.parameters, "typenames": first.typenames()})
     return collection(reading, partitions, shape, allow_read_errors_with_report, form_mapping)
 

@@ -213,5 +213,8 @@ def collection(
             edges.append(edges[-1] + partition.stop - partition.start)
         divisions = tuple(edges)
     token: Any = tokenize([key_of(partition) for partition in partitions], sorted(reading.fields), form_mapping)
-    reader = Columns(reading, form, report) if form_mapping is None else Mapped(reading, *form_mapping(form), report)
+    reader: Columns | Mapped = Columns(reading, form, report)
+    if form_mapping is not None:
+        mapped, info = form_mapping(form)
+        reader = Mapped(reading, mapped, info, report)
     return dask_awkward.from_map(reader, partitions, label="from-sapwood", token=token, divisions=divisions)

@@ -10,8 +10,19 @@ from typing import Any
 
 from sapwood.compression import Compression
 
-_OF_ROOT = ("is_64bit", "fVersion", "fCompress", "fBEGIN", "fEND")
-_DEFAULTS = ("", "", (0, 0, 0), None, MappingProxyType[str, Any]({}), False, 0, 0, 0, 0)
+_DEFAULTS: dict[str, Any] = {
+    "file_path": "",
+    "hex_uuid": "",
+    "root_version_tuple": (0, 0, 0),
+    "compression": None,
+    "options": MappingProxyType[str, Any]({}),
+    "is_64bit": False,
+    "fVersion": 0,
+    "fCompress": 0,
+    "fBEGIN": 0,
+    "fEND": 0,
+}
+"""What files have that are not of ROOT."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +55,7 @@ class DetachedFile:
         """Take the facts of a file; None where there is none. Files that are not of ROOT have only some."""
         if file is None or isinstance(file, DetachedFile):
             return file
-        names = ("file_path", "hex_uuid", "root_version_tuple", "compression", "options", *_OF_ROOT)
-        return cls(*(getattr(file, name, default) for name, default in zip(names, _DEFAULTS, strict=True)))
+        return cls(**{name: getattr(file, name, default) for name, default in _DEFAULTS.items()})
 
     @property
     def uuid(self) -> uuid.UUID:

@@ -302,7 +302,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
     @classmethod
     def of(cls, file: Foreign) -> Streamers:
         """Read those of a file."""
-        return cls(StreamerInfo(*one, file.detached) for one in file.native.classes())
+        return cls(StreamerInfo(*one, file=file.detached) for one in file.native.classes())
 
     def __getitem__(self, name: str) -> dict[int, StreamerInfo]:
         """Return the versions of a class."""

@@ -113,7 +113,7 @@ class Cursor:
         return found
 
     def _read(self, chunk: Chunk, format: struct.Struct, move: bool) -> tuple[Any, ...]:  # noqa: A002
-        return format.unpack(self._take(chunk, format.size, move))
+        return format.unpack(self._take(chunk, format.size, move).tobytes())
 
     def fields(self, chunk: Chunk, format: struct.Struct, context: object = None, move: bool = True) -> tuple[Any, ...]:  # noqa: A002
         """Read the numbers of a `struct.Struct`."""

@@ -467,7 +467,7 @@ def _region(options: Mapping[str, Any]) -> str:
 
 def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
     found = find_keys(options)
-    return None if found is None else (*found, _region(options))
+    return None if found is None else (found.key, found.secret, found.token, _region(options))
 
 
 def _s3_address(url: str, options: Mapping[str, Any]) -> str:

@@ -424,7 +424,7 @@ class TableDirectory(OutputDirectory):
             A field of `fields` holds objects that their class streams.
         """
         self._file.check_open("make an RNTuple in")
-        sizes = cluster_size, cluster_entries, page_size
+        sizes: tuple[int | None, int | None, int | None] = cluster_size, cluster_entries, page_size
         native = self._file.native
         if fields is None:
             directory, last = self._parent(name)
@@ -445,7 +445,7 @@ class TableDirectory(OutputDirectory):
             if shape[0] == "dynamic":
                 raise UnsupportedError(f"{source.object_path}: field {one!r} holds objects that their class streams")
         directory, last = self._parent(name)
-        made = plan.native(..., native.compression)
+        made = plan.native()
         number = native.make_ntuple(directory._number, last, source.description, made, *sizes, [])
         return directory._ntuple(last, number, plan)
 

@@ -355,7 +355,7 @@ impl AsRef<[u8]> for Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         keep(std::mem::replace(&mut self.0, Memory::Bytes(Vec::new())), |pool, size| {
-            pool.shared = pool.shared.saturating_sub(size)
+            pool.shared = pool.shared.saturating_sub(size);
         });
     }
 }

@@ -42,15 +42,16 @@ impl Test {
         if offsets.len() != others.len() {
             return Err(Error::argument("the lists differ in number"));
         }
-        let found = match (eta, phi, other_eta, other_phi) {
-            (Numbers::F32(eta), Numbers::F32(phi), Numbers::F32(other_eta), Numbers::F32(other_phi)) => {
+        let all = [eta, phi, other_eta, other_phi];
+        let found =
+            if let [Numbers::F32(eta), Numbers::F32(phi), Numbers::F32(other_eta), Numbers::F32(other_phi)] =
+                all
+            {
                 self.found(offsets, others, [eta, phi], [other_eta, other_phi], wanted)
-            }
-            _ => {
-                let [eta, phi, other_eta, other_phi] = [eta, phi, other_eta, other_phi].map(f64::of);
+            } else {
+                let [eta, phi, other_eta, other_phi] = all.map(f64::of);
                 self.found(offsets, others, [&*eta, &*phi], [&*other_eta, &*other_phi], wanted)
-            }
-        }?;
+            }?;
         Ok(Value::Lists(offsets.clone(), Box::new(Value::bools(found))))
     }
 

@@ -166,13 +166,13 @@ impl<'a> Page<'a> {
         ends.room(to - from)?;
         // Loops without conditions, over so few starts that they stay in the nearest cache.
         let mut starts = [0u32; STARTS + 1];
-        let (mut falls, mut odd, mut last) = (false, 0, first);
+        let (mut falls, mut odd, mut last) = (0, 0, first);
         for (block, words) in words.chunks(STARTS).enumerate() {
             let own = starts.get_mut(1..=words.len()).unwrap_or_default();
             own.iter_mut().zip(words).for_each(|(slot, word)| *slot = start(word));
             let before = starts.get(..words.len()).unwrap_or_default();
             let next = starts.get(1..=words.len()).unwrap_or_default();
-            falls = before.iter().zip(next).fold(falls, |falls, (one, next)| falls | (next < one));
+            falls = before.iter().zip(next).fold(falls, |falls, (one, next)| falls | u32::from(next < one));
             let begin = block * STARTS;
             let (low, high) = ((from + 1).max(begin), (to + 1).min(begin + words.len()));
             let own = starts.get(low - begin + 1..=high.saturating_sub(begin)).unwrap_or_default();
@@ -183,7 +183,7 @@ impl<'a> Page<'a> {
             starts.first_mut().into_iter().for_each(|slot| *slot = end);
         }
         // The starts rise, so none of them is beyond the last.
-        if falls || starts.first().is_some_and(|&end| end > border) {
+        if falls != 0 || starts.first().is_some_and(|&end| end > border) {
             return Err(not_rising(border));
         }
         if to == self.items {
