@@ -9,8 +9,6 @@ mod errors;
 mod expr;
 mod file;
 mod lab;
-#[cfg(target_os = "linux")]
-mod memory;
 mod ntuple;
 mod objects;
 mod rows;
@@ -29,7 +27,7 @@ use pyo3::prelude::*;
 
 #[cfg(target_os = "linux")]
 #[global_allocator]
-static ALLOCATOR: memory::Mapped = memory::Mapped;
+static ALLOCATOR: sapwood_root::array::mapped::Mapped = sapwood_root::array::mapped::Mapped;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -3,6 +3,8 @@
 mod builder;
 pub mod extremes;
 pub mod gather;
+#[cfg(target_os = "linux")]
+pub mod mapped;
 pub mod pages;
 pub mod pool;
 

@@ -1,4 +1,4 @@
-//! Memory of the native core: large blocks come from the system and go back to it.
+//! An allocator whose large blocks come from the system and go back to it.
 //!
 //! An allocator that keeps freed blocks of all sizes in one heap (glibc does, once it has seen a large one freed)
 //! leaves holes between columns whose sizes differ from step to step, and the process grows by them.
@@ -16,7 +16,7 @@ const LARGE: usize = 64 << 10;
 /// What every mapping is aligned to.
 const PAGE: usize = 4096;
 
-/// The allocator of the Rust code here; Python and what it loads keep theirs.
+/// The allocator of the Rust code in the Python module; Python and what it loads keep theirs.
 pub struct Mapped;
 
 fn is_large(layout: Layout) -> bool {
@@ -44,18 +44,21 @@ unsafe impl GlobalAlloc for Mapped {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         unsafe {
             let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
-            match (is_large(layout), is_large(wanted)) {
-                (false, false) => System.realloc(block, layout, size),
+            let moved = match (is_large(layout), is_large(wanted)) {
+                (false, false) => return System.realloc(block, layout, size),
                 (true, true) => mapped(libc::mremap(block.cast(), layout.size(), size, libc::MREMAP_MAYMOVE)),
-                _ => {
-                    let moved = self.alloc(wanted);
-                    if !moved.is_null() {
-                        ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
-                        self.dealloc(block, layout);
-                    }
-                    moved
-                }
+                _ => ptr::null_mut(),
+            };
+            if !moved.is_null() {
+                return moved;
             }
+            // The system moves no mapping that advice about large pages for a part of it has cut in two.
+            let moved = self.alloc(wanted);
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            moved
         }
     }
 }
@@ -69,4 +72,31 @@ unsafe fn map(bytes: usize) -> *mut u8 {
 
 fn mapped(start: *mut libc::c_void) -> *mut u8 {
     if start == libc::MAP_FAILED { ptr::null_mut() } else { start.cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_with_advice_for_a_part_of_it_grows_and_shrinks() {
+        let layout = Layout::from_size_align(64 * PAGE, 8).unwrap();
+        // SAFETY: the block is used within the size that it has at that time, and freed once.
+        unsafe {
+            let mut block = Mapped.alloc(layout);
+            for (place, number) in (0..64u8).enumerate() {
+                block.add(place * PAGE).write(number);
+            }
+            libc::madvise(block.add(16 * PAGE).cast(), 16 * PAGE, libc::MADV_NOHUGEPAGE);
+            let sizes = [64, 200, 40].map(|pages| Layout::from_size_align(pages * PAGE, 8).unwrap());
+            for (before, after) in sizes.iter().zip(&sizes[1..]) {
+                block = Mapped.realloc(block, *before, after.size());
+                assert!(!block.is_null());
+                for (place, number) in (0..40u8).enumerate() {
+                    assert_eq!(block.add(place * PAGE).read(), number);
+                }
+            }
+            Mapped.dealloc(block, sizes[2]);
+        }
+    }
 }
