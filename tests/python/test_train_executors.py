@@ -971,3 +971,20 @@ def test_executors_by_name(folder: Path) -> None:
     threads.close()
     with ThreadPoolExecutor(1) as pool:
         assert Futures(pool, 1).submit(len, "four").result() == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="buffers are kept with Linux")
+def test_a_pool_in_this_process_keeps_no_buffers_when_the_run_has_ended(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"x": np.arange(1_000_000)})
+    task = SimpleNamespace(name="entries", branches=("x",), process=lambda events: {"entries": len(events.x)})
+    with ThreadPoolExecutor(1) as pool:
+        train.run(task, tmp_path / "f.root", executor=pool)
+    with sapwood.open(tmp_path / "f.root") as file:
+        values = file["t"]["x"].array(library="np")
+    limit = sapwood.set_kept_memory(0)
+    try:
+        del values
+        assert sapwood.kept_memory() == 0
+    finally:
+        sapwood.set_kept_memory(limit)

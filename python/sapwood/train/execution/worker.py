@@ -58,9 +58,9 @@ _FILES_OPEN = 16
 
 
 class Worker:
-    """Works on leases, on several threads at a time."""
+    """Works on leases, on several threads at a time; if `hold`, buffers of steps are kept until it is closed."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, hold: bool = True) -> None:
         self.job = job
         self._lock = threading.Lock()
         self._begun = False
@@ -74,7 +74,7 @@ class Worker:
         self._remote = job.client != this_process()
         if self._remote:
             _native.set_num_threads(1)
-        self._buffers = None if self._remote or job.memory is not None else _native.HeldBuffers()
+        self._buffers = _native.HeldBuffers() if hold and not self._remote and job.memory is None else None
         if job.memory is None:
             memory.keep_freed()
 
@@ -497,7 +497,8 @@ def worker_of(job: Packed | Worker) -> Worker:
                 raise LimitError("the job was forgotten by this process")
             while len(_WORKERS) > 3:
                 _WORKERS.popitem(last=False)[1].close()
-            _WORKERS[job.digest] = Worker(job.job())
+            # Nobody closes it when the run ends: the pool of somebody else may be in this process.
+            _WORKERS[job.digest] = Worker(job.job(), hold=False)
         return _WORKERS[job.digest]
 
 

@@ -6,6 +6,7 @@ import fnmatch
 import math
 import os
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +19,7 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError
 from sapwood.files.kinds import SUMMARY, TABLES
 from sapwood.train.data.dataset import Dataset, is_url
 from sapwood.train.execution.checkpoint import check_folder
@@ -314,8 +315,13 @@ class Writer:
         if waiting:
             rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
             self._divide(key, rows)
-            with self._watched():
-                self._files[key][1].extend(rows)
+            with self._watched(), warnings.catch_warnings():
+                # Nobody sees the warning of one step among many.
+                warnings.filterwarnings("error", ".* lose their fractions", SapwoodWarning)
+                try:
+                    self._files[key][1].extend(rows)
+                except SapwoodWarning as error:
+                    raise ArgumentError(str(error)) from None
             self._selected[key] = self._selected.get(key, 0) + len(rows)
         self._read.setdefault(key, Counter()).update(read)
 
