@@ -154,14 +154,15 @@ def _reader(
         shown = set[str]() if wanted else table.shown_fields
         if shown:
             wanted = [field.name for field in table.fields if field.name not in shown]
+        how: type[dict[str, Any]] | None = None
         if wanted and table.nests:
-            # Parts of fields stay columns of their own.
-            empty = ak.zip(table.arrays(wanted, cut, entry_stop=0, how=dict), depth_limit=1)
-            batches = table.iterate(wanted, cut, step_size=step_size, how=dict)
-            return (ak.zip(batch, depth_limit=1) for batch in batches), empty, {}
-        empty = table.arrays(wanted, cut, entry_stop=0)
-        counters = {name: one for name, one in table.list_counters.items() if name in empty.fields}
-        return table.iterate(wanted, cut, step_size=step_size), empty, counters
+            how = dict  # parts of fields stay columns of their own
+        empty = table.arrays(wanted, cut, entry_stop=0, how=how)
+        batches = table.iterate(wanted, cut, step_size=step_size, how=how)
+        if how is dict:
+            empty = ak.zip(empty, depth_limit=1)
+            batches = (ak.zip(batch, depth_limit=1) for batch in batches)
+        return batches, empty, {name: one for name, one in table.list_counters.items() if name in empty.fields}
     opened = _OTHERS[kind](stack, source, name)
     first = next(opened, None)
     if first is None:
