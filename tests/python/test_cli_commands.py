@@ -405,24 +405,12 @@ def test_run_options_and_json(folder: Path, tmp_path: Path) -> None:
     assert ran("run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path, "-q") == ""
 
 
-def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
+def on_a_terminal(*words: object) -> tuple[bytes, bytes]:
+    """Run a command whose errors go to a terminal; give what it shows there, and what it prints."""
     import pty
 
-    pytest.importorskip("rich", reason="needs rich (an extra: run)")
     parent, child = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "sapwood",
-        "run",
-        EXAMPLES / "dimuon.py",
-        "-i",
-        folder,
-        "-t",
-        "Events",
-        "-o",
-        tmp_path / "o",
-    ]
+    command = [sys.executable, "-m", "sapwood", *map(str, words)]
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
     os.close(child)
@@ -436,9 +424,28 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
             break
         shown += piece
     os.close(parent)
-    process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0
+    return shown, printed
+
+
+def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rich", reason="needs rich (an extra: run)")
+    shown, _ = on_a_terminal("run", EXAMPLES / "dimuon.py", "-i", folder, "-t", "Events", "-o", tmp_path / "o")
     assert b"entries/s" in shown and b"files" in shown
+
+
+@pytest.mark.parametrize(
+    "words", [("convert", "{nano}:Events", "{out}"), ("check", "--deep", "{nano}"), ("diff", "{nano}", "{nano}")]
+)
+def test_bytes_that_are_read_are_shown_on_a_terminal(folder: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    pytest.importorskip("rich", reason="needs rich (an extra: run)")
+    places = {"nano": folder / "nano_1.root", "out": tmp_path / "o.jsonl"}
+    shown, printed = on_a_terminal(*(word.format(**places) for word in words))
+    assert b"bytes" in shown and b"read," in shown
+    assert b"read," not in printed and b"\x1b" not in printed
+    _, printed = on_a_terminal("stats", "--json", f"{folder}/nano_1.root:Events")
+    assert json.loads(printed)
 
 
 @pytest.mark.corpus

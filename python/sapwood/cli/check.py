@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import complain, say
 
 HELP = "Check files: records, keys, baskets, pages, clusters, free segments, streamer info."
@@ -48,12 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
     failed = False
     for path in input_paths(arguments.files, options):
         try:
-            for one in check(path, deep=arguments.deep, options=options):
-                failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
-                if arguments.json:
-                    print(json.dumps({"file": path, **one.described()}))
-                else:
-                    say(f"{path}: {one.line()}")
+            with bytes_read(shown=not arguments.json):
+                for one in check(path, deep=arguments.deep, options=options):
+                    failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
+                    if arguments.json:
+                        print(json.dumps({"file": path, **one.described()}))
+                    else:
+                        say(f"{path}: {one.line()}")
         except (SapwoodError, OSError) as error:  # the others are checked
             if arguments.debug:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Convert a table between ROOT, HBOOK (read only), Parquet, Arrow IPC, CSV, JSON lines and HDF5."
@@ -34,16 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.storage.sources import options_of
     from sapwood.tools.conversion import convert
 
-    entries = convert(
-        arguments.source,
-        arguments.target,
-        expressions=arguments.columns,
-        cut=arguments.cut,
-        name=arguments.name,
-        step_size=arguments.step_size,
-        options=options_of(arguments.storage),
-        table_format=arguments.format,
-    )
+    with bytes_read(shown=not arguments.json):
+        entries = convert(
+            arguments.source,
+            arguments.target,
+            expressions=arguments.columns,
+            cut=arguments.cut,
+            name=arguments.name,
+            step_size=arguments.step_size,
+            options=options_of(arguments.storage),
+            table_format=arguments.format,
+        )
     if arguments.json:
         print(json.dumps({"output": arguments.target, "entries": entries}))
     else:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 if TYPE_CHECKING:
@@ -69,13 +70,14 @@ def _copy(arguments: argparse.Namespace) -> int:
     from sapwood.storage.sources import options_of
     from sapwood.tools.copying import copy
 
-    done = copy(
-        *_sources(arguments),
-        selection=_selection(arguments),
-        replace=arguments.replace,
-        recreate=arguments.recreate,
-        options=options_of(arguments.storage),
-    )
+    with bytes_read(shown=not arguments.json):
+        done = copy(
+            *_sources(arguments),
+            selection=_selection(arguments),
+            replace=arguments.replace,
+            recreate=arguments.recreate,
+            options=options_of(arguments.storage),
+        )
     _print(done, arguments)
     return 0
 
@@ -167,15 +169,16 @@ def _split(arguments: argparse.Namespace) -> int:
     from sapwood.storage.sources import options_of
     from sapwood.tools.copying import split
 
-    done = split(
-        arguments.source,
-        arguments.target,
-        entries=arguments.entries,
-        size=arguments.size,
-        by=arguments.by,
-        selection=_selection(arguments),
-        options=options_of(arguments.storage),
-    )
+    with bytes_read(shown=not arguments.json):
+        done = split(
+            arguments.source,
+            arguments.target,
+            entries=arguments.entries,
+            size=arguments.size,
+            by=arguments.by,
+            selection=_selection(arguments),
+            options=options_of(arguments.storage),
+        )
     _print(dict(done), arguments)
     return 0
 

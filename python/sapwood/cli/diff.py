@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Compare two files: keys, then the values of tables and objects."
@@ -60,7 +61,8 @@ def _compare(arguments: argparse.Namespace) -> int:
         print(json.dumps(listed, indent=1))
         return 1 if listed else 0
     code = 0
-    for one in found:
-        say(one.text())
-        code = 1
+    with bytes_read(shown=True):
+        for one in found:
+            say(one.text())
+            code = 1
     return code

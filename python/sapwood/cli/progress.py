@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -68,3 +69,42 @@ def counter(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("", total=None, where="")
         yield lambda done, total, where: bar.update(line, total=max(total, 1), completed=done, where=where)
+
+
+@contextmanager
+def bytes_read(*, shown: bool) -> Generator[None]:
+    """Show how many bytes the process has read, and how fast, until the end of a block; only where somebody watches.
+
+    How many there will be is not known: cuts and indexes skip some, and a comparison ends at the first difference.
+    """
+    if not shown or not sys.stderr.isatty():
+        yield
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import FileSizeColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield
+        return
+    from sapwood import _native
+
+    columns = SpinnerColumn(), FileSizeColumn(), TextColumn("read,"), TransferSpeedColumn(), TimeElapsedColumn()
+    # What is printed meanwhile goes above the bar on a terminal, else where it would go without one.
+    bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    ended = threading.Event()
+
+    def follow() -> None:
+        before = _native.counters()["bytes_read"]
+        line = bar.add_task("", total=None)
+        while not ended.wait(0.2):
+            bar.update(line, completed=_native.counters()["bytes_read"] - before)
+
+    follower = threading.Thread(target=follow, name="sapwood-progress", daemon=True)
+    with bar:
+        follower.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            follower.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Save what is whole of a file that was not closed, was cut, or has holes."
@@ -32,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.storage.sources import options_of
     from sapwood.tools.recovering import recover
 
-    done = recover(arguments.file, arguments.output, like=arguments.like, options=options_of(arguments.storage))
+    with bytes_read(shown=not arguments.json):
+        done = recover(arguments.file, arguments.output, like=arguments.like, options=options_of(arguments.storage))
     if arguments.json:
         print(json.dumps(done.described(), indent=1))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Rewrite the trees of files in another layout, compare all values, and measure what it gained."
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         streaming=arguments.streaming,
         drop=arguments.drop,
     )
-    done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)
+    with bytes_read(shown=not arguments.json):
+        done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)
     if layout is None and not arguments.json:
         say("No problem was found.")
     if arguments.json:

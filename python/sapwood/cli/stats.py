@@ -6,6 +6,7 @@ import argparse
 import json
 
 from sapwood.cli import storage
+from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Print bytes, decode time, range and mean of each field; write an index that cuts use."
@@ -32,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.tools.statistics import as_dict, statistics_of, text_of
 
     options = options_of(arguments.storage)
-    found, index = statistics_of(arguments.table, arguments.fields, index=arguments.index, options=options)
+    with bytes_read(shown=not arguments.json):
+        found, index = statistics_of(arguments.table, arguments.fields, index=arguments.index, options=options)
     if arguments.json:
         print(json.dumps([as_dict(one) for one in found], indent=1))
         return 0
