@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from sapwood.lab.studies import event, predict, samples
 from sapwood.lab.studies.drawing import draw_lines
 from sapwood.lab.studies.samples import Kind
 from sapwood.lab.studies.site import findings as site_findings
+from sapwood.lab.studies.site import front as site_front
 from sapwood.lab.studies.site import jobs as site_jobs
 from sapwood.lab.studies.site import report as site_report
 from sapwood.lab.studies.site import run as site_run
@@ -103,7 +105,7 @@ def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
 
 
 def _study(folder: Path, rates: dict[Case, dict[str, Any]]) -> tuple[Study, list[Case], dict[str, Any]]:
-    study = Study("site", {}, folder)
+    study = Study("site", {"jobs": sorted({case.jobs for case in rates})}, folder)
     for case, figures in rates.items():
         run: dict[str, Any] = {"job": 1.0, "wall": 1.0, "events": 1000 * case.jobs, **figures}
         values = run.pop("values", None) or [run.pop("value")] * 3
@@ -112,7 +114,8 @@ def _study(folder: Path, rates: dict[Case, dict[str, Any]]) -> tuple[Study, list
         study.content["measurements"].append(one)
     facts = {"files": 10, "file_bytes": 2.5e6, "events": 100, "stored": 2e6, "few": 1e5}
     facts |= {"least_bytes": 2.5e6, "most_bytes": 2.5e6}
-    return study, list(rates), {"esd": dict.fromkeys((case.variant for case in rates), facts)}
+    study.content["files"] = {"esd": dict.fromkeys((case.variant for case in rates), facts)}
+    return study, list(rates), study.content["files"]
 
 
 def _case(jobs: int, engine: str = "sapwood", variant: str = AS_IS) -> Case:
@@ -167,6 +170,34 @@ def test_variants_are_shown_by_their_gain_and_against_jobs_and_sizes(tmp_path: P
     ]  # fmt: skip
     assert "esd, sapwood: files copied before" in figures and "esd, sapwood: read-ahead" not in figures
     assert "log" not in figures["esd, all branches: MB/s"]
+
+
+def test_the_first_figure_has_what_was_measured_and_predicted_and_the_limits(tmp_path: Path) -> None:
+    spent: dict[str, Any] = {"user": 0.5, "system": 0.3, "bytes": 2e7, "stored": 2e7, "open": 0.1}
+    measured: dict[Case, dict[str, Any]] = {
+        _case(1): {"value": 100.0, **spent},
+        _case(2): {"values": [180.0, 190.0, 200.0], **spent, "user": 1.0, "system": 0.6, "bytes": 4e7},
+        _case(1, "raw"): {"value": 30.0, **spent},
+        _case(2, "raw"): {"value": 40.0, **spent},
+    }
+    study, cases, _ = _study(tmp_path, measured)
+    study.content["host"]["cores_usable"] = 2
+    (figure,) = site_front.front_figures(study, cases)
+    assert figure["title"] == "esd, all branches, sapwood: measured, predicted and limits"
+    real, model = figure["curves"]
+    assert (real["label"], real["points"][1]) == ("measured", [2, 1900.0, 1800.0, 2000.0])
+    assert model["of"] == "measured" and [count for count, _ in model["points"]] == [1, 2]
+    assert model["points"][0][1] == pytest.approx(1000.0)  # one job is what the model is made of
+    # 0.8 s of a processor for 1 000 events; plain reading gives 40 MB/s, of 20 kB an event.
+    assert figure["marks"] == pytest.approx({"limit: processors": 2500.0, "limit: storage": 2000.0})
+    assert "stroke-dasharray" in draw_lines(figure) and draw_lines(figure).count('class="c') == 2
+    tiles = dict(site_front.tiles_of(study, cases))
+    assert tiles["2\u2009000 events/s"] == "the limit of reading without a format; jobs reach 95 % of it"
+    assert tiles["processors"] == "what limits jobs; jobs work 80 % of the time"
+    (said,) = site_front.headline_of(study, cases)
+    assert said.startswith(
+        "Jobs of sapwood read at most 1\u2009900 events/s (2 jobs). The limit: processors; jobs work "
+    )
 
 
 def test_a_full_network_is_named(tmp_path: Path) -> None:
@@ -269,13 +300,12 @@ def test_the_parts_of_a_jobs_time_add_up_to_it(figures: dict[str, Any], tmp_path
     assert max(map(int, re.findall(r"(\d+) % of the time", found)), default=0) <= 100
 
 
-@pytest.mark.parametrize("local_first", [True, False])
-def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_path: Path) -> None:
+def test_local_files_and_those_of_a_server_in_one_study(tmp_path: Path) -> None:
     for number in range(4):
         samples.make("pythia", tmp_path / f"{number}.root")
     with single({f"{number}.root": tmp_path / f"{number}.root" for number in (2, 3)}) as server:
         parts = [[str(tmp_path / f"{n}.root") for n in (0, 1)], [server.url(f"{n}.root") for n in (2, 3)]]
-        files = [path for part in (parts if local_first else parts[::-1]) for path in part]
+        files = [path for part in parts[::-1] for path in part]
         options: Any = {"names": ["sapwood", "raw"], "jobs": [1, 2], "rounds": 1, "quick": True}
         study, _ = site_run.run(tmp_path / "out", files=files, **options)
         remote = server.url("").partition("//")[2].partition("/")[0]
@@ -285,11 +315,14 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
         assert found[f"{data}, as is, all branches, 2 jobs", "raw"]["bytes"] > 0
     assert found["local, tree alone, all branches, 1 job", "sapwood"]["events"] == 190  # variants are of local files
     (figure,) = (one for one in study.content["figures"] if "by storage" in one["title"] and "all" in one["title"])
-    assert [curve["label"] for curve in figure["curves"]] == ["local", f"root://{remote}"]
+    names = ["local", f"root://{remote}"]
+    assert [curve["label"] for curve in figure["curves"]] == [*names, *(f"{name}, predicted" for name in names)]
     assert any(f"root://{remote} gives " in finding for finding in study.content["findings"])
     first = study.content["headline"]
-    assert first.startswith("Measured once: sapwood reads at most, in events/s: ") and " from local (" in first
-    assert sum("events/s" in value for value, _ in study.content["tiles"]) == 2
+    assert re.match(
+        r"Measured once: Jobs of sapwood read at most [\d\u2009]+ events/s from local \(\d jobs?\); ", first
+    )
+    assert len(study.content["tiles"]) == 3 and "events/s" in study.content["tiles"][0][0]
     with pytest.raises(ArgumentError, match=r"3 jobs, .* need 3; there are 2 on local"):
         site_run.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
 
@@ -297,10 +330,11 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
 def test_storages_have_the_names_that_they_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["root://far//a.root", "/disk1/a.root", "/disk1/b.root", "/disk2/a.root", "/other/a.root"]
     named = {"old disk": "/disk", "new disk": "/disk2/"}  # the longer start counts
-    assert site_run.by_storage(files, named) == {
-        "local": ["/other/a.root"], "old disk": ["/disk1/a.root", "/disk1/b.root"], "new disk": ["/disk2/a.root"],
-        "root://far": ["root://far//a.root"],
-    }  # fmt: skip
+    found = site_run.by_storage(files, named)
+    assert list(found.items()) == [
+        ("local", ["/other/a.root"]), ("old disk", ["/disk1/a.root", "/disk1/b.root"]),
+        ("new disk", ["/disk2/a.root"]), ("root://far", ["root://far//a.root"]),
+    ]  # fmt: skip
     assert list(site_run.by_storage(files[1:], {})) == [FILES]
     with pytest.raises(ArgumentError, match="no file lies on the storage 'tape': none begins with /tape/"):
         site_run.by_storage(files, {"tape": "/tape/"})
@@ -347,15 +381,11 @@ def test_files_in_s3(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found["sapwood"]["events"] == 190 and found["raw"]["bytes"] == len(server.files["0.root"])
 
 
-@pytest.mark.parametrize("pool", [False, True], ids=["server", "redirector"])
-def test_xrootd_servers(pool: bool, tmp_path: Path) -> None:
+def test_a_pool_of_xrootd_servers(tmp_path: Path) -> None:
     paths = {f"{number}.root": tmp_path / f"{number}.root" for number in range(2)}
     for path in paths.values():
         samples.make("pythia", path)
-    start: Any = (
-        cluster({"a": {"0.root": paths["0.root"]}, "b": {"1.root": paths["1.root"]}}) if pool else single(paths)
-    )
-    with start as running:
+    with cluster({"a": {"0.root": paths["0.root"]}, "b": {"1.root": paths["1.root"]}}) as running:
         urls = [running.url(name) for name in paths]
         study, _ = site_run.run(
             tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True
@@ -364,7 +394,7 @@ def test_xrootd_servers(pool: bool, tmp_path: Path) -> None:
     assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
     size = sum(path.stat().st_size for path in paths.values())
     assert found["files, as is, all branches, 2 jobs", "raw"]["bytes"] == size
-    assert "bound" in study.content["findings"][0]
+    assert "bound" in study.content["findings"][1]
 
 
 @pytest.mark.oracle
@@ -377,8 +407,9 @@ def test_root_as_the_engine_of_a_site(tmp_path: Path, root_python: Path, monkeyp
         study, _ = site_run.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
     found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
     assert found["root"]["events"] == 190
-    assert study.content["findings"][0].startswith("Measured once: files, all branches, root: ")
-    assert "bound" in study.content["findings"][0]
+    assert study.content["headline"].startswith("Measured once: Jobs of root read at most ")
+    assert study.content["findings"][1].startswith("Measured once: files, all branches, root: ")
+    assert "bound" in study.content["findings"][1]
 
 
 def test_own_files(tmp_path: Path) -> None:
@@ -581,23 +612,67 @@ def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
         assert any(words in finding for finding in site_findings.findings(*_study(tmp_path, rates)))
 
 
-def test_jobs_run_on_the_hosts_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "KINDS", SMALL)
-    paths = [tmp_path / f"{number}.root" for number in range(2)]
+def _stock(folder: Path) -> site_stock.Stock:
+    paths = [folder / f"{number}.root" for number in range(2)]
     for path in paths:
         samples.make("pythia", path)
-    stock = site_stock.Stock([tmp_path], {FILES: list(map(str, paths))}, None, [], 1, 2)
-    start = f'sh -c \'echo "$0" $3 >> {tmp_path}/log; exec "$@"\' {{host}}'  # as ssh: a host, and a command
-    engines = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}
-    runner = site_jobs.Runner(stock, engines, {}, ["near", "far"], start)
+    return site_stock.Stock([folder], {FILES: list(map(str, paths))}, None, [], 1, 2)
+
+
+ON_HOSTS = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}
+
+
+@pytest.mark.parametrize(
+    ("launch", "words"),
+    [
+        (site_jobs.LAUNCH, "-o BatchMode=yes {host}"),
+        ("srun --quiet --overlap --ntasks=1 --nodelist={host}", "--quiet --overlap --ntasks=1 --nodelist={host}"),
+    ],
+    ids=["ssh", "srun"],
+)
+def test_jobs_run_on_the_hosts_in_turn(
+    launch: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "KINDS", SMALL)
+    program = tmp_path / launch.split(maxsplit=1)[0]  # notes its words, and runs the command behind them here
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nshift {len(words.split())}\nexec "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    runner = site_jobs.Runner(_stock(tmp_path), ON_HOSTS, {}, ["near", "far"], launch)
     figures = runner.measure(Case(FILES, AS_IS, ALL, "sapwood", 2))
     assert figures["events"] == 2 * 30 and figures["queued"] >= 0 and "server-cache" not in figures["warnings"]
-    threads = "SAPWOOD_NUM_THREADS=1"
-    assert sorted((tmp_path / "log").read_text().splitlines()) == [f"far {threads}", f"near {threads}"]
+    said = sorted((tmp_path / "log").read_text().splitlines())
+    for line, host in zip(said, ("far", "near"), strict=True):
+        assert line.startswith(f"{words.format(host=host)} env --unset=SAPWOOD_BLOCK_CACHE SAPWOOD_NUM_THREADS=1 ")
+
+
+def test_hosts_that_cannot_be_used_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "KINDS", SMALL)
     with pytest.raises(ArgumentError, match=r"name no \{host\}: 'ssh'"):
         site_run.run(tmp_path / "none", hosts=["a"], launch="ssh")
+    with pytest.raises(ArgumentError, match=r"on hosts \(--host\) or on the workers of Dask"):
+        site_run.run(tmp_path / "none", hosts=["a"], dask="tcp://127.0.0.1:1")
     with pytest.raises(SapwoodError, match="a job failed"):
-        site_jobs.Runner(stock, engines, {}, ["a"], "false {host}").measure(Case(FILES, AS_IS, ALL, "sapwood", 1))
+        site_jobs.Runner(_stock(tmp_path), ON_HOSTS, {}, ["a"], "false {host}").measure(_of_files(1))
+
+
+def _of_files(jobs: int) -> Case:
+    return Case(FILES, AS_IS, ALL, "sapwood", jobs)
+
+
+def test_jobs_run_on_the_workers_of_dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(samples, "KINDS", SMALL)
+    many = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(protocol="tcp", **many) as dask:
+        hosts, launch = site_run.workers_of_dask(dask.scheduler_address)
+        assert hosts == sorted(dask.scheduler_info["workers"])
+        # Two jobs on a worker of one thread: a job that waits for the other must not hold it.
+        runner = site_jobs.Runner(_stock(tmp_path), ON_HOSTS, {}, hosts, launch)
+        assert runner.measure(_of_files(2))["events"] == 2 * 30
+        broken = {"sapwood": [sys.executable, "-c", "raise SystemExit('there is no such thing')"]}
+        with pytest.raises(SapwoodError, match=r"a job failed .*: there is no such thing"):
+            site_jobs.Runner(_stock(tmp_path), broken, {}, hosts, launch).measure(_of_files(1))
 
 
 def test_why_no_engine_can_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

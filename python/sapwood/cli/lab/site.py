@@ -50,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--launch",
         metavar="WORDS",
         default="ssh -o BatchMode=yes {host}",
-        help="what starts a command on {host}, such as 'srun --quiet --nodelist={host}' (default '%(default)s')",
+        help="what starts a command on {host}, such as 'srun --quiet --overlap --ntasks=1 --nodelist={host}' "
+        "(default '%(default)s')",
+    )
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="run jobs on the workers of this Dask scheduler in turn, instead of hosts"
     )
     renamed(parser, disk="folder")
 
@@ -83,5 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
         disks=arguments.folder,
         hosts=arguments.host,
         launch=arguments.launch,
+        dask=arguments.dask,
         storages=dict(map(_named, arguments.storage)),
     )

@@ -18,6 +18,7 @@ _LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a
 _TRIES = 12  # lines above and below a point in which its name may stand
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of something drawn."""
+_DASHES = ' stroke-dasharray="7 5"'
 _SHARE = 0.045  # of a whole, from which on there is room for its number
 _ENGINES = {
     "sapwood": 0, "root": 1, "uproot": 2, "parquet": 3, "hdf5": 4, "boost-histogram": 5, "raw": 7,
@@ -44,8 +45,10 @@ def draw(figure: Mapping[str, Any]) -> str:
 
 
 def names_of(figure: Mapping[str, Any]) -> list[str]:
-    """Return what the colours of a figure stand for."""
-    return figure["engines"] if figure["kind"] != "lines" else [curve["label"] for curve in figure["curves"]]
+    """Return what the colours of a figure stand for; a curve ``of`` another one has its colour."""
+    if "curves" not in figure:
+        return figure["engines"]
+    return [curve["label"] for curve in figure["curves"] if "of" not in curve]
 
 
 def draw_shares(figure: Mapping[str, Any]) -> str:
@@ -154,7 +157,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
                 f'<g class="mark"><path d="M{x(value):.1f} 16V{HEIGHT - 58}"/>'
                 f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
             )
-    colour = colours([curve["label"] for curve in figure["curves"]])
+    colour = colours(names_of(figure))
     taken: list[Box] = []  # where no name may stand
     if any("names" in curve for curve in figure["curves"]):
         for curve in figure["curves"]:
@@ -177,8 +180,8 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         dots += "".join(
             _label(a, b, str(name), taken) for (a, b), name in zip(at, curve.get("names", ()), strict=False) if name
         )
-        line = "" if curve.get("dots") else f'<path class="line" d="{path}"/>'
-        parts.append(f'<g class="c{colour[curve["label"]]}">{line}{dots}</g>')
+        line = "" if curve.get("dots") else f'<path class="line"{_DASHES * ("of" in curve)} d="{path}"/>'
+        parts.append(f'<g class="c{colour[curve.get("of", curve["label"])]}">{line}{dots}</g>')
     bottom = HEIGHT - 58
     parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')
     whole = all(float(value).is_integer() for value, _ in points)  # of jobs there are no halves

@@ -35,6 +35,7 @@ _UNITS = {
 _FULL = 0.9  # from this load on a station is what bounds, and a rate is near the most
 _MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
 _SPREAD = 0.1  # of pieces, where none is measured
+_HALVINGS = 16  # of a range of 1 to 1000: to 0.01 %
 _PIECES = 20  # of a simulated job that reads plainly
 
 
@@ -367,7 +368,7 @@ def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent
     found: list[float] = []
     for jobs, rate in enumerate(plain, 1):
         low, high = rate, 1e3 * rate
-        for _ in range(40):
+        for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
             site = Site(tuple(together), (Storage((*found, middle)),))
             load = Load(_PIECES, size * MEGA, 1, size * MEGA, event=work, spread=_SPREAD)

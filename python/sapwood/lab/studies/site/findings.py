@@ -24,12 +24,12 @@ from sapwood.show.units import bytes_text, count_text, number_text
 if TYPE_CHECKING:
     pass
 
+from sapwood.lab.studies.site.front import MAINLY
 from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of, ratios_of, times_text
-from sapwood.lab.studies.site.report import best_of, curves_of, grid_of, unlike_text
+from sapwood.lab.studies.site.report import curves_of, grid_of, unlike_text
 
 _LARGE = 25e6  # bytes of a file that the findings speak of
-_MAINLY = 2 / 3  # of a job's time, from where on it is what bounds
 _WARM = {
     "page-cache-not-dropped": "with files that were in memory",
     "server-cache": "with what servers had in memory",
@@ -42,7 +42,7 @@ _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
     """Put in words what the figures mean, by the rules of the guide."""
-    found = _side_by_side(study, cases)
+    found: list[str] = []
     far = {case.data for case in cases if "server-cache" in (study.figure(case.what, case.engine, "warnings") or ())}
     for data, task in curves_of(cases):
         counts, engines = grid_of(cases, data, task)
@@ -107,15 +107,6 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
     return found
 
 
-def _side_by_side(study: Study, cases: Sequence[Case]) -> list[str]:
-    """Return what most jobs get from each of several storages, in one sentence."""
-    best = best_of(study, cases)
-    if len(best) < 2 or best[0].data in samples.KINDS:
-        return []
-    rates = [f"{count_text(rate_of(study, case))} from {case.data} ({jobs_text(case.jobs)})" for case in best]
-    return [f"{best[0].engine} reads at most, in events/s: {'; '.join(rates)}."]
-
-
 def _between(study: Study, cases: Sequence[Case]) -> list[str]:
     """Compare storages with the first one, by one job and by most."""
     datas = list(dict.fromkeys(case.data for case in cases))
@@ -163,13 +154,13 @@ def _bound(study: Study, case: Case) -> str:
         name = {"open": "opening files", "other": "the rest (Python)"}.get(most, most)
         works = f"{name} takes {100 * shares[most]:.0f} %"
     stored = f"{100 * waits:.0f} % of the time waits for it"
-    if waits > _MAINLY:
+    if waits > MAINLY:
         words = f"storage-bound: {stored}"
-    elif waits < 1 - _MAINLY:
+    elif waits < 1 - MAINLY:
         words = f"CPU-bound: {works}"
     else:
         words = f"bound by storage and CPU: of storage, {stored}; {works}"
-    if queue > 1 - _MAINLY:
+    if queue > 1 - MAINLY:
         words += f" (for {100 * queue:.0f} % of the time it queues for a processor)"
     codes = {code for found in study.figures(case.what, case.engine, "warnings") for code in found or ()}
     return words + "".join(f", {_WARM[code]}" for code in sorted(codes & set(_WARM)))

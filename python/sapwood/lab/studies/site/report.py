@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sapwood.lab.studies.site.cases import (
     ALL,
     AS_IS,
-    DIRECT,
     FEW,
     LAYERS,
     LIMITS,
@@ -27,6 +26,7 @@ from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
 if TYPE_CHECKING:
     pass
 
+from sapwood.lab.studies.site.front import front_figures, plain_limit
 from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of
 from sapwood.lab.studies.site.variants import figures_of_variants, tables_of_variants
@@ -137,54 +137,9 @@ def unlike_text(facts: Mapping[str, float]) -> str:
     return f" on average, from {bytes_text(facts['least_bytes'])} to {bytes_text(facts['most_bytes'])}"
 
 
-def _limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None, str]:
-    """Return the most that plain reading gets of the storage: of these data, or of others if it did not read these."""
-    for name in dict.fromkeys([data, *(case.data for case in cases)]):
-        plain = [case for case in cases if (case.data, case.variant, case.task) == (name, AS_IS, ALL)]
-        reached = [study.median(case.what, case.engine) or 0.0 for case in plain if case.engine in ("raw", *DIRECT)]
-        if reached:
-            return max(reached), "them" if name == data else name
-    return None, ""
-
-
-def best_of(study: Study, cases: Sequence[Case]) -> list[Case]:
-    """Return the case of the best rate for each of the data: of the first task and the first engine that decodes."""
-    main = next((case for case in cases if case.engine not in (*LIMITS, "raw")), None)
-    if main is None:
-        return []
-    alike = [case for case in cases if (case.variant, case.task, case.engine) == (AS_IS, main.task, main.engine)]
-    return [
-        max((case for case in alike if case.data == data), key=lambda case: rate_of(study, case))
-        for data in dict.fromkeys(case.data for case in alike)
-    ]
-
-
-def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Return the best rate of each of the data; of the first what plain reading gives, and where jobs' time goes."""
-    best = best_of(study, cases)
-    if not best:
-        return []
-    shown = [
-        (f"{count_text(rate_of(study, case))} events/s", f"{jobs_text(case.jobs)} of {case.engine}, {case.data}")
-        for case in best
-    ]
-    first = best[0]
-    reached = study.median(first.what, first.engine) or 0.0
-    limit, _ = _limit(study, cases, first.data)
-    of = f", {first.data}" * (len(best) > 1)
-    if limit:
-        shown.append(
-            (f"{100 * reached / limit:.0f} %", f"of {number_text(limit, 3)} MB/s, which plain reading gives{of}")
-        )
-    parts = layers(study, first) if first.engine == "sapwood" else by_the_system(study, first)
-    name = max(parts, key=parts.__getitem__)
-    shown.append((name, f"takes most of a job's time, {100 * parts[name]:.0f} %{of}"))
-    return shown
-
-
 def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Draw rates against the number of jobs, with their ranges and limits, and where time goes."""
-    figures = _beside(study, cases)
+    figures, where, shares = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for data, task in curves_of(cases):
         counts, engines = grid_of(cases, data, task)
 
@@ -201,7 +156,7 @@ def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) ->
             continue
         shown = [engine for engine in engines if engine != PROCESSOR]
         rates = [ranged(engine, lambda case: study.values(case.what, case.engine)) for engine in shown]
-        limit, of = _limit(study, cases, data)
+        limit, of = plain_limit(study, cases, data)
         one = {
             "kind": "lines",
             "title": f"{data}, {task}: MB/s",
@@ -235,30 +190,10 @@ def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) ->
             })  # fmt: skip
         if "sapwood" in engines:
             groups = [[jobs_text(count), layers(study, Case(data, AS_IS, task, "sapwood", count))] for count in counts]
-            figures.append({
+            (where if task == ALL else shares).append({
                 "kind": "shares", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS),
                 "label": "Share of a job's time [%]", "groups": groups,
             })  # fmt: skip
-    return figures + figures_of_variants(study, cases, known)
-
-
-def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Draw the curves of several data, or of several storages, in one figure."""
-    figures: list[dict[str, Any]] = []
-    tasks = dict.fromkeys(case.task for case in cases if case.task != TURN)
-    for task in tasks:
-        of_task = [case for case in cases if case.variant == AS_IS and case.task == task and case.engine not in LIMITS]
-        main = next((case.engine for case in of_task if case.engine != "raw"), "")
-        curves: list[dict[str, Any]] = []
-        for data in dict.fromkeys(case.data for case in of_task):
-            mine = [case for case in of_task if (case.data, case.engine) == (data, main)]
-            found = [(case.jobs, rates_of(study, case)) for case in mine if rate_of(study, case)]
-            points = [[count, statistics.median(of), min(of), max(of)] for count, of in found]
-            if len(points) > 1:
-                curves.append({"label": data, "points": points})
-        if len(curves) > 1:
-            figures.append({
-                "kind": "lines", "title": f"{task}, {main}: events, by storage or data", "x": "Jobs",
-                "y": "Events a second", "curves": curves,
-            })  # fmt: skip
-    return figures
+    return [
+        *front_figures(study, cases), *where, *figures, *figures_of_variants(study, cases, known), *shares
+    ]  # fmt: skip

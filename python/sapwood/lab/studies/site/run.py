@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.lab.advice.rewriting import codec_text, parse_codec
-from sapwood.lab.children import job
+from sapwood.lab.children import job, through_dask
 from sapwood.lab.cold import served
 from sapwood.lab.studies import samples
 from sapwood.lab.studies.event import compiled, root_version
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
 
 from sapwood.lab.studies.site.findings import findings
+from sapwood.lab.studies.site.front import headline_of, tiles_of
 from sapwood.lab.studies.site.jobs import LAUNCH, Runner
-from sapwood.lab.studies.site.report import figures_of, tables_of, tiles_of
+from sapwood.lab.studies.site.report import figures_of, tables_of
 from sapwood.lab.studies.site.stock import Stock
 
 
@@ -64,6 +66,7 @@ def run(
     storages: Mapping[str, str] | None = None,
     hosts: Sequence[str] = (),
     launch: str = LAUNCH,
+    dask: str | None = None,
     rounds: int = 3,
     quick: bool = False,
     fresh: bool = False,
@@ -103,6 +106,8 @@ def run(
         Jobs run on these in turn. All see the files, `folder`, and this Python by the same paths.
     launch
         The words that start a command on ``{host}``.
+    dask
+        The scheduler of a Dask cluster: jobs run on its workers in turn, instead of `hosts`.
     rounds, quick, fresh, progress
         How often; fewer files, jobs and variants; start again; a function that is called at each step.
 
@@ -125,6 +130,10 @@ def run(
     fewest = min(map(len, on.values()), default=0)
     if hosts and "{host}" not in launch:
         raise ArgumentError(f"the words that start a job name no {{host}}: {launch!r}")
+    elsewhere: dict[str, Any] = {"hosts": list(hosts), "launch": launch} if hosts else {}
+    if dask is not None:
+        elsewhere = {"dask": dask}
+        hosts, launch = workers_of_dask(dask, hosts)
     counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), max(1, len(hosts)), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
@@ -146,9 +155,7 @@ def run(
         "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
         "disks": [str(disk) for disk in disks], "storages": named, "rounds": rounds, "quick": quick,
     }  # fmt: skip
-    if hosts:
-        settings |= {"hosts": list(hosts), "launch": launch}
-    study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress, **frame)
+    study = Study("site", settings | elsewhere, folder, inputs=given, fresh=fresh, progress=progress, **frame)
     with contextlib.ExitStack() as stack:
         roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
         stock = Stock(roots, on, tree, list(branches), each, counts[-1], study.tell)
@@ -173,8 +180,24 @@ def run(
     return study, study.finish(
         tables=tables_of(study, cases, known),
         figures=figures_of(study, cases, known),
-        findings=findings(study, cases, known),
+        findings=headline_of(study, cases) + findings(study, cases, known),
         tiles=tiles_of(study, cases),
+    )
+
+
+def workers_of_dask(scheduler: str, hosts: Sequence[str] = ()) -> tuple[list[str], str]:
+    """Return the workers of a Dask cluster, and what starts a command on one of them.
+
+    Raises
+    ------
+    ArgumentError
+        There are hosts, too, or the cluster cannot be used.
+    """
+    if hosts:
+        raise ArgumentError("jobs run on hosts (--host) or on the workers of Dask (--dask), not on both")
+    return (
+        through_dask.workers_of(scheduler),
+        shlex.join([sys.executable, "-m", through_dask.__name__, scheduler, "{host}"]),
     )
 
 
