@@ -172,7 +172,7 @@ def test_scaling(tmp_path: Path) -> None:
     machines, follows = study.content["tables"]
     assert [row[0] for row in machines["rows"]] == ["new", "mid", "old"]
     assert [row[0] for row in follows["rows"]] == ["integer", "latency", "triad"]
-    assert "follows integer most closely" in study.content["findings"][0]
+    assert "follows “integer” most closely" in study.content["findings"][0]
     axes = [(one["x"], one["y"]) for one in study.content["figures"]]
     assert ("latency [1/ns]", "track finding [MB/s]") in axes
     assert "line through the origin" in written["html"].read_text()
@@ -197,15 +197,14 @@ def test_the_example_of_scaling_works_as_printed(tmp_path: Path, monkeypatch: py
 
 
 def _ranks(folder: Path, **machines: dict[str, list[float]]) -> str:
-    """Give the finding on machines with values by the round."""
+    """Give the findings on machines with values by the round."""
     store = _store(folder, **{name: dict.fromkeys(values, 0.0) for name, values in machines.items()})
     for name, values in machines.items():
         content = json.loads((store / f"{name}.json").read_text())
         for measured in content["measurements"]:
             measured["values"] = values[measured["what"]]
         (store / f"{name}.json").write_text(json.dumps(content))
-    (found,) = scaling.run(store, folder / "out")[0].content["findings"]
-    return found
+    return " ".join(scaling.run(store, folder / "out")[0].content["findings"])
 
 
 def test_noise_ranks_no_benchmarks(tmp_path: Path) -> None:
@@ -219,8 +218,8 @@ def test_noise_ranks_no_benchmarks(tmp_path: Path) -> None:
         assert "it cannot be said what they follow" in found and "integer" not in found
     new = machine(200.0, integer=20.0, triad=9.8, copy=6.0)
     found = _ranks(tmp_path / "other", old=one | machine(100.0, copy=5.0), new=new)
-    assert "follows integer most closely" in found and ", and copy least" in found
-    assert found.endswith("; by their noise not told apart from integer: triad.")
+    assert "follows “integer” most closely" in found and ", and “copy” least" in found
+    assert found.endswith("Within their noise these follow it as closely as “integer”: “triad”.")
 
 
 def test_noise_is_no_finding(tmp_path: Path) -> None:

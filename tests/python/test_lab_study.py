@@ -267,7 +267,10 @@ def test_studies_are_shown_beside_each_other(tmp_path: Path, capsys: pytest.Capt
     assert main(["lab", "compare", str(first), str(made.path), "-o", str(tmp_path / "d")]) == 0
     assert "2.00" in capsys.readouterr().out
     content = json.loads((tmp_path / "d" / "compare.json").read_text())
-    assert content["headline"].startswith("work, it: 2.00 × of ") and content["tables"][0]["rows"] == beside["rows"]
+    assert content["headline"].startswith(
+        "1 of 1 figures differ by more than noise. The largest difference: work, it: "
+    )
+    assert "new has 2.00 × the figure of " in content["headline"] and content["tables"][0]["rows"] == beside["rows"]
     assert "Settings that differ" not in [table["title"] for table in content["tables"]]
     assert "<h2>Machines" in (tmp_path / "d" / "compare.html").read_text()
 
@@ -393,7 +396,10 @@ def test_results_for_other_programs(tmp_path: Path) -> None:
 def test_a_trend_names_what_changed(tmp_path: Path) -> None:
     paths = [study(tmp_path / name, values) for name, values in (("a", [1.0, 1.01, 1.02]), ("b", [2.0, 2.01, 2.02]))]
     made, written = trend.run(tmp_path / "out", paths)
-    assert made.content["findings"] == ["work, it: 1.99 × of the first result."]
+    change = "work, it: 1.99 × the first result, from 1.01 s to 2.01 s."
+    count = "1 of 1 figures changed by more than noise."
+    assert made.content["findings"] == [f"{count} The largest change: {change}", change]
+    assert len(made.content["figures"][0]["curves"][0]["names"]) == 2
     assert made.content["tables"][0]["rows"][0][-1] == "1.99" and written["html"].exists()
     same, _ = trend.run(tmp_path / "same", [paths[0], paths[0]])
     assert same.content["headline"] == "No figure of 1 changed by more than noise."

@@ -37,11 +37,14 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
     rows_of = ordered(compared)
     clear = [row for row in rows_of if any(row["clear"][1:])]
     found = [
-        f"{row['what']}, {row['engine']}: {ratio:.2f} × of {names[0]} in {name}."
+        f"{row['what']}, {row['engine']}: {name} has {ratio:.2f} × the figure of {names[0]}."
         for row in clear
         for name, ratio, sure in list(zip(names, row["ratios"], row["clear"], strict=True))[1:]
         if sure and ratio is not None
-    ] or [f"No figure of {len(rows_of)} differs by more than noise."]
+    ]
+    most = f" The largest difference: {found[0]}" if found else ""
+    count = f"{len(clear)} of {len(rows_of)} figures differ" if found else f"No figure of {len(rows_of)} differs"
+    found.insert(0, f"{count} by more than noise.{most}")
     if not all(compared["alike"]):
         found.append("Ratios marked ! are between studies that did not measure the same.")
     groups = [
@@ -69,10 +72,10 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
     ]  # fmt: skip
     head = ["Study", "Machine", "Processor", "Cores", "Commit", "Warnings"]
     tables.append({"title": "Machines", "head": head, "rows": hosts, "words": [1, 2, 4, 5]})
-    tiles = [(str(len(clear)), f"of {len(rows_of)} figures differ clearly")]
+    tiles = [(str(len(clear)), f"of {len(rows_of)} figures differ by more than noise")]
     if clear:
         sure = [ratio for ratio, told in zip(clear[0]["ratios"], clear[0]["clear"], strict=True) if told and ratio]
         largest = max(sure, key=lambda ratio: max(ratio, 1 / ratio))
-        tiles.append((f"{largest:.2f} ×", f"is the largest clear ratio: {clear[0]['what']}, {clear[0]['engine']}"))
+        tiles.append((f"{largest:.2f} ×", f"is the largest of these ratios: {clear[0]['what']}, {clear[0]['engine']}"))
     tiles.append((names[1] if len(names) == 2 else f"{len(names) - 1} studies", f"compared with {names[0]}"))
     return study.finish(tables=tables, figures=[figure] if groups else [], findings=found, tiles=tiles)

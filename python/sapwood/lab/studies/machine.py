@@ -421,8 +421,8 @@ def _tiles(study: Study, sizes: Sequence[int]) -> list[tuple[str, str]]:
 
     return [
         (text("STREAM triad", "GB/s", 1000), "of memory, one core (STREAM triad)"),
-        (text(f"latency {large}", "ns"), f"a load waits in blocks of {large}"),
-        (text("decompression zstd:5", "MB/s"), "one core decompresses ZSTD"),
+        (text(f"latency {large}", "ns"), f"for a load from memory, in blocks of {large}"),
+        (text("decompression zstd:5", "MB/s"), "of ZSTD, decompressed by one core"),
     ]
 
 
@@ -443,10 +443,10 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         f"{times(f'read {small}', f'read {large}')} times as quickly as blocks of {large}."
     )
     waits = [number_text(value(f"latency {size}"), 2) for size in (small, large)]
-    latency = f"A load waits {waits[0]} ns in {small}, {waits[1]} ns in {large}."
+    latency = f"A load from memory takes {waits[0]} ns in blocks of {small}, {waits[1]} ns in blocks of {large}."
     processes = (
-        f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
-        f"by a shell {times(shell, fork)} times as long as without."
+        f"Starting a process takes {value_text(value(fork), 'µs')}, as long as {times(fork, call)} system calls; with "
+        f"a program in it {times(program, fork)} times as long, by a shell {times(shell, fork)} times."
     )
 
     values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == OURS}
@@ -462,8 +462,8 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         return f"{number_text(more, 2)} µs to {name.upper()}"
 
     codecs = (
-        f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "
-        f"{gigabyte('decompression zstd:5')} by ZSTD, decoding {gigabyte('decoding')}."
+        f"One core decompresses 1 GB of LZMA in {gigabyte('decompression lzma:6')}, of ZSTD in "
+        f"{gigabyte('decompression zstd:5')}, and decodes it in {gigabyte('decoding')}."
     )
     found = [memory, latency, processes, f"RPC adds {added('udp')} and {added('tcp')}.", codecs]
     gains = [
@@ -472,5 +472,8 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         if (base := study.median(what, "opt-level 0") or 0.0)
     ]
     if gains:
-        found.append(f"From opt-level 0 to native the kernels gain {min(gains):.1f} to {max(gains):.1f} times.")
+        found.append(
+            f"Compiled for this processor, the kernels run {min(gains):.1f} to {max(gains):.1f} times as fast as "
+            "without optimisation."
+        )
     return found

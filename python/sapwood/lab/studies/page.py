@@ -86,10 +86,10 @@ def _warnings(content: Mapping[str, Any]) -> str:
     if not content["warnings"] and not content["left_out"]:
         return ""
     rows = [[_text(w["code"]), _text(w["text"]), _text(w["where"]), _text(w["advice"])] for w in content["warnings"]]
-    out = [
-        f"<p>Left out: <strong>{_text(engine)}</strong>, {_text(reason)}.</p>"
-        for engine, reason in content["left_out"].items()
-    ]
+    by_reason: dict[str, list[str]] = {}
+    for what, reason in content["left_out"].items():
+        by_reason.setdefault(reason, []).append(f"<strong>{_text(what)}</strong>")
+    out = [f"<p>Left out: {'; '.join(whats)} ({_text(reason)}).</p>" for reason, whats in by_reason.items()]
     warned = table(["Warning", "Means", "Where", "Advice"], rows) if rows else ""
     return f'<div class="notice">{"".join(out)}{warned}</div>'
 

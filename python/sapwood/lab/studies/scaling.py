@@ -199,8 +199,11 @@ def _figure(
 ) -> dict[str, Any]:
     rates = {name: _rates(values[name], units)[what] for name in speeds}
     most = max(rates.values())
-    curves = [{"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]}]
-    curves += [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]  # upon the line
+    points = [[rates[name], speeds[name]] for name in speeds]
+    curves: list[dict[str, Any]] = [
+        {"label": "machines", "points": points, "dots": True, "names": list(speeds)},
+        {"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]},
+    ]
     said = f"Deviation {100 * one.spread:.1f} %."
     return {
         "kind": "lines", "title": what, "x": _with_unit(what, units), "y": _with_unit(application, units),
@@ -239,12 +242,14 @@ def _findings(
     alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]
     name = _worst(one)
     said = (
-        f"The speed of {application} follows {best} most closely (deviation {100 * one.spread:.1f} %; "
+        f"The speed of “{application}” follows “{best}” most closely (deviation {100 * one.spread:.1f} %; "
         f"the farthest machine is {name[1]}, {name[0]})"
     )
     if worst not in alike:
-        said += f", and {worst} least ({100 * last.spread:.0f} %)"
+        said += f", and “{worst}” least ({100 * last.spread:.0f} %)"
+    found = [said + "."]
     if len(alike) > 1:
         more = f" and {len(alike) - 1 - _NAMED} more" if len(alike) - 1 > _NAMED else ""
-        said += f"; by their noise not told apart from {best}: {', '.join(alike[1 : 1 + _NAMED])}{more}"
-    return [said + "."]
+        names = ", ".join(f"“{what}”" for what in alike[1 : 1 + _NAMED])
+        found.append(f"Within their noise these follow it as closely as “{best}”: {names}{more}.")
+    return found

@@ -60,7 +60,7 @@ WARNINGS = {
 
 NOISE = 0.1
 """By so much ratios differ from round to round without a word in the findings."""
-_SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 6
+_SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 3
 _LOCK = ".sapwood-lab"
 """A file in the folder of a study that runs."""
 _CHOICE = frozenset({

@@ -57,14 +57,26 @@ def run(
         "title": f"Trend of lab {studies[0]['study']}", "head": ["What", *dates, "last to first"], "rows": rows,
         "caption": "Medians. A ratio with ~ may be noise.",
     }  # fmt: skip
-    found = [f"{name}: {_ratio(series[name]):.2f} × of the first result." for name in ordered if name in changed] or [
-        f"No figure of {len(series)} changed by more than noise."
+    found = [
+        f"{name}: {_ratio(series[name]):.2f} × the first result, from {value_text(old, unit)} to "
+        f"{value_text(new, unit)}."
+        for name in ordered
+        if name in changed
+        for unit in [_unit(studies, name)]
+        for old, new in [(statistics.median(series[name][0][1]), statistics.median(series[name][-1][1]))]
     ]
-    figures = [_figure(name, _unit(studies, name), series[name]) for name in ordered[:_FIGURES]]
+    most = f" The largest change: {found[0]}" if found else ""
+    count = f"{len(changed)} of {len(series)} figures" if found else f"No figure of {len(series)}"
+    found.insert(0, f"{count} changed by more than noise.{most}")
+    days = [one["started"][:10] for one in studies]
+    figures = [_figure(name, _unit(studies, name), series[name], days) for name in ordered[:_FIGURES]]
     tiles = [
         (str(len(studies)), f"results from {dates[0]} to {dates[-1]}"),
-        (str(len(changed)), f"of {len(series)} figures changed clearly"),
-        (f"{_ratio(series[ordered[0]]):.2f} ×" if changed else "–", ordered[0] if changed else "nothing changed"),
+        (str(len(changed)), f"of {len(series)} figures changed by more than noise"),
+        (
+            f"{_ratio(series[ordered[0]]):.2f} ×" if changed else "–",
+            f"the largest change: {ordered[0]}" if changed else "nothing changed",
+        ),
     ]
     return study, study.finish(tables=[table], figures=figures, findings=found, tiles=tiles)
 
@@ -107,9 +119,9 @@ def _unit(studies: Sequence[Mapping[str, Any]], name: str) -> str:
     )
 
 
-def _figure(name: str, unit: str, values: Series) -> dict[str, Any]:
+def _figure(name: str, unit: str, values: Series, days: Sequence[str]) -> dict[str, Any]:
     points = [[place, statistics.median(of), min(of), max(of)] for place, of in values]
     return {
         "kind": "lines", "title": name, "x": "Result", "y": f"Median [{unit}]",
-        "curves": [{"label": "median and range", "points": points}],
+        "curves": [{"label": "median and range", "points": points, "names": [days[place - 1] for place, _ in values]}],
     }  # fmt: skip
