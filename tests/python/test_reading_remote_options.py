@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -308,3 +310,38 @@ def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.Capt
     near = tmp_path / "near.root"
     near.write_bytes(server.files["events.root"])
     assert main(["ls", str(near), *words]) == 0
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_files_inside_archives(path: Path, local: Any, tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("fsspec")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "e.root").write_bytes(path.read_bytes())
+    held = shutil.make_archive(str(tmp_path / "held"), kind, tmp_path / "in")
+    name = "e.root" if kind == "zip" else "./e.root"
+    with sapwood.open(f"{kind}://{name}::file://{held}") as file:
+        # The file system of an archive closes the archive when it is forgotten.
+        gc.collect()
+        assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
+
+
+class Carrying:
+    """A path with options of its file system, as `universal_pathlib` has them."""
+
+    def __init__(self, url: str, **storage_options: object) -> None:
+        self.url, self.storage_options = url, storage_options
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def test_paths_that_carry_options(server: Server, path: Path, local: Any) -> None:
+    for given in (Carrying(str(path), headers={"X-Test": "1"}), Carrying(f"file://{path}")):
+        assert ak.array_equal(sapwood.open(given)["t"].arrays(["x1"]), local[["x1"]])
+    carrying = Carrying(server.url("events.root"), headers={"X-Test": "carried"})
+    for options, sent in (({}, "carried"), ({"headers": {"X-Test": "given"}}, "given")):
+        server.heard.clear()
+        with sapwood.open(carrying, prior=None, **options) as file:
+            assert file["t"].num_entries == len(local)
+        assert {heard["x-test"] for heard in server.heard} == {sent}
+    assert next(iter(sapwood.num_entries({carrying: "t"})))[2] == len(local)

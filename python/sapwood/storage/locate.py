@@ -106,6 +106,9 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         path, inside = split_path(files) if with_object else (files, None)
         for one in matches(path, options):
             yield Located(one, inside)
+    elif isinstance(getattr(files, "storage_options", None), Mapping):
+        # A path of `universal_pathlib`: what its file system needs goes with it.
+        yield Located(files)
     elif isinstance(files, os.PathLike):
         for one in matches(plain_path(files), options):
             yield Located(one)

@@ -90,9 +90,10 @@ class Far(NamedTuple):
 class FileLike:
     """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
 
-    def __init__(self, stream: Foreign) -> None:
-        """Measure the stream by seeking to its end."""
+    def __init__(self, stream: Foreign, system: Foreign = None) -> None:
+        """Measure the stream by seeking to its end; the file system of an archive closes it when it is forgotten."""
         self._stream = stream
+        self._system = system
         self._lock = threading.Lock()
         self._process = os.getpid()
         # A forked process has the same place in an open file, which both would move: it is not asked for one.
@@ -265,6 +266,11 @@ def at_rest(look: Callable[[], T]) -> T:
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Return what the native core can open for options of `open`, and whether it is copied first: see `_source_of`."""
+    if isinstance(carried := getattr(given, "storage_options", None), Mapping) and not hasattr(given, "read"):
+        given = str(given)
+        # They are meant for a remote file system, of which a local path has none.
+        scheme = re.match(_SCHEME, given)
+        options = options if scheme is None or scheme[1].lower() in _LOCAL else {**carried, **options}
     options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | COLUMN_CACHE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
@@ -629,4 +635,4 @@ def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any]
     far = _far(options)
     if many:
         return Found(InFileSystem(system, path), name, far, address)
-    return Found(FileLike(system.open(path, "rb")), name, None, address)
+    return Found(FileLike(system.open(path, "rb"), system), name, None, address)
