@@ -52,6 +52,20 @@ def test_files_that_are_not_opened_are_cut_when_they_are_read(folder: Path) -> N
     assert found.compute(scheduler="sync").tolist() == list(range(20))
 
 
+def test_many_partitions_make_few_layers(folder: Path) -> None:
+    found = _numpy(f"{folder}/[ab].root:t", step_size=1)
+    assert [len(array.dask.layers) for array in found.values()] == [1] * 4
+    assert found["vec"].chunks == ((1,) * 20, (2,))
+    assert found["vec"].compute().tolist() == np.tile(np.arange(20.0).reshape(10, 2), (2, 1)).tolist()
+
+
+def test_files_without_common_fields(folder: Path, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "c.root") as file:
+        file["t"] = {"other": [1]}
+    with pytest.raises(ValueError, match="no fields in common"):
+        _numpy([f"{folder}/a.root:t", f"{tmp_path}/c.root:t"])
+
+
 def test_steps_are_pairs_or_edges(folder: Path) -> None:
     for steps in ([[0, 3], [3, 7]], [0, 3, 7]):
         for opened in (True, False):
@@ -107,6 +121,21 @@ def test_forms_are_mapped_and_the_fields_that_are_needed_read(folder: Path) -> N
     array, report = sapwood.dask(lost, open_files=False, allow_read_errors_with_report=True, **options)
     assert array.x.compute(scheduler="sync").tolist() == list(range(10))
     assert report.compute(scheduler="sync").exception.tolist() == [None, "FileNotFoundError"]
+
+
+def test_arrays_that_differ_in_documentation_or_reports_are_kept_apart(folder: Path) -> None:
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    for name in ("typename", "title"):
+        found = sapwood.dask(f"{folder}/a.root:t", ak_add_doc={name: name})
+        assert list(found.x.form.parameters) == [name]
+    lost = [f"{folder}/a.root:t", f"{folder}/absent.root:t"]
+    for errors in (OSError, ValueError):
+        _, report = sapwood.dask(lost, open_files=False, allow_read_errors_with_report=(errors,))
+        if errors is OSError:
+            assert report.compute(scheduler="sync").exception.tolist() == [None, "FileNotFoundError"]
+        else:
+            with pytest.raises(FileNotFoundError):
+                report.compute(scheduler="sync")
 
 
 def test_what_is_not_given_to_uproot_is_not_given(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sapwood.columns import Foreign
@@ -171,7 +172,7 @@ def _opened(
     if first is None:
         raise NotFoundError(f"no file has the tree: {files!r}")
     if not fields:
-        raise NotFoundError(f"the trees have no fields in common that pass the filters: {files!r}")
+        raise ArgumentError(f"the trees have no fields in common that pass the filters: {files!r}")
     return fields, partitions, first
 
 
@@ -201,23 +202,26 @@ def _numpy(reading: Reading, partitions: Sequence[Partition], empty: Foreign) ->
     try:
         import dask.array as da
         from dask.base import tokenize
-        from dask.delayed import delayed
+        from dask.highlevelgraph import HighLevelGraph
     except ImportError as error:
         raise ArgumentError("collections of Dask need dask: pip install 'dask[array]'") from error
     if empty is None:
         raise ArgumentError("known_base_form is for library 'ak'")
     found: dict[str, Any] = {}
+    keys = [key_of(part) for part in partitions]
+    lengths = tuple(math.nan if part.pieces is not None else part.stop - part.start for part in partitions)
     for name in reading.fields:
         sample = empty[name]
-        read = delayed(_one_column, pure=True)
         one = reading.only([name])
-        token = f"{name}-from-sapwood-{tokenize(name, [key_of(part) for part in partitions])}"
-        pieces: list[Any] = []
-        for number, part in enumerate(partitions):
-            length = math.nan if part.pieces is not None else part.stop - part.start
-            task: Any = read(one, part, name, dask_key_name=f"{token}-{number}")
-            pieces.append(da.from_delayed(task, (length, *sample.shape[1:]), meta=sample))  # pyright: ignore[reportUnknownMemberType]
-        found[name] = da.concatenate(pieces, allow_unknown_chunksizes=True)  # pyright: ignore[reportUnknownMemberType]
+        token = f"{name}-from-sapwood-{tokenize(name, keys)}"
+        # One array of tasks for all partitions: `from_delayed` and `concatenate` make a layer for each.
+        graph: dict[Any, Any] = {
+            (token, number, *(0 for _ in sample.shape[1:])): (partial(_one_column, one, part, name),)
+            for number, part in enumerate(partitions)
+        }
+        layers: Any = HighLevelGraph.from_collections(token, graph, [])  # pyright: ignore[reportUnknownMemberType]
+        array: Any = da.Array
+        found[name] = array(layers, token, (lengths, *((size,) for size in sample.shape[1:])), meta=sample)
     return found
 
 

@@ -212,7 +212,10 @@ def collection(
         for partition in partitions:
             edges.append(edges[-1] + partition.stop - partition.start)
         divisions = tuple(edges)
-    token: Any = tokenize([key_of(partition) for partition in partitions], sorted(reading.fields), form_mapping)
+    # dask-awkward keeps forms by token: what is documented, and how errors are treated, must be part of it.
+    token: Any = tokenize(
+        [key_of(partition) for partition in partitions], sorted(reading.fields), form_mapping, form.to_json(), report
+    )
     reader: Columns | Mapped = Columns(reading, form, report)
     if form_mapping is not None:
         mapped, info = form_mapping(form)
