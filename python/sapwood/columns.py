@@ -291,7 +291,7 @@ class Layouts:
                     self._offsets(offsets), characters, parameters={"__array__": "string", **(parameters or {})}
                 )
             case ("record", length, classname, fields):
-                named = {"__record__": classname} if classname else {}
+                named = {"__record__": classname.replace("> >", ">>")} if classname else {}
                 return self._plain.records(
                     [self.layout(content) for _, content in fields],
                     None if _is_tuple(fields) else [name for name, _ in fields],
@@ -329,7 +329,7 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
         case ("list", content):
             return f.ListOffsetForm("i64", form_of(content, key + ".0"), parameters=parameters, form_key=key)
         case ("record", classname, fields):
-            named = {"__record__": classname} if classname else {}
+            named = {"__record__": classname.replace("> >", ">>")} if classname else {}
             return f.RecordForm(
                 [form_of(content, f"{key}.{i}") for i, (_, content) in enumerate(fields)],
                 None if _is_tuple(fields) else [name for name, _ in fields],

@@ -325,3 +325,13 @@ def test_feldman_cousins_intervals_of_too_many_events_are_refused(mine: Any) -> 
     many = efficiency.total.with_members({"fArray": efficiency.total.values(flow=True) + 1e9})
     with pytest.raises(UnsupportedError, match="Feldman-Cousins intervals are computed of up to"):
         efficiency.with_members({"fTotalHistogram": many}).interval()
+
+
+def test_the_number_of_entries_of_a_weighted_profile_is_kept(tmp_path: Path) -> None:
+    means = hist.Hist.new.Reg(2, 0, 2).WeightedMean().fill([0.5, 1.5, 1.5], weight=[1, 2, 4], sample=[10, 20, 30])
+    means.metadata = {"fEntries": 3}
+    with sapwood.recreate(tmp_path / "p.root") as file:
+        file["p"] = means
+    read = sapwood.open(tmp_path / "p.root")["p"]
+    assert (read.member("fEntries"), read.member("fTsumw")) == (3, 7)
+    assert read.to_hist().metadata == {"fEntries": 3}

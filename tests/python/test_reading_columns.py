@@ -252,3 +252,8 @@ def test_any_selection_of_nested_lists_survives(values: list[Any], data: Any) ->
     picked = data.draw(st.lists(st.integers(0, len(values) - 1)))
     chosen = array[np.array(picked, dtype=np.int64)]
     assert ak.to_list(columns.to_awkward(columns.from_awkward(chosen))) == [values[i] for i in picked]
+
+
+def test_names_of_templates_are_spelt_as_in_uproot() -> None:
+    kind = ("record", "Link<Vector<Jet> >", [("x", ("number", "int32"))])
+    assert columns.form_of(kind, "").parameters == {"__record__": "Link<Vector<Jet>>"}

@@ -6,7 +6,7 @@ A ROOT object is ``(class, members)``; members not named are zero, empty or null
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -276,6 +276,10 @@ def _from_profile(
     }
     if weighted:
         members["fBinSumw2"] = cells_of(entries2)
+        # Sums of weights do not say how often it was filled.
+        known = getattr(data, "metadata", None)
+        if isinstance(known, Mapping) and "fEntries" in known:
+            members["fEntries"] = float(known["fEntries"])
     return title, (("TProfile", "TProfile2D", "TProfile3D")[len(axes) - 1], members)
 
 
