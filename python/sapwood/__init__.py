@@ -78,6 +78,8 @@ if TYPE_CHECKING:
         AsObjects,
         AsStridedObjects,
         AsStrings,
+        register_interpretation,
+        unregister_interpretation,
     )
     from sapwood.model import behavior_of, class_named, classes, has_class_named, reset_classes, unknown_classes
     from sapwood.naming import classname_decode, classname_encode
@@ -193,6 +195,7 @@ __all__ = [
     "open",
     "patch_uproot",
     "recreate",
+    "register_interpretation",
     "reset_classes",
     "scan_polars",
     "set_kept_memory",
@@ -201,6 +204,7 @@ __all__ = [
     "to_writable",
     "trace",
     "unknown_classes",
+    "unregister_interpretation",
     "update",
 ]  # fmt: skip
 
@@ -257,6 +261,8 @@ __getattr__, __dir__ = lazily(
             "AsObjects",
             "AsStridedObjects",
             "AsStrings",
+            "register_interpretation",
+            "unregister_interpretation",
         ),
         "sapwood.model": (
             "behavior_of",

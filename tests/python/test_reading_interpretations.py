@@ -71,3 +71,51 @@ def test_one_that_does_not_fit_is_refused(path: Path) -> None:
         sapwood.AsDtype(object)
     with pytest.raises(TypeError, match="items"):
         sapwood.AsJagged(">i4")  # pyright: ignore[reportArgumentType]
+
+
+def test_types_of_numpy_are_taken_as_the_types_of_the_values(path: Path) -> None:
+    branch = sapwood.open(path)["t"]["i4"]
+    for given in ("i4", np.dtype("i4"), ">i4", np.int32):
+        assert branch.array(given, library="np").tolist() == list(range(6))
+    assert branch.array("u4", 2, 4, library="np").dtype == "u4"
+
+
+def test_the_stored_bytes_of_entries(path: Path) -> None:
+    tree = sapwood.open(path)["t"]
+    stored = tree["i4"].array(sapwood.interpretation.AsBinary(), library="np")
+    assert stored.shape == (6, 4) and stored.view(">i4").ravel().tolist() == list(range(6))
+    words = tree["word"].array(sapwood.interpretation.AsBinary())
+    assert words.to_list() == [[1, ord(letter)] for letter in "abcdef"]
+    with pytest.raises(ArgumentError, match="library 'np' or 'ak'"):
+        tree["i4"].array(sapwood.interpretation.AsBinary(), library="pd")
+
+
+class Doubled(sapwood.interpretation.CustomInterpretation):
+    """Twice the numbers of `i4`."""
+
+    @classmethod
+    def match_branch(cls, branch: Any, context: Any, simplify: bool) -> bool:
+        return branch.name == "i4"
+
+    def basket_array(self, data: Any, *_: Any) -> Any:
+        return data.view(">i4").astype(np.int32) * 2
+
+
+def test_a_registered_interpretation_reads_the_branches_it_matches(path: Path) -> None:
+    tree = sapwood.open(path)["t"]
+    sapwood.register_interpretation(Doubled)
+    try:
+        assert isinstance(tree["i4"].interpretation, Doubled)
+        assert tree["i4"].array(library="np").tolist() == [0, 2, 4, 6, 8, 10]
+        assert tree["i4"].array(entry_start=2, entry_stop=4).to_list() == [4, 6]
+        assert tree["u1"].array(library="np").tolist() == list(range(6))
+        for ask in (tree.arrays, lambda: tree.arrays(["i4", "u1"])):
+            with pytest.raises(sapwood.UnsupportedError, match="registered interpretation"):
+                ask()
+        with pytest.warns(sapwood.SapwoodWarning, match="Overwriting"):
+            sapwood.register_interpretation(Doubled)
+    finally:
+        sapwood.unregister_interpretation(Doubled)
+    assert tree["i4"].array(library="np").tolist() == list(range(6))
+    with pytest.raises(ArgumentError, match="not registered"):
+        sapwood.unregister_interpretation(Doubled)

@@ -137,21 +137,29 @@ def read_as(
     ArgumentError
         The bytes do not fit, or the interpretation cannot be used for bytes.
     """
+    if isinstance(interpretation, (str, np.dtype, type)):
+        from sapwood.interpretation.numerical import AsDtype
+
+        # Stored numbers are big-endian, whatever the byte order of the type that is named.
+        interpretation = AsDtype(np.dtype(interpretation).newbyteorder(">"))
     if not hasattr(interpretation, "basket_array"):
         raise ArgumentError(f"{branch.object_path} cannot be read as {interpretation!r}: that is no way to read bytes")
     start, stop = entry_range(branch.num_entries, start, stop)
-    edges = branch.entry_offsets
-    arrays = {
-        number: interpretation.basket_array(basket.data, _offsets(basket, interpretation))
-        for number in range(branch.num_baskets)
-        if edges[number] < stop and edges[number + 1] > start
-        for basket in [branch.basket(number)]
-    }
+    edges, made = branch.entry_offsets, library_of(library)
+    baskets = [number for number in range(branch.num_baskets) if edges[number] < stop and edges[number + 1] > start]
+    arrays: dict[int, Foreign] = {}
+    for number in baskets:
+        basket = branch.basket(number)
+        offsets = _offsets(basket, interpretation)
+        arrays[number] = interpretation.basket_array(basket.data, offsets, basket, branch, {}, 0, made, {})
     if not arrays:
-        arrays = {0: interpretation.basket_array(np.empty(0, np.uint8), np.zeros(1, np.int32))}
+        nothing = np.empty(0, np.uint8), np.zeros(1, np.int32)
+        arrays = {0: interpretation.basket_array(*nothing, None, branch, {}, 0, made, {})}
         edges = [start, start]
-    joined = interpretation.final_array(arrays, start, stop, edges)
-    return library_of(library).finish(Result(joined), range(start, stop))
+    joined = interpretation.final_array(arrays, start, stop, edges, made, branch, {})
+    if made.name == "pd" and hasattr(joined, "iloc"):
+        return joined
+    return made.finish(Result(joined), range(start, stop))
 
 
 def _offsets(basket: Basket, interpretation: Foreign) -> Array | None:

@@ -6,7 +6,13 @@ and given to `array`. `array` of a branch reads the stored bytes as another one 
 
 from __future__ import annotations
 
-from sapwood.interpretation import grouped, identify, jagged, library, numerical, objects, strings
+from sapwood.interpretation import custom, grouped, identify, jagged, library, numerical, objects, strings
+from sapwood.interpretation.custom import (
+    AsBinary,
+    CustomInterpretation,
+    register_interpretation,
+    unregister_interpretation,
+)
 from sapwood.interpretation.grouped import AsGrouped
 from sapwood.interpretation.identify import UnknownInterpretation, interpretation_of
 from sapwood.interpretation.jagged import AsJagged
@@ -17,6 +23,7 @@ from sapwood.interpretation.strings import AsStrings
 from sapwood.table.schema import Interpretation
 
 __all__ = [
+    "AsBinary",
     "AsDouble32",
     "AsDtype",
     "AsDtypeInPlace",
@@ -26,9 +33,11 @@ __all__ = [
     "AsObjects",
     "AsStridedObjects",
     "AsStrings",
+    "CustomInterpretation",
     "Interpretation",
     "Library",
     "UnknownInterpretation",
+    "custom",
     "grouped",
     "identify",
     "interpretation_of",
@@ -36,5 +45,7 @@ __all__ = [
     "library",
     "numerical",
     "objects",
+    "register_interpretation",
     "strings",
+    "unregister_interpretation",
 ]

@@ -19,6 +19,7 @@ from sapwood.containers.types import (
     parse_typename,
 )
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.interpretation.custom import custom_of
 from sapwood.interpretation.grouped import AsGrouped
 from sapwood.interpretation.jagged import AsJagged
 from sapwood.interpretation.numerical import AsDouble32, AsDtype, AsFloat16, stored_dtype
@@ -40,6 +41,9 @@ class UnknownInterpretation(Interpretation):
 
 def interpretation_of(branch: Foreign, *_: object) -> Interpretation:
     """Return what a branch is read as; further arguments, which uproot has, are ignored."""
+    custom = custom_of(branch)
+    if custom is not None:
+        return custom
     kind: Type | None = branch.type
     if branch.is_group:
         return AsGrouped(branch)

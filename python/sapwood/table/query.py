@@ -22,7 +22,7 @@ from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.garbage import no_garbage
-from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
+from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table, registered_interpretations
 
 if TYPE_CHECKING:
     from sapwood.table.friends import FriendElement
@@ -160,7 +160,8 @@ class Query:
         """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
             names, typenames = Filter(filter_name), Filter(filter_typename)
-            if cut is None and names.everything and typenames.everything and not self._looks_at_fields:
+            everything = cut is None and names.everything and typenames.everything
+            if everything and not (registered_interpretations or self._looks_at_fields):
                 self.whole = _whole(source)
             if self.whole is None:
                 with no_garbage():
@@ -379,6 +380,8 @@ class Query:
 
     def _leaf(self, field: Field) -> Leaf | Group:
         self._reads.setdefault(field, len(self._reads))
+        if registered_interpretations and hasattr(field.interpretation, "match_branch"):
+            raise UnsupportedError(f"{field.object_path} has a registered interpretation: read it with array()")
         return self._nodes.get(field) or self._nodes.setdefault(field, Leaf(field))
 
     def _node(self, field: Field) -> Leaf | Group:

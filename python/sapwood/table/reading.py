@@ -21,7 +21,7 @@ from sapwood.table.libraries import How, Library, Result, library_of
 from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_array, virtual_arrays
-from sapwood.table.schema import Field, HasFields, Interpretation, Table
+from sapwood.table.schema import Field, HasFields, Interpretation, Table, registered_interpretations
 from sapwood.table.signatures import passes_on
 from sapwood.table.steps import Report, StepPlan, entries_for, entry_range, read_ahead
 
@@ -416,7 +416,8 @@ class ReadableField(Readable, Field):
         _check_virtual(virtual, access_log, library, {})
         del decompression_executor, interpretation_executor
         in_place: Any = interpretation
-        fill: Any = getattr(in_place, "fill", None)
+        # Types of NumPy have a `fill` as well.
+        fill: Any = getattr(interpretation, "fill", None) if isinstance(interpretation, Interpretation) else None
         if fill is not None:
             if library_of(library).name != "np" or virtual:
                 raise ArgumentError("an array is read into one that exists with library='np' and virtual=False")
@@ -430,6 +431,8 @@ class ReadableField(Readable, Field):
             if found is None:
                 found = cache[key] = self.array(interpretation, start, stop, array_cache=None, library=library)
             return found
+        if interpretation is None and registered_interpretations and hasattr(self.interpretation, "match_branch"):
+            return self._read_as(self.interpretation, entry_start, entry_stop, library)
         if interpretation is not None and interpretation != self.interpretation:
             return self._read_as(interpretation, entry_start, entry_stop, library)
         if not self.is_group and self.reason is not None:

@@ -672,6 +672,10 @@ class Field(HasFields):
         return ratio(self.uncompressed_bytes, self.compressed_bytes)
 
 
+registered_interpretations: dict[str, type[Interpretation]] = {}
+"""Ways to read fields that were registered by name: see `sapwood.interpretation.custom`."""
+
+
 class Interpretation:
     """What a field is read as; its `repr` is the type as Awkward Array writes it, or why it cannot be read."""
 
