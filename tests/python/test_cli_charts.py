@@ -87,6 +87,30 @@ def test_histograms_of_all_kinds_are_drawn(histogram: Any) -> None:
         drawn(chart)
 
 
+EDGES: list[list[float]] = [
+    [0, 1, 2, 3], [0, 1, 2, np.inf], [-np.inf, 0, 1, np.inf], [0, 1e307, 5e307, 1e308], [0, 5e-324, 1e-323, 1.5e-323],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edges", EDGES, ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [[1, np.inf, 2], [1, -np.inf, np.nan], [-1, -2, -3], [1e308, -1e308, 0], [5e-324, 0, 1e-320], [1e-300, 1e300, 1]],
+    ids=str,
+)
+def test_histograms_of_extreme_numbers_are_drawn(edges: list[float], values: list[float]) -> None:
+    axis = hist.axis.Variable(edges)
+    for axes in ([axis], [axis, axis]):
+        for storage in ("Double", "Weight"):
+            histogram = hist.Hist(*axes, storage=getattr(hist.storage, storage)())
+            view = histogram.view()
+            filled = np.array(values) if len(axes) == 1 else np.transpose([values, np.zeros(3), values])
+            for name in ("value", "variance") if storage == "Weight" else (...,):
+                view[name] = filled
+            for chart in charts_of("name", histogram):
+                drawn(chart)
+
+
 def test_more_than_two_axes_are_not_drawn() -> None:
     assert charts_of("x", hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double()) == []
 

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+SMALLEST, LARGEST = 1e-290, 1e300
+"""The numbers that are drawn: of others, differences and ratios have no place among doubles."""
+
+
+def limits(low: float, high: float) -> tuple[float, float]:
+    """Return two numbers that a scale can have at its ends: finite, in order, and apart."""
+    low, high = (min(max(end, -LARGEST), LARGEST) for end in (low, high))
+    if high - low < SMALLEST:
+        high = low + (abs(low) / 8 or 1.0)
+    return low, high
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis: the edges of its bins, its title, and the names of the bins where they have names."""
@@ -38,7 +50,14 @@ class Axis:
     def width(self) -> float | None:
         """The width of a bin, None where bins differ or have names."""
         widths = np.diff(self.edges)
-        return float(widths[0]) if not self.names and np.allclose(widths, widths[0], rtol=1e-6) else None
+        even = not self.names and np.isfinite(widths).all() and np.allclose(widths, widths[0], rtol=1e-6)
+        return float(widths[0]) if even else None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The first and the last edge, where they are finite; else the last finite ones."""
+        finite = self.edges[np.isfinite(self.edges)]
+        return limits(float(finite[0]), float(finite[-1])) if len(finite) else (-1.0, 1.0)
 
     def bin_text(self, place: int) -> str:
         """Return the name of a bin: its label or its edges."""
@@ -181,14 +200,17 @@ def _axis(axis: Foreign) -> Axis:
 
 def _errors(histogram: Foreign) -> Array | None:
     variances = histogram.variances()  # of profiles, those of the means
-    return None if variances is None else np.sqrt(np.nan_to_num(np.asarray(variances, float), posinf=0.0))
+    if variances is None:
+        return None
+    known = np.nan_to_num(np.asarray(variances, float), posinf=0.0, neginf=0.0)
+    return np.sqrt(np.maximum(known, 0.0))
 
 
 def _wants_log(values: Array, wish: bool | None) -> bool:
-    positive = values[values > 0]
+    positive = values[(values > 0) & np.isfinite(values)]
     if not len(positive):
         return False
-    return bool(positive.max() > 500 * np.median(positive)) if wish is None else wish
+    return bool(positive.max() / 500 > np.median(np.minimum(positive, LARGEST))) if wish is None else wish
 
 
 def _per_bin(label: str, axis: Axis) -> str:
@@ -220,9 +242,10 @@ def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> li
 
 def _summary(axis: Axis, values: Array, outside: tuple[float, float]) -> str:
     below, above = outside
-    total = float(values.sum())
-    words = [f"sum {number_text(total + below + above)}"]
-    if total > 0 and not axis.names:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(values.sum())
+        words = [f"sum {number_text(total + below + above)}"]
+    if 0 < total < LARGEST and not axis.names and np.abs(axis.edges).max() < LARGEST**0.5:
         centres = (axis.edges[1:] + axis.edges[:-1]) / 2
         mean = float((values * centres).sum() / total)
         spread = float(np.sqrt(max(0.0, (values * (centres - mean) ** 2).sum() / total)))

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sapwood.show.chart import Array, Axis, Chart, Curve, Map
+from sapwood.show.chart import LARGEST, SMALLEST, Array, Axis, Chart, Curve, Map, limits
 from sapwood.show.units import number_text, superscript
 
 WIDTH, HEIGHT = 640, 410
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 16, 58
+_DEEPEST = 1e-12
+"""The lower end of a logarithmic scale, as a part of its upper end, at least."""
 COLOURS = 8  # classes c0, c1, ... of the style
 
 _GREEK = {
@@ -120,7 +122,7 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 def draw_chart(chart: Chart, *, log: bool) -> str:
     """Draw curves over one axis, with a linear or logarithmic vertical axis."""
-    x = Scale(float(chart.x.edges[0]), float(chart.x.edges[-1]), LEFT, WIDTH - RIGHT)
+    x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT)
     y = _vertical(chart, log=log)
     parts = [_grid(y), *(_mark(x, value, name) for value, name in chart.marks.items() if x.low < value < x.high)]
     draw = _points if chart.points else _steps
@@ -132,17 +134,18 @@ def draw_chart(chart: Chart, *, log: bool) -> str:
 def _vertical(chart: Chart, *, log: bool) -> Scale:
     values = np.concatenate([curve.values for curve in chart.curves])
     errors = np.concatenate([np.zeros(len(c.values)) if c.errors is None else c.errors for c in chart.curves])
-    tops, bottoms = (values + errors)[np.isfinite(values)], (values - errors)[np.isfinite(values)]
+    finite = np.isfinite(values)
+    values, errors = values[finite].clip(-LARGEST, LARGEST), errors[finite].clip(0.0, LARGEST)
+    tops, bottoms = values + errors, values - errors
     top = float(tops.max()) if len(tops) else 1.0
-    positive = values[np.isfinite(values) & (values > 0)]
+    positive = values[values > SMALLEST]
     if log and len(positive):
-        low = max(float(positive.min()) / 2, top * 1e-12)
+        low = max(float(positive.min()) / 2, top * _DEEPEST)
         return Scale(low, max(top * (top / low) ** 0.08, low * 10), HEIGHT - BOTTOM, TOP, log=True)
     low = min(0.0, float(bottoms.min())) if len(bottoms) else 0.0
     if chart.points and low == 0 and float(bottoms.min()) > 0.5 * top:
         low = float(bottoms.min()) - 0.3 * (top - float(bottoms.min()))  # means far from zero
-    if top <= low:
-        top = low + 1.0
+    low, top = limits(low, top)
     return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
 
 
@@ -217,7 +220,8 @@ def _horizontal(axis: Axis, x: Scale) -> list[str]:
         ticks = [(place + 0.5, name if place % every == 0 else "") for place, name in enumerate(axis.names)]
     else:
         ticks = x.ticks(8)
-        if np.allclose(axis.edges % 1, 0.5) and x.high - x.low < 9:  # whole numbers: no ticks between them
+        finite = np.isfinite(axis.edges).all()
+        if finite and np.allclose(axis.edges % 1, 0.5) and x.high - x.low < 9:  # whole numbers: no ticks between them
             ticks = [(value, text) for value, text in linear_ticks(x.low, x.high, 8) if value == round(value)]
     parts: list[str] = []
     for value, text in ticks:
@@ -250,14 +254,15 @@ def _bins(chart: Chart, x: Scale) -> str:
 def draw_map(chart: Map, *, log: bool) -> str:
     """Draw a value for every cell of two axes as colours, with linear or logarithmic colours."""
     right = WIDTH - 96
-    x = Scale(float(chart.x.edges[0]), float(chart.x.edges[-1]), LEFT, right)
-    y = Scale(float(chart.y.edges[0]), float(chart.y.edges[-1]), HEIGHT - BOTTOM, TOP)
-    positive = chart.values[chart.values > 0]
+    x = Scale(*chart.x.limits, LEFT, right)
+    y = Scale(*chart.y.limits, HEIGHT - BOTTOM, TOP)
+    values = chart.values[np.isfinite(chart.values)].clip(-LARGEST, LARGEST)
+    positive = values[values > SMALLEST]
     top = float(positive.max()) if len(positive) else 1.0
-    low = min(0.0, float(np.nanmin(chart.values, initial=0.0)))
+    ends = limits(float(values.min(initial=0.0)), top)
     if log:
-        low = min(float(positive.min()) if len(positive) else top, top / 10)
-    z = Scale(low, top, HEIGHT - BOTTOM, TOP, log=log)
+        ends = max(min(float(positive.min()) if len(positive) else top, top / 10), top * _DEEPEST), top
+    z = Scale(*ends, HEIGHT - BOTTOM, TOP, log=log)
     inside = (right - LEFT, HEIGHT - BOTTOM - TOP)
     image = _image(_pixels(chart, z), f'x="{LEFT}" y="{TOP}" width="{inside[0]}" height="{inside[1]}"')
     bar = np.linspace(1, 0, 64)[:, None]
@@ -371,19 +376,19 @@ def draw_cells(
 
 def _pixels(chart: Map, z: Scale) -> Array:
     """Return the colours of the picture, one pixel a cell where all cells are alike."""
-    values = chart.values.T[::-1]
+    shown = chart.values > 0 if z.log else np.isfinite(chart.values)
+    parts = np.zeros(chart.values.shape)
+    parts[shown] = [(z(value) - z.start) / (z.stop - z.start) for value in chart.values[shown]]
     if chart.x.width is None or chart.y.width is None:
-        columns = _sampled(chart.x.edges, 480)
-        values = chart.values[columns][:, _sampled(chart.y.edges, 320)].T[::-1]
-    shown = values > 0 if z.log else np.isfinite(values)
-    parts = np.zeros(values.shape)
-    parts[shown] = [(z(value) - z.start) / (z.stop - z.start) for value in values[shown]]
-    return _coloured(parts, shown)
+        cells = np.ix_(_sampled(chart.x, 480), _sampled(chart.y, 320))
+        parts, shown = parts[cells], shown[cells]
+    return _coloured(parts.T[::-1], shown.T[::-1])
 
 
-def _sampled(edges: Array, pixels: int) -> NDArray[np.intp]:
-    centres = edges[0] + (np.arange(pixels) + 0.5) * (edges[-1] - edges[0]) / pixels
-    return np.searchsorted(edges, centres, side="right") - 1
+def _sampled(axis: Axis, pixels: int) -> NDArray[np.intp]:
+    low, high = axis.limits
+    centres = low + (np.arange(pixels) + 0.5) * ((high - low) / pixels)
+    return np.clip(np.searchsorted(axis.edges, centres, side="right") - 1, 0, len(axis.edges) - 2)
 
 
 # Sea to sand: rises evenly in lightness, also for the colour-blind; low values stay visible on white and on black.

@@ -106,14 +106,14 @@ def share_text(part: float, whole: float) -> str:
 def number_text(value: float, digits: int = 4) -> str:
     """Write a number with a few digits; large and small ones with a power of ten."""
     if not math.isfinite(value):
-        return str(value)
+        return "nan" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         if value == round(value):
             return count_text(value).replace("-", "−")
         short = abs(value) < 10**digits - 0.5  # rounded, too
         return (f"{value:.{digits}g}" if short else count_text(value)).replace("-", "−")
-    exponent = math.floor(math.log10(abs(value)))
-    return f"{value / 10**exponent:.3g}·10{superscript(exponent)}".replace("-", "−")
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{float(mantissa):g}·10{superscript(int(exponent))}".replace("-", "−")
 
 
 def superscript(value: int) -> str:

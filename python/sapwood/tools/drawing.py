@@ -202,7 +202,7 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
     Raises
     ------
     ArgumentError
-        The file has another suffix, or matplotlib or mplhep is not installed.
+        The file has another suffix, matplotlib or mplhep is not installed, or matplotlib cannot draw the histogram.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in PICTURES:
@@ -230,6 +230,8 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
         axes.set_xlabel(label_of(histogram.axes[0]))
         axes.set_title(title.replace("$", r"\$"))
         figure.savefig(path)
+    except (ValueError, ArithmeticError) as error:
+        raise ArgumentError(f"matplotlib cannot draw this histogram: {error}") from error
     finally:
         plt.close(figure)
 

@@ -110,8 +110,9 @@ class Axis:
     def to_object(self, name: str) -> Object:
         """Return the `TAxis`."""
         first, last = float(self.edges[0]), float(self.edges[-1])
-        regular = np.linspace(first, last, len(self.edges))
-        even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
+        with np.errstate(invalid="ignore"):  # edges may be infinite
+            regular = np.linspace(first, last, len(self.edges))
+            even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
         members: dict[str, Any] = AXIS_LOOKS | {
             "fName": name,
             "fTitle": self.title,
@@ -151,11 +152,12 @@ def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, varian
         members["fSumw2"] = cells_of(variances).astype(np.float64)
     letters = ("x", "y", "z")[:dim]
     centers = np.meshgrid(*(axis.centers for axis in axes), indexing="ij", sparse=True)
-    for i, a in enumerate(letters):
-        members[f"fTsumw{a}"] = float((inner * centers[i]).sum())
-        members[f"fTsumw{a}2"] = float((inner * centers[i] ** 2).sum())
-        for j in range(i):
-            members[f"fTsumw{letters[j]}{a}"] = float((inner * centers[i] * centers[j]).sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinite edges and contents
+        for i, a in enumerate(letters):
+            members[f"fTsumw{a}"] = float((inner * centers[i]).sum())
+            members[f"fTsumw{a}2"] = float((inner * centers[i] ** 2).sum())
+            for j in range(i):
+                members[f"fTsumw{letters[j]}{a}"] = float((inner * centers[i] * centers[j]).sum())
     if dim == 2:
         members["fScalefactor"] = 1.0
     for i, axis_name in enumerate(_AXES):
