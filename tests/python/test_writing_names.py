@@ -42,6 +42,24 @@ def test_names_of_objects_that_could_not_be_read_are_refused(tmp_path: Path, nam
             file[name] = "text"
 
 
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_texts_that_are_no_utf8_are_written_as_they_were_read(tmp_path: Path, kind: str) -> None:
+    path, texts = tmp_path / "a.root", [["a"], ["\udcff\udcfeb", "c"], []]
+    with sapwood.recreate(path, format=kind) as file:
+        file["t"] = {"x": texts}
+    with sapwood.open(path) as file:
+        assert file["t"]["x"].array().tolist() == texts
+
+
+@pytest.mark.parametrize("data", [["a\ud800"], [2**70], [[1], [-(2**99)]], [10**5000], [object()]])
+def test_values_that_no_branch_holds_are_refused(tmp_path: Path, data: list[Any]) -> None:
+    with (
+        sapwood.recreate(tmp_path / "a.root") as file,
+        pytest.raises(sapwood.ArgumentError, match="these values cannot be written"),
+    ):
+        file["t"] = {"x": data}
+
+
 @pytest.mark.parametrize("value", [11.0, -3.0, math.nan, math.inf])
 @pytest.mark.parametrize("kind", ["Double32_t[0,10,12]", "Float16_t[0, 10, 12]", "var * Double32_t[0,10]"])
 def test_numbers_outside_of_the_range_they_are_packed_into_are_refused(tmp_path: Path, kind: str, value: float) -> None:

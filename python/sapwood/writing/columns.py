@@ -309,7 +309,37 @@ def _has_maps_or_unions(kind: Foreign) -> bool:
 def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
     import awkward as ak
 
-    return _from_layout(ak.to_layout(ak.from_iter(data)), missing=missing)
+    values = list(data)
+    try:
+        layout = ak.to_layout(ak.from_iter(values))
+    except (RuntimeError, ValueError, TypeError) as error:  # also for texts that are no UTF-8, as read from a file
+        try:
+            layout = ak.to_layout(ak.from_iter([_encoded(one) for one in values]))
+        except (RuntimeError, ValueError, TypeError) as again:
+            raise ArgumentError(f"these values cannot be written: {str(again).splitlines()[0]}") from error
+    return _from_layout(layout, missing=missing)
+
+
+def _encoded(value: Foreign) -> Foreign:
+    """Return a value with bytes in place of texts.
+
+    Raises
+    ------
+    ValueError
+        A text is no Unicode, or an integer has more than 64 bits.
+    """
+    match value:
+        case str():
+            return value.encode(errors="surrogateescape")
+        case int() if value.bit_length() > 64:
+            raise ValueError(f"no branch type holds an integer of {value.bit_length()} bits")
+        case Mapping():
+            return {name: _encoded(one) for name, one in cast_type("Mapping[Any, Any]", value).items()}
+        case list() | tuple():
+            items = [_encoded(one) for one in cast_type("Iterable[Any]", value)]
+            return tuple(items) if isinstance(value, tuple) else items
+        case _:
+            return value
 
 
 def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column:
