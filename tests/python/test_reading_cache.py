@@ -217,6 +217,20 @@ def test_a_flipped_bit_is_noticed(path: Path, tmp_path: Path, wanted: list[Any])
         assert read(path, tmp_path)[0] == wanted
 
 
+def test_a_changed_description_is_noticed(tmp_path: Path) -> None:
+    points = ak.Array([[{"px": 1.5, "py": 2.0}], [], [{"px": 3.0, "py": 4.0}]])
+    with sapwood.recreate(tmp_path / "t.root", format="rntuple") as file:
+        file["t"] = {"points": points}
+    with opened(tmp_path / "t.root", tmp_path) as table:
+        table.arrays()
+    (column,) = columns_in(tmp_path)
+    data = column.read_bytes()
+    assert b'"py"' in data
+    column.write_bytes(data.replace(b'"py"', b'"pz"'))
+    with opened(tmp_path / "t.root", tmp_path) as table, pytest.warns(SapwoodWarning, match="description"):
+        assert table.arrays().points.tolist() == points.tolist()
+
+
 def test_other_ranges_of_entries_are_found_in_it(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
     """Steps are kept; then all entries, other steps, and a part of one are read from them."""
     with opened(path, tmp_path) as tree:

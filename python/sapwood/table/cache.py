@@ -7,7 +7,7 @@ row of a column of large lists, so that arrays of any lengths fit into one recor
 mapped.
 
 A file is written beside its place, in room that was reserved for it, and renamed when it is whole. It is not synced:
-the checksums of its arrays are compared when a process uses it for the first time.
+the checksums of its arrays, and of their description, are compared when a process uses it for the first time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _SUFFIX = ".column.arrow"
 _PARTIAL = ".partial"
 _LOCK = "lock"
-_FORM = 2
+_FORM = 3
 """The number of the form in which columns are stored; another one is not used."""
 _FRESH = 60
 """Seconds in which the time of the last use of a file is not set again."""
@@ -360,7 +360,8 @@ def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
     ]
     sums = [_checksum(one) for one in plain]
     about = json.dumps({"key": key, "column": shape, "sums": sums})
-    schema = pa.schema([pa.field(str(i), one.type) for i, one in enumerate(rows)], {"sapwood": about})
+    form = {"sapwood": about, "checksum": str(_checksum_of(about))}
+    schema = pa.schema([pa.field(str(i), one.type) for i, one in enumerate(rows)], form)
     batch = pa.record_batch(rows, schema=schema)
 
     def write(file: BinaryIO | None) -> int:
@@ -378,14 +379,21 @@ def _checksum(array: Array) -> int:
     return _native.checksum(array.view(np.uint8))
 
 
+def _checksum_of(text: str) -> int:
+    return _checksum(np.frombuffer(text.encode(), np.uint8))
+
+
 def _stored(memory: mmap.mmap, key: str, *, verify: bool) -> Column:
     """Return the column of a file in memory, where its arrays lie; with `verify` their checksums are compared."""
     import pyarrow as pa
 
     whole = pa.py_buffer(memory)
     with pa.ipc.open_file(pa.BufferReader(whole)) as reader:
-        about = json.loads(reader.schema.metadata[b"sapwood"])
+        form = reader.schema.metadata
         batch = reader.get_batch(0)
+    if verify and int(form[b"checksum"]) != _checksum_of(form[b"sapwood"].decode()):
+        raise ValueError("the checksum of its description is wrong")
+    about = json.loads(form[b"sapwood"])
     if about["key"] != key:
         raise ValueError("it is another column")
     arrays: list[Array] = []
