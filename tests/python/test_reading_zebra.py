@@ -690,6 +690,19 @@ def test_commands_that_cannot_take_a_file_say_so(
     assert not Path(paths["OUT"]).exists()
 
 
+def test_numbers_of_root_files_are_refused() -> None:
+    with sapwood.open(Path(__file__).parents[1] / "golden/zebra/hbook.rz") as file:
+        key = file.key("30")
+        for owner, names in [
+            (file.file, ("fSeekFree", "fNbytesInfo", "nfree", "fUnits")),
+            (file, ("fSeekKeys", "fVersion")),
+            (key, ("fVersion", "fSeekPdir", "is_64bit")),
+        ]:
+            for name in names:
+                with pytest.raises(sapwood.UnsupportedError, match=r"(?s)ZEBRA file has no records of ROOT.*hbook\.rz"):
+                    getattr(owner, name)
+
+
 @pytest.mark.parametrize("words", [["advise", "IN"], ["rewrite", "IN", "-o", "OUT"], ["hist", "IN"]])
 def test_commands_for_trees_refuse_ntuples(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]

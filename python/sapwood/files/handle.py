@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from sapwood.cache import LRUCache, array_cache_of
 from sapwood.compression import Compression
 from sapwood.errors import Incident, NotFoundError, StorageError, without_secrets
-from sapwood.files.records import read_header
+from sapwood.files.records import read_header, with_records
 from sapwood.objects.detached import DetachedFile
 from sapwood.storage.sources import cache_of, source_of
 from sapwood.table.cache import cache_in
@@ -149,22 +149,22 @@ class FileHandle(ABC):
     @property
     def fSeekFree(self) -> int:  # noqa: N802
         """The offset of the list of free segments, in bytes."""
-        return self._native.places()[0]
+        return with_records(self._native).places()[0]
 
     @property
     def fNbytesFree(self) -> int:  # noqa: N802
         """The size of the list of free segments, in bytes."""
-        return self._native.places()[1]
+        return with_records(self._native).places()[1]
 
     @property
     def fSeekInfo(self) -> int:  # noqa: N802
         """The offset of the streamer info, in bytes."""
-        return self._native.places()[2]
+        return with_records(self._native).places()[2]
 
     @property
     def fNbytesInfo(self) -> int:  # noqa: N802
         """The size of the streamer info, in bytes."""
-        return self._native.places()[3]
+        return with_records(self._native).places()[3]
 
     @property
     def nfree(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from sapwood.errors import CorruptError
+from sapwood.errors import CorruptError, UnsupportedError
 
 _KEY = struct.Struct(">ihiIhh")
 _LARGE = 1000
@@ -48,6 +48,19 @@ class KeyRecord(NamedTuple):
         return self.data_compressed_bytes != self.fObjlen
 
 
+def with_records(file: Any) -> Any:
+    """Return a native file, if it has the records of ROOT.
+
+    Raises
+    ------
+    UnsupportedError
+        It is a ZEBRA file.
+    """
+    if not hasattr(file, "places"):
+        raise UnsupportedError(f"a ZEBRA file has no records of ROOT\nin file {file.name}")
+    return file
+
+
 def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
     """Read the key at a place of a native file.
 
@@ -56,6 +69,7 @@ def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
     CorruptError
         There is no key there, or not of a record of the expected size.
     """
+    file = with_records(file)
     start = file.bytes(seek, min(_KEY.size + 16, max(file.size - seek, 0)))
     if len(start) < _KEY.size + 16:
         raise CorruptError(f"{where}: its key at byte {seek} is cut off")
@@ -99,7 +113,7 @@ class DirectoryRecord(NamedTuple):
 
 def read_directory(file: Any, offset: int) -> DirectoryRecord:
     """Read the numbers of a directory at a place of a native file."""
-    start = file.bytes(offset, min(42, file.size - offset))
+    start = with_records(file).bytes(offset, min(42, file.size - offset))
     try:
         numbers = struct.unpack_from(">hIIii", start)
         large = numbers[0] > _LARGE
@@ -120,4 +134,4 @@ class HeaderRecord(NamedTuple):
 def read_header(file: Any) -> HeaderRecord:
     """Read numbers of the header of a native file."""
     offset = 32 if file.is_64bit else 24
-    return HeaderRecord._make(struct.unpack(">iiB", file.bytes(offset, 9)))
+    return HeaderRecord._make(struct.unpack(">iiB", with_records(file).bytes(offset, 9)))
