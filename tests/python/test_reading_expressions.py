@@ -126,6 +126,7 @@ def test_functions_of_ones_own() -> None:
         ("x + 'text'", ArgumentError, "cannot hold this", 4),
         ("x + y[:2]", ArgumentError, "cannot compute this", 0),
         ("1 / 0", ArgumentError, "cannot compute this", 0),
+        ("lists == 18446744073709551615", ArgumentError, "cannot compute this", 0),
     ],
 )
 def test_errors_mark_the_place(text: str, kind: type[Exception], message: str, column: int | None) -> None:

@@ -491,7 +491,7 @@ class Expression:
         except MemoryError as error:
             return self._fail(f"not enough memory to compute this: {error}", node, LimitError)
         except (
-            TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, AssertionError
+            TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RuntimeError, AssertionError
         ) as error:  # fmt: skip
             return self._fail(f"cannot compute this: {error}", node, ArgumentError)
 
