@@ -119,7 +119,7 @@ class Surface:
                 self.shown("repr(key)", repr, entry)
                 self.walk("key", entry, public(entry, leave=("get", "file", "parent")))
             found = self.call(f"get {classname}", top.get, key)
-            if isinstance(found, sapwood.TTree):
+            if found is not None and getattr(found, "table", None) is found:
                 self.tree(found)
             elif isinstance(found, sapwood.ReadOnlyDirectory):
                 self.walk("directory", found, public(found, leave=("close", "file", "parent")))
@@ -180,12 +180,16 @@ class Surface:
 
     def object(self, found: Any) -> None:
         """Look at every member of an object, and call everything that it has."""
+        from sapwood.files.hbook import Banks
         from sapwood.objects.histogram import Histogram
         from sapwood.objects.model import Model, to_json
+        from sapwood.pages.run import figure
+        from sapwood.show.chart import charts_of
 
         self.shown("repr(object)", repr, found)
         self.call("to_json", lambda: json.dumps(to_json(found), default=repr))
-        self.call("pickle object", lambda: pickle.loads(pickle.dumps(found)))
+        if not isinstance(found, Banks):
+            self.call("pickle object", lambda: pickle.loads(pickle.dumps(found)))
         if not isinstance(found, Model):
             return
         kind = type(found).__name__
@@ -193,6 +197,7 @@ class Surface:
         if isinstance(found, Histogram):
             for name in ("values", "variances", "errors", "counts", "to_numpy"):
                 self.call(f"{kind}.{name}(flow)", getattr(found, name), flow=True)
+            self.call(f"chart of {kind}", lambda: [figure(one, "") for one in charts_of("", found.to_hist())])
         for axis in self.call(f"{kind}.axes", lambda: getattr(found, "axes", ())) or ():
             if isinstance(axis, Model):
                 self.walk("axis", axis, public(axis, leave=("close", "file", "parent", "to_dict")))
@@ -279,15 +284,15 @@ def samples(folder: Path, given: list[Path]) -> dict[str, bytes]:
     path = folder / "sample.root"
     sample(path)
     found = {"sample": path.read_bytes()}
-    for golden in sorted(GOLDEN.glob("*/*.root")):
-        found[golden.stem] = golden.read_bytes()
+    for golden in sorted([*GOLDEN.glob("*/*.root"), *GOLDEN.glob("*/*.rz")]):
+        found[f"{golden.parent.name}/{golden.stem}"] = golden.read_bytes()
     return found
 
 
 def steps_of(seed: int, number: int, contents: dict[str, bytes]) -> tuple[str, list[mutate.Step]]:
     """Choose a file and its damage; files without compression, in which more is hit, are taken more often."""
     names = list(contents)
-    favoured = [name for name in ("sample", "plain") if name in contents]
+    favoured = [name for name in ("sample", "objects/plain", "ntuple/plain") if name in contents]
     name = favoured[number // 2 % len(favoured)] if favoured and number % 2 else names[number // 2 % len(names)]
     other = names[(number * 7 + 1) % len(names)]
     return name, mutate.steps(contents[name], contents[other], seed * 1_000_003 + number)
