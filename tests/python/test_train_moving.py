@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import time
 from pathlib import Path
@@ -86,6 +88,42 @@ def test_tasks_that_cannot_be_sent_stay(path: Path) -> None:
     assert run.executor == "threads"
     assert "the run stays with them: the tasks cannot be sent" in run.moved
     assert run["sum"]["entries"] == ENTRIES
+
+
+@pytest.fixture
+def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a module of a task, and change it and the module of its settings."""
+    (tmp_path / "cuts_of_task.py").write_text("lowest = 20.0\n")
+    (tmp_path / "counting_task.py").write_text(
+        "import cuts_of_task\n"
+        "class Count:\n"
+        "    name, branches, highest = 'count', ('x',), 50.0\n"
+        "    def process(self, events):\n"
+        "        return {'n': sum(cuts_of_task.lowest <= x < self.highest for x in events.x.tolist())}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("counting_task")
+    module.cuts_of_task.lowest, module.Count.highest = 30.0, 60.0
+    yield module
+    for name in ("counting_task", "cuts_of_task"):
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("executor", ["auto", "processes"])
+def test_processes_have_what_the_program_has_changed(path: Path, changed: Any, executor: str) -> None:
+    run = train.run(changed.Count(), path, threads=2, step_size=STEP, executor=executor)
+    assert (run.executor, run["count"]["n"]) == ("processes", 300)
+
+
+@pytest.mark.usefixtures("held")
+def test_what_the_program_has_changed_and_cannot_be_sent_stays(path: Path, changed: Any) -> None:
+    changed.cuts_of_task.lock = threading.Lock()
+    run = train.run(changed.Count(), path, threads=2, step_size=STEP)
+    assert (run.executor, run["count"]["n"]) == ("threads", 300)
+    assert "the run stays with them: the tasks cannot be sent" in run.moved
+    with pytest.warns(sapwood.SapwoodWarning, match="what the program has changed in them stays here"):
+        train.run(changed.Count(), path, threads=2, step_size=STEP, executor="processes")
 
 
 @pytest.mark.usefixtures("held")

@@ -481,7 +481,8 @@ class _Train:
             job = engine.job.job
             if self.mover is None:
                 self.mover = Mover(
-                    self.settings["threads"], lambda: Packed.of(replace(job, at_once=1)).touching(job.touched)
+                    self.settings["threads"],
+                    lambda: Packed.of(replace(job, at_once=1), as_here=True).touching(job.touched),
                 )
             if self.mover.consider(engine, 1 - self.bytes_done / max(plan.bytes, 1)):
                 self.executor = engine.executor

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
+import site
 import sys
+import sysconfig
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, SapwoodWarning, stacklevel
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -95,22 +99,50 @@ def loads(data: bytes) -> Any:
         raise UnsendableError(f"{type(error).__name__}: {error}") from error
 
 
-def dumps_tasks(value: Foreign, tasks: Sequence[Any]) -> bytes:
-    """Pickle what holds tasks; what comes from their files goes by value, since others cannot import it."""
-    modules = _own_modules(tasks)
+def dumps_tasks(value: Foreign, tasks: Sequence[Any], *, as_here: bool = False) -> bytes:
+    """Pickle what holds tasks.
+
+    Modules that are not installed go by value, with what the program has changed in them. Where that fails, those that
+    can be imported go by their names, unless they must be in other processes what they are here (`as_here`).
+
+    Raises
+    ------
+    UnsendableError
+        It needs cloudpickle, which is not installed.
+    """
+    loose, importable = _own_modules(tasks)
     if cloudpickle is None:
-        if modules:
+        if loose or (as_here and importable):
             raise UnsendableError(
                 "what is defined in task files needs the package cloudpickle: pip install cloudpickle"
             )
         return pickle.dumps(value)
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
     try:
-        return cloudpickle.dumps(value)
+        return _dumps_with([*loose, *importable], value)
+    except Exception as error:
+        if as_here or not importable:
+            raise
+        data = _dumps_with(loose, value)
+        warnings.warn(
+            "other processes import the modules of the tasks as their files have them; what the program has changed in "
+            f"them stays here, as it cannot be sent: {type(error).__name__}: {error}",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
+        return data
+
+
+def _dumps_with(modules: Sequence[ModuleType], value: Foreign) -> bytes:
+    """Pickle a value, with what is defined in some modules by value."""
+    from cloudpickle import dumps, register_pickle_by_value, unregister_pickle_by_value
+
+    for module in modules:
+        register_pickle_by_value(module)
+    try:
+        return dumps(value)
     finally:
         for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+            unregister_pickle_by_value(module)
 
 
 def _dump_by_value(value: Foreign, file: IO[bytes]) -> None:
@@ -140,28 +172,50 @@ if cloudpickle is not None:
             if not isinstance(obj, (type, FunctionType)) or "<" in obj.__qualname__:
                 return None
             name = obj.__module__
-            return (name, obj.__qualname__) if name == "__main__" or name not in sys.modules else None
+            known = _named(name, obj.__qualname__)
+            by_name = name == "__main__" or name not in sys.modules or (known is not None and known is not obj)
+            return (name, obj.__qualname__) if by_name else None
 
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: tuple[str, str]) -> Foreign:
-        module, name = pid
-        found: Any = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        found = _named(*pid)
+        if found is None:
+            raise UnsendableError(f"there is no {'.'.join(pid)} here")
         return found
 
 
-def _own_modules(tasks: Sequence[Any]) -> list[Any]:
-    """List the modules of tasks that came from files, and their neighbours: other processes cannot import them."""
-    found: dict[str, Any] = {}
-    for task in tasks:
-        module = sys.modules.get(type(getattr(task, "processor", task)).__module__)
-        if module is None or not module.__name__.startswith("sapwood_task_") or not module.__file__:
+def _named(module: str, name: str) -> Any:
+    """Return what a module that was imported has by a name; None where there is none."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _own_modules(tasks: Sequence[Any]) -> tuple[list[ModuleType], list[ModuleType]]:
+    """List modules that are not installed: files of tasks and their neighbours, and those that can be imported.
+
+    Other processes cannot import the first, and find the second as their files have them, not as the program has
+    changed them.
+    """
+    own = [sys.modules.get(type(getattr(task, "processor", task)).__module__) for task in tasks]
+    files = [one.__file__ for one in own if one is not None and one.__name__.startswith("sapwood_task_")]
+    folders = {Path(file).resolve().parent for file in files if file}
+    installed = tuple(
+        os.path.join(folder, "")  # noqa: PTH118 - compared as text
+        for folder in {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    )
+    loose: list[ModuleType] = []
+    importable: list[ModuleType] = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if not path or not path.endswith(".py") or name != getattr(module, "__name__", None):
             continue
-        folder = Path(module.__file__).resolve().parent
-        for name, other in list(sys.modules.items()):
-            path = getattr(other, "__file__", None)
-            if path and Path(path).resolve().parent == folder and name != "__main__":
-                found[name] = other
-    return list(found.values())
+        if name == "__main__" or name.partition(".")[0] == "sapwood":
+            continue
+        if folders and Path(path).resolve().parent in folders:
+            loose.append(module)
+        elif not path.startswith(installed):
+            importable.append(module)
+    return loose, importable

@@ -460,8 +460,8 @@ class Packed:
     touched: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
 
     @staticmethod
-    def of(job: Job) -> Packed:
-        """Pack a job.
+    def of(job: Job, *, as_here: bool = False) -> Packed:
+        """Pack a job; `as_here` as in `dumps_tasks`.
 
         Raises
         ------
@@ -469,7 +469,7 @@ class Packed:
             A task cannot be pickled.
         """
         try:
-            data = dumps_tasks(job, job.tasks)
+            data = dumps_tasks(job, job.tasks, as_here=as_here)
         except Exception as error:
             raise SapwoodError(f"the tasks cannot be sent to other processes: {described(error)}") from error
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
