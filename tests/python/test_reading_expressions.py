@@ -102,6 +102,18 @@ def test_functions_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "found"),
+    [("combinations(x, 2)", [(1, 2)]), ("cartesian(x, x)", [(1, 1), (1, 2), (2, 1), (2, 2)]),
+     ("nested(x, x)", [[(1, 1), (1, 2)], [(2, 1), (2, 2)]])],
+)  # fmt: skip
+def test_none_in_place_of_lists_has_no_combinations(text: str, found: list[Any]) -> None:
+    for lists, wanted in [([None, [1, 2]], [None, found]), ([None, None], [None, None])]:
+        given = ak.Array([None, [1, 2]])[[0, lists.index(lists[1])]]
+        value = Language().parse(text, ["x"], "").evaluate(lambda _, given=given: given)
+        assert value.tolist() == wanted
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "message", "column"),
     [
         ("x + z", NotFoundError, "'z' is neither a branch nor an alias", 4),

@@ -118,6 +118,13 @@ def _check_number(many: float) -> None:
         raise LimitError(f"{many:.0f} combinations of items; the limit is {_MOST}")
 
 
+def _lengths(lists: Foreign) -> Any:
+    """Return the length of each list; 0 where there is none."""
+    import awkward as ak
+
+    return ak.to_numpy(ak.fill_none(ak.num(lists, axis=1), 0))
+
+
 def _combinations(x: Foreign, n: Foreign) -> Foreign:
     if type(n) is not int or not 1 <= n <= 16:
         raise ValueError(f"combinations are of 1 to 16 items, not {n!r}")
@@ -133,7 +140,7 @@ def _combinations(x: Foreign, n: Foreign) -> Foreign:
     import awkward as ak
 
     array = _lists(x, "combinations") if not getattr(x, "fields", None) else x
-    sizes, counts = np.unique(ak.to_numpy(ak.num(array, axis=1)), return_counts=True)
+    sizes, counts = np.unique(_lengths(array), return_counts=True)
     _check_number(sum(math.comb(int(size), n) * int(count) for size, count in zip(sizes, counts, strict=True)))
     return ak.combinations(array, n, axis=1)
 
@@ -152,7 +159,7 @@ def _cartesian(*values: Foreign) -> Foreign:
 
     product: Any = 1.0
     for value in values:
-        product = product * ak.to_numpy(ak.num(value, axis=1)).astype(np.float64)
+        product = product * _lengths(value).astype(np.float64)
     _check_number(float(np.sum(product)))
     return ak.cartesian(values, axis=1)
 
@@ -169,7 +176,7 @@ def _nested(first: Foreign, second: Foreign) -> Foreign:
         return Record({str(k): member(k) for k in range(2)})
     import awkward as ak
 
-    counts: list[Any] = [ak.to_numpy(ak.num(value, axis=1)).astype(np.float64) for value in (first, second)]
+    counts: list[Any] = [_lengths(value).astype(np.float64) for value in (first, second)]
     _check_number(float(np.sum(counts[0] * counts[1])))
     return ak.cartesian([first, second], axis=1, nested=True)
 
