@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.tools import copying, recovering
 
 N = 100
 
@@ -86,6 +87,18 @@ def test_ranges_move_where_rntuples_are_merged(tmp_path: Path) -> None:
     found = attributes(tmp_path / "all.root")
     assert [(one["_rangeStart"], one["_rangeLen"]) for one in found] == [(0, 40), (40, 60), (N, 40), (N + 40, 60)]
     assert [one["_userData"]["run"] for one in found] == [1, 1, 2, 2]
+
+
+def test_sets_that_are_left_out_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.root")
+    whole, part, saved = (tmp_path / name for name in ("whole.root", "part.root", "saved.root"))
+    copying.copy(tmp_path / "a.root", whole)
+    assert attributes(whole) == attributes(tmp_path / "a.root")
+    with pytest.warns(sapwood.SapwoodWarning, match="not copied with a selection: quality, empty of n"):
+        copying.copy({tmp_path / "a.root": "n"}, part, selection=copying.Selection(start=10))
+    report = recovering.recover(tmp_path / "a.root", saved)
+    assert report.lost == {f"n, attribute set {name}": "attribute sets are not saved" for name in ("quality", "empty")}
+    assert not report.is_complete
 
 
 def test_many_ranges_are_as_many_entries(tmp_path: Path) -> None:

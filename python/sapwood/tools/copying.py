@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ import numpy as np
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, stacklevel
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
+from sapwood.table.index import INDEX_SET
 from sapwood.tools.merging import Item, objects_of
 from sapwood.train.data.dataset import parse_size
 
@@ -207,6 +209,9 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
     if selection.is_whole:
         new.mkrntuple(where, ntuple, compression=selection.compression).close()
         return ntuple.num_entries
+    if sets := [name for name in ntuple.attribute_sets if name != INDEX_SET]:
+        what = f"attribute sets describe all entries, and are not copied with a selection: {', '.join(sets)} of {where}"
+        warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
     names = stored = [field.name for field in ntuple.fields if field.record.source_field_id is None]
     if selection.keep or selection.drop:
         # Fields that show others are copied as fields of their own.

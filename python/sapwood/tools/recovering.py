@@ -15,6 +15,7 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
+from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
 
@@ -218,6 +219,8 @@ class _Recovery:
         self._used: set[int] = set()
         self._headers: list[int] = []
         """Offsets of the headers of the RNTuples that were saved."""
+        self._sets: list[str] = []
+        """The attribute sets of these."""
         self._promised: dict[str, int] = {}
         """Entries that the RNTuples have by their own footers."""
 
@@ -241,6 +244,7 @@ class _Recovery:
             lost[tree] = (
                 f"{names} baskets are there, but no description of the tree: give a file with the same tree as `like`"
             )
+        lost |= dict.fromkeys(self._sets, "attribute sets are not saved")
         if self._native.end > self._native.size:
             lost["end of the file"] = f"the header gives {self._native.end} bytes, the file has {self._native.size}"
         self._result.lost = lost
@@ -321,6 +325,9 @@ class _Recovery:
         self._promised[item.path] = source.num_entries
         self._copy_ntuple(item.path, source)
         self._headers.append(source.header_offset)
+        self._sets += [
+            f"{item.path}, attribute set {name}" for name, _, _ in source.attribute_sets if name != INDEX_SET
+        ]
 
     def _anchorless(self, lost: dict[str, str]) -> None:
         """Save the RNTuples of which only header and page lists are there."""
