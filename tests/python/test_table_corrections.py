@@ -204,8 +204,9 @@ def test_corrections_are_declared_with_what_uses_them(file: Path, theirs: Any) -
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
 def test_errors_say_what_is_wrong(file: Path, text: str, kind: type[Exception], message: str) -> None:
-    with sapwood.open(f"{file}/events.root:t") as tree, pytest.raises(kind, match=message):
+    with sapwood.open(f"{file}/events.root:t") as tree, pytest.raises(kind, match=message) as raised:
         tree.arrays(text, corrections=file / "sf.json.gz")
+    assert "^\n" in str(raised.value)
 
 
 def one(data: Any, **more: Any) -> dict[str, Any]:

@@ -109,6 +109,26 @@ def test_declared_results_are_filled_beside_a_task_of_python(file: Path, events:
     assert one == hist.Hist(AXIS).fill(met[jets])
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_histogram_has_variations_of_its_own(file: Path, events: dict[str, Any], beside: bool) -> None:
+    """Filled while the file is read, and beside a task in Python."""
+    own = {"up": {"met": "met + 5"}, "down": {"met": "met - 5"}}
+    task = Declared(
+        {"own": Hist("met", AXIS, vary=own), "met": Hist("met", AXIS), "pt": Hist("pt", AXIS, vary=own)},
+        name="declared",
+        vary={"up": {"met": "met * 2"}},
+    )
+    found: Any = train.run([task, *([Python()] if beside else [])], str(file))["declared"]
+    met = events["met"]
+    assert set(found["own"]) == {"nominal", "up", "down"}
+    assert found["own"]["nominal"] == hist.Hist(AXIS).fill(met)
+    assert found["own"]["up"] == hist.Hist(AXIS).fill(met + 5)
+    assert found["own"]["down"] == hist.Hist(AXIS).fill(met - 5)
+    assert set(found["met"]) == {"nominal", "up"}
+    assert found["met"]["up"] == hist.Hist(AXIS).fill(met * 2)
+    assert isinstance(found["pt"], hist.Hist)
+
+
 class Columns(train.Task):
     """Asks for columns that the engine makes, and for one that it has not."""
 
@@ -206,7 +226,7 @@ def test_a_declared_task_that_is_alone_fills_while_the_file_is_read(
 
 
 def test_a_declared_task_that_is_alone_says_where_an_expression_is_wrong(file: Path) -> None:
-    with pytest.raises(sapwood.SapwoodError, match=r"\^"):
+    with pytest.raises(sapwood.SapwoodError, match=r"\n    pt \+ combinations\(pt, 2\)\['0'\]\n    \^\n"):
         train.run([Declared({"x": Hist("pt + combinations(pt, 2)['0']", AXIS)})], str(file))
     log = hist.axis.Regular(5, 1, 100, transform=hist.axis.transform.log)
     found: Any = train.run([Declared({"x": Hist("met", log), "y": Hist("met", AXIS)}, name="d")], str(file))["d"]

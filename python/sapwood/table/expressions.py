@@ -486,7 +486,9 @@ class Expression:
                 self._fail(f"a result of {made} values from at most {largest}", node, LimitError)
         try:
             return function(*values)
-        except SapwoodError:
+        except SapwoodError as error:
+            if type(error) in (ArgumentError, NotFoundError, LimitError):
+                self._fail(str(error), node, type(error))
             raise
         except MemoryError as error:
             return self._fail(f"not enough memory to compute this: {error}", node, LimitError)

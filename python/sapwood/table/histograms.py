@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _STEP = "64 MB"
 
 
+def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the expressions of an argument that takes one or several."""
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
 class Wants(NamedTuple):
     """What one histogram is filled with: expressions by text, all of them among those of a query."""
 
@@ -245,10 +250,31 @@ def _fill_itself(histogram: Foreign, values: Sequence[Foreign], options: Mapping
 
 
 def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:
-    """Fill a histogram with arrays of expressions, by name."""
+    """Fill a histogram with arrays of expressions, by name.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be filled with these.
+    """
+    try:
+        values, options = _values(wanted, arrays)
+        histogram.fill(*values, **options)
+    except SapwoodError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(f"the histogram cannot be filled: {error}") from error
+
+
+def _values(wanted: Wants, arrays: Foreign) -> tuple[list[Array], dict[str, Array]]:
+    """Return what the method `fill` of a histogram takes: values for each axis, weights and a sample."""
     import awkward as ak
 
-    broadcast: Any = ak.broadcast_arrays(*(arrays[text] for text in wanted.texts))
+    try:
+        broadcast: Any = ak.broadcast_arrays(*(arrays[text] for text in wanted.texts))
+    except ValueError as error:
+        texts = ", ".join(map(repr, wanted.texts))
+        raise ArgumentError(f"the histogram cannot be filled: {texts} have lists of different lengths") from error
     columns = dict(zip(wanted.texts, broadcast, strict=True))
     there = None
     for column in columns.values():
@@ -263,10 +289,7 @@ def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:
     if wanted.sample is not None:
         options["sample"] = flat[wanted.sample]
     values = [flat[text] for text in wanted.values]
-    try:
-        histogram.fill(*values, **options)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(f"the histogram cannot be filled: {error}") from error
+    return values, options
 
 
 def _flat(values: Foreign, there: Foreign) -> Array:

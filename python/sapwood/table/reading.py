@@ -16,7 +16,7 @@ from sapwood.errors import ArgumentError, LimitError
 from sapwood.table.explain import Explanation, explain
 from sapwood.table.filters import no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
-from sapwood.table.histograms import Wants, fill, histogram_of
+from sapwood.table.histograms import Wants, fill, histogram_of, texts_of
 from sapwood.table.libraries import How, Library, Result, library_of
 from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
@@ -211,8 +211,8 @@ class Readable(HasFields):
         self,
         expressions: str | Sequence[str],
         *axes: Foreign,
-        where: str | None = None,
-        weight: str | None = None,
+        where: str | Sequence[str] | None = None,
+        weight: str | Sequence[str] | None = None,
         sample: str | None = None,
         storage: Foreign = None,
         entry_start: int | None = None,
@@ -228,9 +228,9 @@ class Readable(HasFields):
         axes
             Axes of `hist` or `boost_histogram`.
         where
-            An expression; only entries, or items of lists, for which it is true are filled.
+            An expression, or several: only entries, or items of lists, for which all are true are filled.
         weight
-            An expression for the weight.
+            An expression for the weight, or several that are multiplied.
         sample
             An expression for a profile: the histogram has its mean in each bin.
         storage
@@ -243,12 +243,12 @@ class Readable(HasFields):
         hist.Hist
             None is not filled, and NaN goes to the overflow.
         """
-        texts = [expressions] if isinstance(expressions, str) else list(expressions)
+        texts, weights = texts_of(expressions), texts_of(weight)
         if len(texts) != len(axes):
             raise ArgumentError(f"a histogram of {len(axes)} axes needs as many expressions, not {len(texts)}")
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
-        one = Wants(texts, () if where is None else (where,), () if weight is None else (weight,), sample)
-        histogram = histogram_of(axes, storage, weighted=weight is not None, sampled=sample is not None)
+        one = Wants(texts, texts_of(where), weights, sample)
+        histogram = histogram_of(axes, storage, weighted=bool(weights), sampled=sample is not None)
         fill(self._query(one.texts, None, wanted), [one], [histogram], start, stop)
         return histogram
 

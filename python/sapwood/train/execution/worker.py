@@ -431,7 +431,9 @@ def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
 def report_of(error: BaseException) -> str:
     """Return an error with the traceback of the user's own code."""
     trace = own_traceback(error)
-    return described(error) + (f"\n{trace}" if trace else "")
+    # The lines of an expression and of the mark below its fault stay apart.
+    text = f"{type(error).__name__}: {error}" if isinstance(error, SapwoodError) else described(error)
+    return text + (f"\n{trace}" if trace else "")
 
 
 def _portable(error: BaseException, where: str) -> BaseException:

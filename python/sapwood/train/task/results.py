@@ -15,7 +15,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.table.expressions import MAX_DEPTH, Expression
-from sapwood.table.histograms import Wants, fill_arrays, histogram_of
+from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
 from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
 from sapwood.table.query import Leaf
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 NOMINAL = "nominal"
 """The name of what is filled without a variation."""
-
-
-def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
 @dataclass(frozen=True)
@@ -54,6 +50,8 @@ class Hist:
         An expression of which each bin has the mean: a profile.
     storage
         A storage of `hist`; default: ``Double()``, with weights ``Weight()``, with a sample ``Mean()``.
+    vary
+        Variations of this histogram, as those of `Declared`, beside these and in place of those of the same names.
     """
 
     expressions: str | Sequence[str]
@@ -62,6 +60,7 @@ class Hist:
     weight: str | Sequence[str] | None = None
     sample: str | None = None
     storage: Any = None
+    vary: Mapping[str, Mapping[str, str]] | None = None
 
     def parts(self) -> Iterator[tuple[str, Hist]]:
         """List what is filled, each by a name of its own."""
@@ -74,13 +73,13 @@ class Hist:
     def empty(self) -> Foreign:
         """Make the histogram without entries."""
         axes = list(self.axes) if isinstance(self.axes, (list, tuple)) else [self.axes]
-        if len(axes) != len(_texts(self.expressions)):
+        if len(axes) != len(texts_of(self.expressions)):
             raise ArgumentError(f"{self.expressions!r} needs as many axes as expressions, not {len(axes)}")
-        return histogram_of(axes, self.storage, weighted=bool(_texts(self.weight)), sampled=self.sample is not None)
+        return histogram_of(axes, self.storage, weighted=bool(texts_of(self.weight)), sampled=self.sample is not None)
 
     def wants(self, where: tuple[str, ...]) -> Wants:
         """Return what it is filled with, where further cuts are true."""
-        return Wants(_texts(self.expressions), where + _texts(self.where), _texts(self.weight), self.sample)
+        return Wants(texts_of(self.expressions), where + texts_of(self.where), texts_of(self.weight), self.sample)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Total:
 
     def wants(self, where: tuple[str, ...]) -> Wants:
         """Return what it is filled with, where further cuts are true."""
-        return Wants((), where + _texts(self.where), _texts(self.expression) + _texts(self.weight))
+        return Wants((), where + texts_of(self.where), texts_of(self.expression) + texts_of(self.weight))
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class NMinusOne:
         """List what is filled, each by a name of its own."""
         for name, histogram in self.histograms.items():
             others = tuple(cut for other, cut in self.cuts.items() if other != name)
-            yield name, replace(histogram, where=_texts(histogram.where) + others)
+            yield name, replace(histogram, where=texts_of(histogram.where) + others)
 
     def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
         """Return the result, of what was filled by the names of `parts`."""
@@ -230,14 +229,16 @@ class Declared(Task):
 
     def _all(self) -> Iterator[_Fill]:
         """List everything that is filled."""
-        common = _texts(self.where)
+        common = texts_of(self.where)
         for name, result in self.results.items():
             for part, one in result.parts():
                 wants = one.wants(common)
                 used = self._used(wants.texts)
-                varied = [variation for variation, changed in self.vary.items() if not used.isdisjoint(changed)]
-                for variation in [NOMINAL, *varied]:
-                    yield _Fill(name, part, variation, one, wants)
+                vary = {**self.vary, **(getattr(one, "vary", None) or {})}
+                yield _Fill(name, part, NOMINAL, {}, one, wants)
+                for variation, changed in vary.items():
+                    if not used.isdisjoint(changed):
+                        yield _Fill(name, part, variation, changed, one, wants)
 
     def _used(self, texts: Sequence[str]) -> set[str]:
         """Return the names that expressions use, in aliases, too."""
@@ -252,6 +253,7 @@ class Declared(Task):
     def _names(self) -> list[str]:
         """List the columns that the expressions name."""
         changed = [text for names in self.vary.values() for text in names.values()]
+        changed += [text for one in self._fills for text in one.changed.values()]
         texts = [*self.aliases.values(), *changed, *(text for one in self._fills for text in one.wants.texts)]
         names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in sorted(names_in(text)))
         return [name for name in names if name not in self.aliases]
@@ -315,9 +317,11 @@ class Declared(Task):
             found[name] = self.results[name].joined(plain)
         return found
 
-    def evaluated(self, text: str, variation: str, names: Sequence[str], column: Callable[[str], Any]) -> Foreign:
-        """Compute an expression in a variation from columns. Expressions of variations see everything unvaried."""
-        return self._value(text, names, column, self.vary.get(variation, {}), ())
+    def evaluated(
+        self, text: str, changed: Mapping[str, str], names: Sequence[str], column: Callable[[str], Any]
+    ) -> Foreign:
+        """Compute an expression from columns, some of which are changed by expressions that see none of the changes."""
+        return self._value(text, names, column, changed, ())
 
     def _value(
         self,
@@ -346,13 +350,19 @@ class Declared(Task):
 
 @dataclass(frozen=True)
 class _Fill:
-    """One histogram or number: which part of which result, in which variation."""
+    """One histogram or number: which part of which result, in which variation, and what that changes."""
 
     name: str
     part: str
     variation: str
+    changed: Mapping[str, str]
     of: Any
     wants: Wants
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """The changes: equal for fills whose expressions have equal values."""
+        return tuple(self.changed.items())
 
     def empty(self) -> Foreign:
         return self.of.empty() if isinstance(self.of, Hist) else None
@@ -398,7 +408,7 @@ class _Program:
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
-        self._values: dict[tuple[str, str], int] = {}
+        self._values: dict[tuple[str, Any], int] = {}
         self._kept: dict[int, tuple[list[Any], str]] = {}
         for place, one in enumerate(self._fills):
             try:
@@ -414,19 +424,19 @@ class _Program:
             self._symbols[name] = self._recorder.column(self._names.index(name), self._kinds[name])
         return self._symbols[name]
 
-    def _number(self, text: str, variation: str) -> int:
-        known = self._values.get((text, variation))
+    def _number(self, text: str, of: _Fill) -> int:
+        known = self._values.get((text, of.key))
         if known is None:
-            value = self._task.evaluated(text, variation, self._names, self._column)
+            value = self._task.evaluated(text, of.changed, self._names, self._column)
             if is_plain(value):
                 value = self._recorder.node("constant", (), value)
             if not isinstance(value, Symbol):
                 raise NotNativeError("records have no bins")
-            known = self._values[text, variation] = value.number
+            known = self._values[text, of.key] = value.number
         return known
 
-    def _joined(self, texts: Sequence[str], variation: str, operation: str) -> int | None:
-        numbers = [self._number(text, variation) for text in texts]
+    def _joined(self, texts: Sequence[str], of: _Fill, operation: str) -> int | None:
+        numbers = [self._number(text, of) for text in texts]
         if not numbers:
             return None
         found = numbers[0]
@@ -446,14 +456,14 @@ class _Program:
         return known
 
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
-        wants, variation = one.wants, one.variation
+        wants = one.wants
         bins, storage = self._bins(one)
-        axes = [(*axis, self._number(text, variation)) for axis, text in zip(bins, wants.values, strict=True)]
-        sample = None if wants.sample is None else self._number(wants.sample, variation)
+        axes = [(*axis, self._number(text, one)) for axis, text in zip(bins, wants.values, strict=True)]
+        sample = None if wants.sample is None else self._number(wants.sample, one)
         if (storage == "mean") != (sample is not None):
             raise NotNativeError("a profile needs a sample")
-        weight = self._joined(wants.weights, variation, "multiply")
-        return axes, self._joined(wants.where, variation, "logical_and"), weight, sample, storage
+        weight = self._joined(wants.weights, one, "multiply")
+        return axes, self._joined(wants.where, one, "logical_and"), weight, sample, storage
 
     def read(self, table: Foreign, fields: Sequence[int], start: int, stop: int) -> Bins | None:
         """Fill all with fields of a table while they are read; None if Python must fill some."""
@@ -473,17 +483,17 @@ class _Program:
                 found[place] = bins
         except (SapwoodError, TypeError):
             native = {}
-        arrays: dict[tuple[str, str], Any] = {}
+        arrays: dict[tuple[str, Any], Any] = {}
         for place, one in enumerate(self._fills):
             if place not in native:
                 filled[place] = self._in_python(one, events, arrays)
         return Bins(found, filled)
 
-    def _in_python(self, one: _Fill, events: Foreign, arrays: dict[tuple[str, str], Any]) -> Foreign:
+    def _in_python(self, one: _Fill, events: Foreign, arrays: dict[tuple[str, Any], Any]) -> Foreign:
         def value(text: str) -> Foreign:
-            key = text, one.variation
+            key = text, one.key
             if key not in arrays:
-                array = self._task.evaluated(text, one.variation, self._names, lambda name: events[name])
+                array = self._task.evaluated(text, one.changed, self._names, lambda name: events[name])
                 arrays[key] = np.full(len(events), array) if is_plain(array) else array
             return arrays[key]
 
