@@ -731,6 +731,12 @@ def test_histograms_of_files_are_drawn(tmp_path: Path, capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "of one axis" and [line.split()[-1] for line in lines[1:5]] == ["2", "0", "3", "4"]
     assert lines[-1] == "Entries 15  Mean 5  Std Dev 2.309  Underflow 1  Overflow 5"
+    assert sapwood.cli.main(["show", f"{path}:1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{path}:1: TH1F of one axis", *lines[1:]]
+    assert sapwood.cli.main(["show", f"{path}:2"]) == 0
+    assert f"sapwood hist {path}:2 -o FILE.png" in capsys.readouterr().out
+    assert sapwood.cli.main(["show", f"{path}:1", "-n", "2"]) == 2
+    assert "is not a table" in capsys.readouterr().err
     assert sapwood.cli.main(["hist", f"{path}:2", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert len(shown["edges"]) == 2 and np.sum(shown["values"]) == 7
@@ -755,3 +761,50 @@ def test_buffers_that_many_keys_share_are_an_error() -> None:
     data = words.tobytes()[: 4096 * ((int(words[first - 1]) >> 16) + 2)]
     with sapwood.open(data) as file, pytest.raises(sapwood.CorruptError, match="they overlap"):
         file["10"].arrays()
+
+
+@pytest.mark.parametrize("suffix", ["root", "jsonl"])
+def test_banks_become_a_table(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    offsets, header, tracks = write(tmp_path / "made.fz", "fz", 900, 30)
+    out = tmp_path / f"out.{suffix}"
+    assert sapwood.cli.main(["convert", str(tmp_path / "made.fz"), str(out)]) == 0
+    if suffix == "root":
+        assert sapwood.cli.main(["convert", str(out), str(tmp_path / "out.jsonl")]) == 0
+        with sapwood.open(out) as file:
+            assert file["Events"]["TRAK_1"].count_branch.name == file["Events"]["TRAK_2"].count_branch.name == "nTRAK"
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["EVNT"] for row in rows] == [[2 * event, 2 * event + 1] for event in range(30)]
+    assert [row["EHDR_1"] for row in rows] == header[:, 0].view(np.int32).tolist()
+    assert {row["run"] for row in rows} == {12}
+    for row, start, stop in zip(rows, offsets, offsets[1:], strict=False):
+        assert row["TRAK_number"] == list(range(1, stop - start + 1))
+        assert row["TRAK_2"] == tracks[start:stop, 2].view(np.int32).tolist()
+        floats = np.array(row["TRAK_1"], np.float32).reshape(-1, 2)
+        assert np.array_equal(floats, tracks[start:stop, :2].view(np.float32), equal_nan=True)
+    capsys.readouterr()
+
+
+def test_banks_that_make_no_table_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made.fz"
+    write(made, "fz", 900, 25)
+    first = made.read_bytes()
+    monkeypatch.setitem(globals(), "SHAPES", [SHAPES[0], ("TRAK", ("I", 2), "F", 3, "TRKS")])
+    write(made, "fz", 900, 25)
+    made.write_bytes(first + made.read_bytes())
+    given, out = str(made), str(tmp_path / "out.root")
+    for words, said in [
+        ([given, out], "TRAK are of the kinds FI and IF; choose others with --columns header EVNT EHDR TRKS"),
+        ([given, out, "--columns", "NONE"], "made.fz has no bank NONE; there are: header, EVNT, EHDR, TRKS, TRAK"),
+        ([given, out, "--cut", "run > 1"], "cuts need a ROOT or HBOOK file"),
+        ([given, str(tmp_path / "out.fz")], "HBOOK and FZ files are read only"),
+    ]:
+        assert sapwood.cli.main(["convert", *words]) in (1, 2)
+        assert said in capsys.readouterr().err
+    assert sapwood.cli.main(["convert", given, out, "--columns", "E*"]) == 0
+    with sapwood.open(out) as file:
+        assert file["Events"].num_entries == 50 and "TRKS" not in file["Events"]
+    made.write_bytes(Writer().rz([((10, 0), Writer().one(10, "a", (2, 0, 1), [0, 1, 2, 0]), False)]))
+    assert sapwood.cli.main(["convert", given, out]) == 1
+    assert "is not an FZ file" in capsys.readouterr().err

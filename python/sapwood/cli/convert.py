@@ -8,9 +8,9 @@ from sapwood.cli import storage
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
-HELP = "Convert a table between ROOT, HBOOK (read only), Parquet, Arrow IPC, CSV, JSON lines and HDF5."
+HELP = "Convert a table between ROOT, HBOOK and FZ (read only), Parquet, Arrow IPC, CSV, JSON lines and HDF5."
 EPILOG = (
-    "Formats follow from the names: .root, .hbook, .rz, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
+    "Formats follow from the names: .root, .hbook, .rz, .fz, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
     "Example: sapwood convert events.root:Events muons.parquet --columns run Muon_pt --cut 'nMuon > 0'"
 )
 
@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", metavar="IN", help="file, or FILE:PATH of a ROOT or HBOOK file")
     parser.add_argument("target", metavar="OUT", help="the new file; an existing one is replaced")
-    parser.add_argument("--columns", nargs="+", metavar="EXPR", help="fields or expressions; default: all")
+    parser.add_argument(
+        "--columns", nargs="+", metavar="EXPR", help="fields or expressions; names of banks of an FZ file; default: all"
+    )
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--name", default="Events", help="name of the table in a ROOT or HDF5 file (Events)")
     parser.add_argument("--format", choices=("ttree", "rntuple"), help="of the table in a new ROOT file (ttree)")

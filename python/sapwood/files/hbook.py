@@ -251,7 +251,10 @@ def _collected(names: Sequence[str], found: Sequence[tuple[Any, Any, Any]]) -> d
     return {name: Collected(*columns) for name, columns in zip(names, found, strict=True)}
 
 
-_NO_NAMES = "an FZ file is a sequence of records, which have no names"
+_NO_NAMES = (
+    "an FZ file is a sequence of records, which have no names; sapwood ls counts them, and sapwood convert makes a "
+    "table of their banks"
+)
 
 
 class FzFile:

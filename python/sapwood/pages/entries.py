@@ -32,6 +32,14 @@ def opened_tree(where: str, options: Mapping[str, Any] | None = None) -> Generat
         yield find_tree(file, Source(path, inside or None))[0]
 
 
+@contextmanager
+def opened_object(where: str, options: Mapping[str, Any] | None = None) -> Generator[Any]:
+    """Open what ``file:path`` names; the path may be left out in a file with one tree."""
+    path, inside = split(where)
+    with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:
+        yield file[inside] if inside else find_tree(file, Source(path, None))[0]
+
+
 def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: int) -> dict[str, Any]:
     """Describe a tree's branches and give some entries.
 

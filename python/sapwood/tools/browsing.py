@@ -16,7 +16,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TABLES
 from sapwood.pages.listing import list_inside, split
 from sapwood.show.safe import safe_line, safe_text
 from sapwood.show.units import bytes_text, count_text
-from sapwood.tools.drawing import fill_from, text_of
+from sapwood.tools.drawing import fill_from, object_text, text_of
 from sapwood.tools.scanning import rows
 from sapwood.tools.scanning import text_of as rows_text
 
@@ -33,7 +33,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from textual.widgets.tree import TreeNode
 
-    from sapwood.columns import Foreign
 
 PART = 2000
 """Keys, and fields, that are listed of one directory or table."""
@@ -233,7 +232,7 @@ class Browser(App[None]):
         if place.classname in DIRECTORIES:
             return self._keys_view(list_inside(self._path, place.key, part=(0, PART), options=self._options))
         with sapwood.open({self._path: None}, **self._options) as file:
-            return View(f"{place.key}: {place.classname}", [], [], _object_text(file[place.key]))
+            return View(f"{place.key}: {place.classname}", [], [], object_text(file[place.key]))
 
     def _keys_view(self, listing: Mapping[str, Any]) -> View:
         lines = [
@@ -303,18 +302,3 @@ def _paths(classname: str, fields: list[dict[str, Any]]) -> list[tuple[dict[str,
         parents[field["depth"] :] = [field["name"]]
         found.append((field, ".".join(parents) if classname in RNTUPLES else field["name"]))
     return found
-
-
-def _object_text(one: Foreign) -> str:
-    """Return a histogram of one dimension as bars, and any other object as its members."""
-    if hasattr(one, "to_hist") and len(getattr(one, "axes", ())) == 1:
-        return text_of(one.to_hist(), 40)
-    members = getattr(one, "all_members", None)
-    if isinstance(members, Mapping):
-        return "".join(f"{name}: {_short(value)}\n" for name, value in members.items())
-    return _short(one)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 500 else f"{text[:500]} …"

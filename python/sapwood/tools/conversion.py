@@ -1,4 +1,4 @@
-"""Convert tables between ROOT, HBOOK, Parquet, Arrow IPC, CSV, JSON lines and HDF5 files, step by step."""
+"""Convert tables between ROOT, HBOOK, FZ, Parquet, Arrow IPC, CSV, JSON lines and HDF5 files, step by step."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ FORMATS = {
     ".hbook": "hbook",
     ".hbk": "hbook",
     ".rz": "hbook",
+    ".fz": "fz",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
@@ -83,7 +84,8 @@ def convert(
     target
         The new file; an existing one is replaced.
     expressions, cut
-        Fields or expressions, and a selection of entries (ROOT and HBOOK sources only).
+        Fields or expressions, and a selection of entries (ROOT and HBOOK sources only). Of an FZ file,
+        `expressions` are names or patterns of banks; see `sapwood.tools.banks.banks_as_table`.
     name
         Name of the table in a ROOT or HDF5 file.
     step_size
@@ -104,7 +106,7 @@ def convert(
     """
     kinds = format_of(source), format_of(target)
     if kinds[1] not in _WRITERS:
-        raise ArgumentError(f"{target}: files of HBOOK are read only")
+        raise ArgumentError(f"{target}: HBOOK and FZ files are read only; choose another format for the output")
     if Path(split(source)[0]).resolve() == Path(target).resolve():
         raise ArgumentError(f"{target} is the input")
     if layout and kinds[1] != "root":
@@ -113,7 +115,7 @@ def convert(
         if kinds[1] != "root":
             raise ArgumentError(f"only ROOT files hold trees and RNTuples, not {target}")
         layout["table_format"] = table_format
-    if kinds[0] in _OTHERS and (expressions or cut):
+    if (cut and kinds[0] == "fz") or (kinds[0] in _OTHERS and (expressions or cut)):
         raise ArgumentError("expressions and cuts need a ROOT or HBOOK file as source")
     beside = f"{target}.{os.getpid()}.partial"
     try:
@@ -148,6 +150,10 @@ def _reader(
     """Return the batches of a source, an empty one that has the types, and the counters of lists by their names."""
     import awkward as ak
 
+    if kind == "fz":
+        from sapwood.tools.banks import banks_as_table
+
+        return banks_as_table(stack, source, expressions, options)
     if kind not in _OTHERS:
         table = stack.enter_context(opened_tree(source, options))
         wanted = list(expressions) if expressions else None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _STEP = "64 MB"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SHORT = 500
+"""Characters that are shown of a member."""
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -194,6 +196,39 @@ def text_of(histogram: Foreign, width: int = 60) -> str:
         figures["Overflow"] = float(flow[-1])
     lines.append("  ".join(f"{name} {number_text(value)}" for name, value in figures.items()))
     return "\n".join(lines) + "\n"
+
+
+def described_object(one: Foreign, where: str) -> dict[str, str]:
+    """Return the class, title and text of an object of a file; `where` is its ``file:path``.
+
+    Raises
+    ------
+    ArgumentError
+        It is a directory.
+    """
+    if hasattr(one, "classnames"):
+        raise ArgumentError(f"{where} is a directory; sapwood ls lists it")
+    title = getattr(one, "title", "")
+    text = object_text(one)
+    if len(getattr(one, "axes", ())) == 2:
+        text += f"sapwood hist {where} -o FILE.png draws it\n"
+    classname = getattr(one, "classname", type(one).__name__)
+    return {"object": where, "class": classname, "title": title if isinstance(title, str) else "", "text": text}
+
+
+def object_text(one: Foreign, width: int = 60) -> str:
+    """Return an object of a file as text: a histogram of one axis as bars, any other object as its members."""
+    if hasattr(one, "to_hist") and len(getattr(one, "axes", ())) == 1:
+        return text_of(one.to_hist(), width)
+    members = getattr(one, "all_members", None)
+    if isinstance(members, Mapping):
+        return "".join(f"{name}: {_short(value)}\n" for name, value in members.items())
+    return f"{_short(one)}\n"
+
+
+def _short(value: object) -> str:
+    text = str(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]} …"
 
 
 def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -> None:
