@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import resource
+import subprocess
+import sys
 from pathlib import Path
 
+import awkward as ak
 import numpy as np
 import pytest
 from servers import serving
 
 import sapwood
 from sapwood.cli import main
-from sapwood.tools import merge
 
 N = 60
 
@@ -69,21 +70,41 @@ def test_inputs_by_url(
         assert n == [*range(N), *range(1, N + 1)]
 
 
-@pytest.mark.parametrize("kind", ["tree", "ntuple"])
-def test_many_inputs_need_few_handles(kind: str, files: dict[str, bytes], tmp_path: Path) -> None:
+MERGE = """
+import resource, sys
+from pathlib import Path
+few = len(list(Path("/dev/fd").iterdir())) + 12
+resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
+from sapwood.tools import merge
+done = merge(sys.argv[1], "in/*.root", max_memory="20 MB")
+memory = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+print(done.trees["Events"], memory)
+"""
+
+
+@pytest.mark.parametrize(("kind", "count"), [("tree", 3000), ("ntuple", 1000), ("wide", 1000)])
+def test_thousands_of_inputs_need_few_handles_and_little_memory(
+    kind: str, count: int, files: dict[str, bytes], tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
-    for place in range(200):
-        (tmp_path / "in" / f"{place:03d}.root").write_bytes(files[f"{kind}{place % 2}.root"])
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/dev/fd").iterdir())) + 12, before[1]))
-    try:
-        done = merge(tmp_path / "all.root", str(tmp_path / "in" / "*.root"), max_memory="20 MB")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert done.trees == {"Events": 200 * N}
+    if kind == "wide":
+        lists = ak.unflatten(np.arange(3.0 * N), np.full(N, 3))
+        with sapwood.recreate(tmp_path / "wide0.root") as file:
+            file.mktree("Events", {"n": np.arange(N, dtype=np.int32)} | {f"v{k}": lists for k in range(40)})
+            file["h"] = np.histogram([0.5], 2, (0, 1))
+        (tmp_path / "wide1.root").symlink_to("wide0.root")
+    else:
+        for place in (0, 1):
+            (tmp_path / f"{kind}{place}.root").write_bytes(files[f"{kind}{place}.root"])
+    for place in range(count):
+        (tmp_path / "in" / f"{place:04d}.root").symlink_to(tmp_path / f"{kind}{place % 2}.root")
+    done = subprocess.run(
+        [sys.executable, "-c", MERGE, "all.root"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    entries, kilobytes = map(int, done.stdout.split())
+    assert entries == count * N and kilobytes < 150_000
     with sapwood.open(tmp_path / "all.root") as file:
-        assert int(file["Events"]["n"].array().to_numpy().astype(np.int64).sum()) == 100 * (
-            sum(range(N)) + sum(range(1, N + 1))
-        )
-        if kind == "tree":
-            assert file["h"].values().sum() == 200
+        total = sum(range(N)) + (sum(range(N)) if kind == "wide" else sum(range(1, N + 1)))
+        assert int(file["Events"]["n"].array().to_numpy().astype(np.int64).sum()) == count // 2 * total
+        if kind != "ntuple":
+            assert file["h"].values().sum() == count
