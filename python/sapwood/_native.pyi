@@ -823,8 +823,8 @@ class Output:
     def join_tree(self, directory: int, name: str, file: File, key: Key, compression: int | None) -> tuple[int, bool]:
         """Begin a tree made of the baskets of others, laid out like that of a key.
 
-        Returns its number, and whether the tree has an index, which is left out. Baskets are stored with `compression`,
-        or as they are if None.
+        Returns its number, and whether the tree has an index. The index is kept if no other tree is added. Baskets are
+        stored with `compression`, or as they are if None.
         """
     def join_more(self, tree: int, file: File, key: Key, processes: int, known: Tree | None = None) -> int:
         """Add the baskets of a tree; returns its entries.

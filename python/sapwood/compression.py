@@ -103,3 +103,27 @@ def code_of(compression: Compression | None) -> int:
     if not isinstance(compression, Compression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"compression is None or a codec with its level, like sapwood.ZSTD(5), not {compression!r}")
     return compression.code
+
+
+_CODECS = {codec.__name__.lower(): codec for codec in (ZSTD, LZ4, ZLIB, LZMA)}
+
+
+def codec_text(compression: Compression | None) -> str:
+    """Write a codec and its level: ``zstd:5``, ``none``."""
+    return "none" if compression is None else f"{type(compression).__name__.lower()}:{compression.level}"
+
+
+def parse_codec(text: str) -> Compression | None:
+    """Read ``zstd:5``, ``lz4`` (level 4), ``none``.
+
+    Raises
+    ------
+    ArgumentError
+        It is no codec with a level.
+    """
+    name, _, level = text.lower().partition(":")
+    if name == "none":
+        return None
+    if name not in _CODECS or not (level or "4").isdigit() or int(level or "4") > 9:
+        raise ArgumentError(f"a codec is none, {', '.join(_CODECS)}, with a level such as zstd:5, not {text!r}")
+    return _CODECS[name](int(level)) if level else _CODECS[name](5 if name == "zstd" else 4)

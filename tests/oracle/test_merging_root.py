@@ -1,8 +1,9 @@
-"""Merged files: ROOT reads them, and finds what its own hadd makes of the same inputs."""
+"""Merged, skimmed, slimmed and split files: ROOT reads them, and finds what its own hadd makes of the same inputs."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import sapwood
 import sapwood.tools
+from sapwood.cli import main
 from sapwood.compression import ZSTD
 from sapwood.tools.checking import check
 from sapwood.tools.difference import differences
@@ -159,3 +161,62 @@ def test_root_reads_what_its_own_hadd_would_make(root_python: Path, tmp_path: Pa
         name: ours[name] for name in ("rows", "sum", "maximum")
     }
     assert list(differences(f"{tmp_path}/ours.root:T", f"{tmp_path}/zstd.root:T")) == []
+
+
+COLUMNS = """
+import json, sys, ROOT
+for path in sys.argv[1:]:
+    file = ROOT.TFile(path)
+    tree = file.Get("T")
+    plain = lambda v: v.GetName() if hasattr(v, "GetName") else list(v) if hasattr(v, "__len__") else v
+    names = [branch.GetName() for branch in tree.GetListOfBranches()]
+    columns = {name: [] for name in names}
+    for entry in tree:
+        for name in names:
+            columns[name].append(plain(getattr(entry, name)))
+    borders, it = [0], tree.GetClusterIterator(0)
+    while it.Next() < tree.GetEntries():
+        borders.append(it.GetNextEntry())
+    found = tree.GetEntryWithIndex(1007) if tree.GetTreeIndex() else None
+    print(json.dumps({"columns": columns, "borders": borders, "bytes": tree.GetZipBytes(), "found": found}))
+"""
+
+
+def test_root_opens_skims_slims_splits_and_reclustered_trees_without_a_warning(
+    root_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root(root_python, WRITE, "0.root", "1.root")
+    lines = [
+        "copy 1.root:T whole.root", "copy 1.root:T codec.root --compression lz4:4",
+        "copy 1.root:T skim.root --drop h --cut 'count > 20'", "copy 1.root:T slim.root --keep i --keep values",
+        "copy 1.root:T more.root --keep i --define twice=2*i --start 5 --stop 9",
+        "split slim.root:T part{}.root --entries 50",
+        *(f"copy {n}.root:T in{n}.root --drop h --cluster-size {40 + 5 * n} --compression {codec}"
+          for n, codec in ((0, "none"), (1, "zlib:6"))),
+        "merge all.root in0.root in1.root in0.root --recluster --compression zstd:5 --no-progress",
+        "merge one.root 1.root --no-progress", "diff 1.root:T whole.root:T", "diff 1.root:T codec.root:T",
+    ]  # fmt: skip
+    monkeypatch.setattr("sapwood.tools.merging._CLUSTER", 2_000)
+    for line in lines:
+        assert main(shlex.split(line)) == 0, (line, capsys.readouterr().err)
+    names = ["1", "whole", "codec", "skim", "slim", "more", "part0", "part1", "part2", "in0", "all", "one"]
+    paths = [f"{name}.root" for name in names]
+    files = dict(zip(names, map(json.loads, root(root_python, COLUMNS, *paths).splitlines()), strict=True))
+    found = {name: one["columns"] for name, one in files.items()}
+    source = found["1"]
+    assert found["whole"] == found["codec"] == found["one"] == source
+    # Alone, a tree keeps its index: the bytes of the entry that it finds.
+    indexed = files["1"]["found"]
+    assert indexed > 0
+    assert [files[name]["found"] for name in ("whole", "codec", "one", "all")] == [indexed, indexed, indexed, None]
+    chosen = [n for n, count in enumerate(source["count"]) if count > 20]
+    assert found["skim"] == {name: [source[name][n] for n in chosen] for name in source if name != "h"}
+    assert found["slim"] == {name: source[name] for name in ("i", "values")}
+    assert found["more"] == {"i": source["i"][5:9], "twice": [2 * i for i in source["i"][5:9]]}
+    parts = [found[f"part{place}"] for place in range(3)]
+    assert {name: [v for part in parts for v in part[name]] for name in found["slim"]} == found["slim"]
+    slim = {name: values for name, values in source.items() if name != "h"}
+    assert found["all"] == {name: found["in0"][name] + slim[name] + found["in0"][name] for name in slim}
+    borders = files["all"]["borders"]
+    assert borders[-1] == 310 and 3 < len(borders) < 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import uproot
 
 import sapwood
+from sapwood.cli import main
 from sapwood.tools.conversion import convert
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
@@ -186,3 +188,39 @@ def test_root_takes_part_in_conversion_merging_and_attributes(tmp_path: Path, ro
     assert set(back.keys()) >= {*tree, "na", "nb"}
     for name in tree:
         assert back[name].array().to_list() == ak.to_list(tree[name]), name
+
+
+def test_root_reads_skims_slims_splits_and_merges(
+    tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = {name: values for name, values in TABLE.items() if name not in ("union", "unions")}
+    for number, (codec, cluster) in enumerate([(None, 30), (sapwood.LZ4(4), 7), (sapwood.ZSTD(5), 1000)]):
+        with sapwood.recreate(f"{number}.root", compression=codec) as file:
+            file.mkrntuple("n", table, field_types=TYPES, cluster_entries=cluster, page_size=200)
+    lines = [
+        "copy 0.root:n whole.root", "copy 0.root:n codec.root --compression zlib:6",
+        "copy 0.root:n skim.root --cut 'int32 % 2 == 0'", "copy 0.root:n slim.root --keep 'li*' --keep text",
+        "copy 0.root:n more.root --keep int32 --define twice=2*int32 --start 5 --stop 9",
+        "split 0.root:n part{}.root --entries 90", "merge all.root 0.root 1.root 2.root --no-progress",
+        "merge again.root 0.root 1.root 2.root --compression zstd:5 --no-progress",
+        "merge one.root 0.root 1.root 2.root --recluster --verify --no-progress",
+        "merge jobs.root 0.root 1.root 2.root --jobs 2 --no-progress",
+        "diff 0.root whole.root", "diff 0.root codec.root", "diff all.root again.root", "diff all.root jobs.root",
+    ]  # fmt: skip
+    for line in lines:
+        assert main(shlex.split(line)) == 0, (line, capsys.readouterr().err)
+    names = ["codec", "skim", "slim", "more", "part0", "part1", "part2", "all", "one"]
+    done = dict(zip(names, read(root_python, *(f"{name}.root:n" for name in names)), strict=True))
+    found = {name: one["entries"] for name, one in done.items()}
+    rows = entries(table)
+    even = [row for row in rows if row["int32"] % 2 == 0]
+    assert 0 < len(even) < ENTRIES
+    assert found["codec"] == rows == found["part0"] + found["part1"] + found["part2"]
+    assert found["skim"] == even
+    assert found["slim"] == [{name: row[name] for name in ("text", "lists")} for row in rows]
+    assert found["more"] == [{"int32": row["int32"], "twice": 2 * row["int32"]} for row in rows[5:9]]
+    assert found["all"] == found["one"] == 3 * rows
+    assert done["codec"]["clusters"] == [20, *[30] * 6]
+    assert done["all"]["clusters"] == sorted([*[30] * 6, 20, *[7] * 28, 4, 200])
+    assert done["one"]["clusters"] == [3 * ENTRIES]

@@ -19,12 +19,13 @@ import pytest
 from servers import serving
 
 import sapwood
+from sapwood.compression import parse_codec
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
 from sapwood.lab.advice.findings import chosen_layout
 from sapwood.lab.advice.layout import file_layout, layouts_of
 from sapwood.lab.advice.price import Price
-from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, parse_codec
+from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster
 from sapwood.lab.advice.text import advice_text, verdict
 from sapwood.lab.advice.trials import Trial
 from sapwood.lab.advice.usage import Recorded, used_branches

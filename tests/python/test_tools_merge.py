@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import subprocess
@@ -147,6 +148,13 @@ def test_bad_files_are_skipped_whole_and_listed(
     check(out, inputs)
     with pytest.raises(ArgumentError, match="none of the 1 files"):
         merge(out, [missing], skip_bad=True)
+    bad.write_bytes(Path(inputs[0]).read_bytes()[:900])
+    for dry_run in (False, True):
+        with (
+            pytest.warns() if dry_run else contextlib.nullcontext(),
+            pytest.raises(CorruptError, match="was not closed"),
+        ):
+            merge(out, [inputs[0], str(bad)], dry_run=dry_run)
 
 
 def test_only_and_drop_take_paths_and_directories(inputs: list[str], tmp_path: Path) -> None:
@@ -155,16 +163,33 @@ def test_only_and_drop_take_paths_and_directories(inputs: list[str], tmp_path: P
     assert sapwood.open(out).keys(cycle=False) == ["folder", "folder/Runs", "folder/h"]
     merge(out, inputs, drop=["folder"])
     assert sapwood.open(out).keys(cycle=False) == ["Events", "note"]
+    assert merge(out, inputs, only=["folder", "Ev*"], drop=["*/n"], jobs=2).trees == {"Events": 1200, "folder/Runs": 6}
+    out.unlink()
+    for options in ({"only": ["folder", "Evnts"]}, {"drop": ["Evnts"]}, {"drop": ["Evnts"], "jobs": 2}):
+        for more in ({}, {"dry_run": True}):
+            with pytest.raises(ArgumentError, match="no object of the inputs matches 'Evnts'"):
+                merge(out, inputs, **options, **more)
+    assert not out.exists() and not list(tmp_path.glob("out*"))
 
 
 def test_a_dry_run_writes_nothing(inputs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["merge", str(tmp_path / "out.root"), *inputs, "--dry-run"]) == 0
-    assert "tree Events: 1200 entries" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "tree Events: 1200 entries" in text and "plan: copy baskets and pages as they are stored" in text
+    other = write(tmp_path / "other.root", 4, extra=np.zeros(400))
+    for more, code, said in [
+        ([], 2, "other.root: Events differs in class or branches from that of "),
+        (["--union"], 0, "write trees whose branches differ again; nothing was written"),
+        (["--jobs", "0"], 2, "jobs is a number of processes from 1 on, not 0"),
+    ]:
+        assert main(["merge", str(tmp_path / "out.root"), *inputs, other, "--dry-run", *more]) == code
+        printed = capsys.readouterr()
+        assert said in printed.out + printed.err
     assert not (tmp_path / "out.root").exists()
 
 
 def test_patterns_and_lists_name_inputs(inputs: list[str], tmp_path: Path) -> None:
-    (tmp_path / "files.txt").write_text("# a comment\n" + "\n".join(inputs[1:]) + "\n")
+    (tmp_path / "files.txt").write_text("# a comment\n\n  # another\n " + "\n".join(inputs[1:]) + "\n")
     out = tmp_path / "out.root"
     assert merge(out, [inputs[0], f"@{tmp_path / 'files.txt'}"]).inputs == inputs
     assert merge(out, f"{tmp_path}/in*.root").inputs == inputs
@@ -238,9 +263,32 @@ def test_parts_can_be_merged_at_the_same_time_and_resumed(inputs: list[str], tmp
 
 def test_trees_are_written_again_where_asked(inputs: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out.root"
-    merge(out, inputs, recluster=True)
+    assert merge(out, inputs, recluster=True, verify=True).is_complete
     check(out, inputs)
     assert list(sapwood.open(out)["Events"].clusters) == [0, 1200]
+    assert merge(out, [inputs[0], "none.root"], recluster=True, skip_bad=True, only=["folder"]).trees == {
+        "folder/Runs": 1
+    }
+    with pytest.raises(ArgumentError, match="they take no jobs or resume"):
+        merge(out, inputs, recluster=True, jobs=2)
+
+
+def test_clusters_of_mixed_sizes_and_codecs_become_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_CLUSTER", 100_000)
+    paths, values = [], []
+    for place, (codec, flush) in enumerate([(None, 10), (ZLIB(1), 5000), (LZ4(4), -20_000), (ZLIB(9), -(10**7))]):
+        paths.append(str(tmp_path / f"{place}.root"))
+        values.append(np.random.default_rng(place).random(9_000 + place))
+        with sapwood.recreate(paths[-1], compression=codec) as file:
+            file.mktree("T", {"x": values[-1]}, auto_flush=flush)
+    done = merge(tmp_path / "out.root", paths, recluster=True, compression=LZ4(1), verify=True)
+    assert done.trees == {"T": 36_006} and done.verified
+    with sapwood.open(tmp_path / "out.root") as file:
+        tree = file["T"]
+        assert np.array_equal(tree["x"].array(library="np"), np.concatenate(values))
+        *whole, _ = np.diff(tree.clusters) * tree.compressed_bytes / 36_006
+        assert len(whole) == 2 and all(80_000 < size < 120_000 for size in whole)
+        assert tree["x"].compression == LZ4(1)
 
 
 def test_verification_finds_a_value_that_differs(inputs: list[str], tmp_path: Path) -> None:
@@ -282,8 +330,7 @@ def test_rntuples_are_joined(tmp_path: Path) -> None:
         assert (table.compressed_bytes == table.uncompressed_bytes) == ("compression" in options)
     with sapwood.update(paths[0]) as file:
         file["T"] = {"x": [1]}
-    with pytest.raises(ArgumentError, match="trees or with RNTuples, not with both"):
-        merge(out, paths, recluster=True)
+    assert merge(out, paths, recluster=True, verify=True).trees == {"T": 1, "d/N": 30}
 
 
 def test_branches_that_differ_are_united_where_asked(tmp_path: Path) -> None:
@@ -426,7 +473,7 @@ def test_files_are_opened_and_their_trees_read_by_a_second_thread(
 
 
 def test_copying_trees_and_adding_histograms_needs_no_numpy(inputs: list[str], tmp_path: Path) -> None:
-    words = ["merge", "--no-progress", str(tmp_path / "out.root"), *inputs]
+    words = ["merge", "--no-progress", "--compression", "lz4:1", str(tmp_path / "out.root"), *inputs]
     script = f"import sys; from sapwood.cli import main; code = main({words}); print(code, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 False"

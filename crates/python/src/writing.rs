@@ -230,7 +230,7 @@ impl Output {
             sums.into_iter().map(|(name, total)| (name, total.shared())).collect();
         self.with(py, |inner| inner.file.write_sums(directory, &sums))
     }
-    /// Begins a tree made of the baskets of others; returns its number and whether an index is left out.
+    /// Begins a tree made of the baskets of others; returns its number and whether the first has an index.
     fn join_tree(
         &self,
         py: Python<'_>,
@@ -244,7 +244,7 @@ impl Output {
         let compression = to_compression(compression)?;
         self.with(py, |inner| {
             let tree = inner.join_tree(directory, name, &file, key, compression)?;
-            Ok((tree, inner.joined_mut(tree)?.0.lost_index()))
+            Ok((tree, inner.joined_mut(tree)?.0.has_index()))
         })
     }
     /// Adds the baskets of a tree to such a tree; returns its entries. `known` is that tree if it was read before.

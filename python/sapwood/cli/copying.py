@@ -30,8 +30,9 @@ def _selection_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _selection(arguments: argparse.Namespace) -> Selection:
+    from sapwood.compression import parse_codec
     from sapwood.errors import ArgumentError
-    from sapwood.lab.advice.rewriting import parse_cluster, parse_codec
+    from sapwood.lab.advice.rewriting import parse_cluster
     from sapwood.tools.copying import Selection
 
     define: dict[str, str] = {}

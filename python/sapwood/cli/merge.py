@@ -38,8 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--union", action="store_true",
         help="take the branches of all files where they differ: zero or empty in entries of files that lack them",
     )  # fmt: skip
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="merge only these objects")
-    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="merge only these objects; may be repeated"
+    )
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects; may be repeated"
+    )
     parser.add_argument("--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (512 MB)")
     parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="processes that merge parts (1)")
     parser.add_argument("--skip-bad", action="store_true", help="leave out files that cannot be read, and list them")
@@ -64,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     codec = ...
     if arguments.compression:
-        from sapwood.lab.advice.rewriting import parse_codec
+        from sapwood.compression import parse_codec
 
         codec = parse_codec(arguments.compression)
     with counter(shown=not arguments.no_progress and not arguments.json) as tell:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.compression import Compression, code_of
+from sapwood.compression import Compression, code_of, codec_text
 from sapwood.errors import (
     ArgumentError,
     CorruptError,
@@ -49,6 +49,8 @@ _JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParam
 """Classes whose objects are joined rather than added, in the order of the files."""
 _PART = 64
 """Inputs of a part, where parts are kept so that a merge can be resumed."""
+_CLUSTER = 30_000_000
+"""Compressed bytes of a cluster where trees are written again."""
 _STEP = 32_000_000
 """Uncompressed bytes that are compared at a time."""
 
@@ -61,6 +63,8 @@ class Merged:
     number of histograms, graphs, lists or parameters in each sum, `kept` the objects of which the first was taken
     though others differ, `not_added` objects that could not be added (the policy for other objects was applied to
     them), and why, `indices` the trees whose index was left out, and `functions` the graphs whose functions were.
+    `matched` are the patterns of `only` and `drop` that fit a path. `plan` says how trees would be written; it is empty
+    where they were.
     """
 
     output: str
@@ -73,6 +77,8 @@ class Merged:
     not_added: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
     functions: list[str] = field(default_factory=list[str])
+    matched: list[str] = field(default_factory=list[str])
+    plan: str = ""
     bytes_in: int = 0
     bytes_out: int = 0
     verified: bool = False
@@ -91,9 +97,9 @@ class Merged:
         for path, entries in self.trees.items():
             yield f"tree {path}: {entries} entries"
         if self.added:
-            yield f"{len(self.added)} histograms and other objects added"
+            yield f"{len(self.added)} histograms and other objects {'to add' if self.plan else 'added'}"
         if self.copied:
-            yield f"{len(self.copied)} other objects copied"
+            yield f"{len(self.copied)} other objects {'to copy' if self.plan else 'copied'}"
         for path in self.kept:
             yield f"{path}: differs between files; that of the first file was taken"
         for path, why in self.not_added.items():
@@ -104,7 +110,12 @@ class Merged:
             yield f"{path}: functions that were fitted to some of its points were left out"
         for path, why in self.skipped.items():
             yield f"skipped {path}: {why}"
-        yield f"{self.output}: {len(self.inputs)} files, {self.bytes_in} bytes in, {self.bytes_out} bytes out"
+        if self.verified:
+            yield "verified: entries, values and sums are those of the inputs"
+        files = f"{self.output}: {len(self.inputs)} files, {self.bytes_in} bytes in"
+        yield (
+            f"{files}; plan: {self.plan}; nothing was written" if self.plan else f"{files}, {self.bytes_out} bytes out"
+        )
 
 
 @dataclass(frozen=True)
@@ -120,23 +131,51 @@ class Settings:
     trees: bool = True
     union: bool = False
     recluster: bool = False
+    unmatched: bool = False
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    matched: set[str] = field(default_factory=set[str], compare=False, repr=False)
+    """The patterns that fitted a path so far."""
 
     def takes(self, path: str) -> bool:
         """Return whether an object is merged."""
-        wanted = not self.only or _matches(path, self.only)
-        return wanted and not _matches(path, self.drop)
+        dropped = self._matches(path, self.drop)
+        return not dropped and (not self.only or self._matches(path, self.only))
 
     def enters(self, path: str) -> bool:
         """Return whether a directory is looked into."""
-        return not _matches(path, self.drop)
+        return not self._matches(path, self.drop)
 
+    def _matches(self, path: str, patterns: Iterable[str]) -> bool:
+        """Return whether a path, or a directory that it lies in, matches one of some patterns."""
+        parts = path.split("/")
+        heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+        found = [one for one in patterns if any(fnmatch.fnmatchcase(head, one) for head in heads)]
+        self.matched.update(found)
+        return bool(found)
 
-def _matches(path: str, patterns: Iterable[str]) -> bool:
-    """Return whether a path, or a directory that it lies in, matches one of some patterns."""
-    parts = path.split("/")
-    heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
-    return any(fnmatch.fnmatchcase(head, pattern) for pattern in patterns for head in heads)
+    def check_matched(self, matched: Iterable[str]) -> None:
+        """Compare the patterns with those that fitted a path.
+
+        Raises
+        ------
+        ArgumentError
+            One fitted none.
+        """
+        known = set(matched)
+        for word, patterns in (("only", self.only), ("drop", self.drop)):
+            for pattern in patterns:
+                if pattern not in known and not self.unmatched:
+                    raise ArgumentError(f"{word}: no object of the inputs matches {pattern!r}")
+
+    @property
+    def plan(self) -> str:
+        """How trees and RNTuples are written."""
+        if self.recluster:
+            return "decode trees and RNTuples and write them again"
+        how = "copy baskets and pages as they are stored"
+        if not isinstance(self.compression, EllipsisType):
+            how = f"compress baskets and pages again ({codec_text(self.compression)})"
+        return how + (", write trees whose branches differ again" if self.union else "")
 
 
 class Item(NamedTuple):
@@ -164,6 +203,7 @@ def merge(
     resume: bool = False,
     trees: bool = True,
     union: bool = False,
+    unmatched: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Merged:
@@ -208,6 +248,8 @@ def merge(
     union
         Take the branches or fields of all files where they differ. Entries of a file that lacks one get zeros, empty
         strings and empty lists; nullable fields of RNTuples are missing. Such trees are decoded and written again.
+    unmatched
+        Accept patterns of `only` and `drop` that match nothing; by default they are an error.
     progress
         Called with the number of files done, the number of files, and a path.
     options
@@ -221,7 +263,9 @@ def merge(
     Raises
     ------
     ArgumentError
-        Branches differ between files; no file is named; the output is one of the inputs.
+        Branches differ between files; no file is named; the output is one of the inputs; a pattern matches nothing.
+    CorruptError
+        A file is damaged, was not closed, or was cut off.
     UnsupportedError
         A tree cannot be copied as it is.
     """
@@ -239,8 +283,11 @@ def merge(
         trees,
         union,
         recluster,
+        unmatched,
         dict(options or {}),
     )
+    if jobs < 1:
+        raise ArgumentError(f"jobs is a number of processes from 1 on, not {jobs}")
     paths = input_paths(inputs, settings.options)
     target = Path(output).expanduser()
     if any(not is_url(path) and Path(path).resolve() == target.resolve() for path in paths):
@@ -248,10 +295,10 @@ def merge(
     tell = progress or (lambda *_: None)
     if dry_run:
         return _planned(str(target), paths, settings)
-    if recluster and _kinds(paths, settings) != {True}:
-        return _reclustered(target, paths, settings)
-    if union and (jobs > 1 or resume or verify):
-        raise ArgumentError("a union is written by one process: it takes no jobs, resume or verify")
+    if union and verify:
+        raise ArgumentError("a union has more branches than its inputs: it cannot be verified")
+    if (union or recluster) and (jobs > 1 or resume):
+        raise ArgumentError("union and recluster are written by one process: they take no jobs or resume")
     if (jobs > 1 or resume) and len(paths) > 1:
         result = _in_parts(target, paths, settings, jobs, resume, tell)
     else:
@@ -280,7 +327,8 @@ def input_paths(
                 lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
             except OSError as error:
                 raise MissingFileError(f"cannot read the list {text[1:]}: {error.strerror}") from error
-            found += input_paths([line.strip() for line in lines if line.strip() and line[0] != "#"], options)
+            named = [line.strip() for line in lines]
+            found += input_paths([line for line in named if line and not line.startswith("#")], options)
             continue
         matched = matches(text, options or {})
         if not matched:
@@ -349,7 +397,7 @@ class _Input:
         self.native: _native.File = at_rest(found.open)
         if not isinstance(self.native, _native.File):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UnsupportedError(NOT_ROOT.format(path))
-        self.directory = self.native.directory()
+        self.directory = _top(path, self.native)
         self.trees: dict[int, _native.Tree] = {}
         names = frozenset(ahead)
         for place, (name, classname) in enumerate(zip(*self.directory.listing()[:2], strict=True) if names else ()):
@@ -376,6 +424,22 @@ class _Input:
         if self._file is not None:
             self._file.close()
         self.native.close()
+
+
+def _top(path: str, native: _native.File) -> _native.Directory:
+    """Return the top directory of a file.
+
+    Raises
+    ------
+    CorruptError
+        Its list of keys is lost, so that some may be missing.
+    """
+    top = native.directory()
+    if top.recovered:
+        raise CorruptError(
+            f"{path}: the file was not closed, or was cut off; sapwood recover saves what is whole of it"
+        )
+    return top
 
 
 def _opened_ahead(
@@ -482,7 +546,23 @@ class _Union:
             self._table.extend({name: Ready(column) for name, column in to_columns(chunk).items()} | missing)
 
 
-def _unions(paths: Iterable[str], settings: Settings) -> dict[str, _Union]:
+class _Reclustered:
+    """A tree whose entries are decoded and written again in clusters of one size."""
+
+    def __init__(self, compression: Compression | EllipsisType | None) -> None:
+        self._compression = compression
+        self._tree: Foreign = None
+
+    def add(self, new: Foreign, path: str, tree: Foreign) -> None:
+        """Add the entries of a tree."""
+        from sapwood.lab.advice.rewriting import Layout, RewrittenTree
+
+        if self._tree is None:
+            self._tree = RewrittenTree([new], path, tree, Layout(self._compression, -_CLUSTER))
+        self._tree.add(tree)
+
+
+def _unions(paths: Iterable[str], settings: Settings) -> dict[str, _Union | _Reclustered]:
     """Return the trees whose branches differ between files."""
     found: dict[str, _Union] = {}
     for path in paths:
@@ -508,8 +588,9 @@ class _Merger:
         self._directories: dict[str, int] = {"": 0}
         self._trees: dict[str, int] = {}
         self._ntuples: dict[str, Any] = {}
-        self.unions: dict[str, _Union] = {}
-        """Trees whose branches differ between the files."""
+        self._indexed: set[str] = set()
+        self.unions: dict[str, _Union | _Reclustered] = {}
+        """Trees that are decoded: their branches differ between the files, or they get other clusters."""
         self._sums: dict[str, list[_native.Sum]] = {}
         self._first = _native.Sums()
         self._classes: dict[str, str] = {}
@@ -564,7 +645,7 @@ class _Merger:
                 processes.append(item)
             elif (summary := self._summary(file, item)) is not None:
                 summaries.append(summary)
-            elif item.classname in TREES and item.path not in self.unions:
+            elif item.classname in TREES and item.path not in self.unions and not self._settings.recluster:
                 self._tree(file, item)
             elif item.classname in TREES | RNTUPLES:
                 tables.append(item)
@@ -611,6 +692,10 @@ class _Merger:
         code, recluster = self._settings.compression, self._settings.recluster
         try:
             if item.classname in TREES:
+                if item.path not in self.unions:
+                    self.unions[item.path] = _Reclustered(code)
+                if source.native.index and item.path not in self._result.indices:
+                    self._result.indices.append(item.path)
                 self.unions[item.path].add(self._new, item.path, source)
             elif item.path in self._ntuples:
                 table = self._ntuples[item.path]
@@ -642,16 +727,19 @@ class _Merger:
 
     def _tree(self, file: _Input, item: Item) -> None:
         native = file.native
+        known = file.trees.pop(item.key.seek, None)
         if item.path not in self._trees:
             holder, _, name = item.path.rpartition("/")
             code = self._settings.compression
             code = None if isinstance(code, EllipsisType) else code_of(code)
-            number, lost = self._native.join_tree(self._directory(holder), name, native, item.key, code)
+            number, has_index = self._native.join_tree(self._directory(holder), name, native, item.key, code)
             self._trees[item.path] = number
             self._classes[item.path] = item.classname
-            if lost:
-                self._result.indices.append(item.path)
-        known = file.trees.pop(item.key.seek, None)
+            if has_index:
+                self._indexed.add(item.path)
+        elif item.path in self._indexed:
+            self._indexed.remove(item.path)
+            self._result.indices.append(item.path)
         entries = self._native.join_more(self._trees[item.path], native, item.key, self._processes, known)
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + entries
 
@@ -707,8 +795,10 @@ class _Merger:
         return True
 
 
-def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callable[[int, int, str], None]) -> Merged:
-    """Merge files one after the other."""
+def _merged(
+    target: Path, paths: Sequence[str], settings: Settings, tell: Callable[[int, int, str], None], *, part: bool = False
+) -> Merged:
+    """Merge files one after the other: all, or a part of them."""
     result = Merged(str(target))
     codec = settings.compression
     if isinstance(codec, EllipsisType):
@@ -732,6 +822,9 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
             raise ArgumentError(
                 f"none of the {len(paths)} files can be read; the last one: {result.skipped[paths[-1]]}"
             )
+        result.matched = sorted(settings.matched)
+        if not part:
+            settings.check_matched(result.matched)
         merger.finish()
     except BaseException as error:
         merger.output.leave(error)
@@ -754,18 +847,27 @@ def _first_codec(paths: Sequence[str], settings: Settings) -> Compression | None
 
 
 def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
-    """Read what would be merged."""
+    """Read what would be merged, and compare the branches of trees."""
     from sapwood.writing.adding import can_be_added
 
-    result = Merged(target)
+    result = Merged(target, plan=settings.plan)
     counts: dict[str, int] = {}
+    types: dict[str, tuple[str, str, Any]] = {}
     for path in paths:
         try:
             with _open(path, settings) as file:
                 trees: dict[str, int] = {}
-                for item in objects_of(root_native(file).directory(), settings):
+                for item in objects_of(_top(path, root_native(file)), settings):
                     if item.classname in TREES | RNTUPLES:
-                        trees[item.path] = file[item.path].num_entries
+                        table = file[item.path]
+                        trees[item.path] = table.num_entries
+                        mine = (path, item.classname, table.typenames(full_paths=True))
+                        first, *like = types.setdefault(item.path, mine)
+                        if [*mine[1:]] != like and not settings.union:
+                            raise ArgumentError(
+                                f"{path}: {item.path} differs in class or branches from that of {first}; "
+                                "merge --union (union=True) takes the branches of all files"
+                            )
                     elif item.classname not in DIRECTORIES:
                         counts[item.path] = counts.get(item.path, 0) + 1
                         if can_be_added(item.classname) or _JOINED.fullmatch(item.classname):
@@ -781,41 +883,8 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
             result.skipped[path] = one_line(error)
             continue
         result.inputs.append(path)
-    return result
-
-
-def _kinds(paths: Sequence[str], settings: Settings) -> set[bool]:
-    """Return whether the tables of files are RNTuples; files that cannot be read are passed over.
-
-    Raises
-    ------
-    ArgumentError
-        There are trees and RNTuples.
-    """
-    found: set[bool] = set()
-    for path in paths:
-        # What is wrong with a file is said when it is merged.
-        with contextlib.suppress(SapwoodError, OSError), contextlib.closing(_Input(path, settings)) as file:
-            items = list(objects_of(file.directory, settings))
-            found |= {item.classname in RNTUPLES for item in items if item.classname in TREES | RNTUPLES}
-        if len(found) > 1:
-            raise ArgumentError(f"{path}: recluster takes files with trees or with RNTuples, not with both")
-    return found
-
-
-def _reclustered(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
-    """Decode all trees and write them again."""
-    from sapwood.lab.advice.rewriting import Layout, rewrite
-
-    parts = settings.only or settings.drop or settings.skip_bad or not settings.trees
-    if parts or settings.others != "first" or settings.union:
-        raise ArgumentError("recluster takes whole files, and no only, drop, skip_bad, others or union")
-    done = rewrite(list(paths), target, Layout(compression=settings.compression))
-    with sapwood.open({str(target): None}) as file:
-        trees = {path: int(file[path].num_entries) for path in done["trees"]}
-    result = Merged(str(target), list(paths), trees=trees, copied=done["objects"], not_added=done["not_added"])
-    result.bytes_in, result.bytes_out = done["before"]["stored"], target.stat().st_size
-    result.verified = True
+    result.matched = sorted(settings.matched)
+    settings.check_matched(result.matched)
     return result
 
 
@@ -854,6 +923,8 @@ def _in_parts(
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
+        matched = {pattern for part in parts for pattern in part.matched}
+        settings.check_matched(matched)
         whole = [part for part in parts if part.inputs]
         final = Settings(others=settings.others, max_memory=settings.max_memory)
         result = _merged(target, [part.output for part in whole], final, lambda *_: None)
@@ -863,6 +934,7 @@ def _in_parts(
         raise
     shutil.rmtree(folder)
     result.inputs = [path for part in whole for path in part.inputs]
+    result.matched = sorted(matched)
     result.bytes_in = sum(part.bytes_in for part in parts)
     result.added = {path: sum(part.added.get(path, 0) for part in parts) for path in result.added}
     for part in parts:
@@ -884,7 +956,7 @@ def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
             return Merged(**known["merged"])
     record.unlink(missing_ok=True)
     try:
-        result = _merged(target, paths, settings, lambda *_: None)
+        result = _merged(target, paths, settings, lambda *_: None, part=True)
     except ArgumentError as error:
         if not settings.skip_bad or "none of the" not in str(error):
             raise

@@ -110,7 +110,7 @@ def hadd(
         for name in (line for line in lines if line and not line.startswith("#")):
             patterns += [glob.escape(name), f"*/{glob.escape(name)}"]
     # Objects that cannot be added are all written, as cycles; processes keep one of a name, so they must not differ.
-    others: Others = "all" if jobs == 1 and not recluster else "error" if jobs > 1 else "first"
+    others: Others = "all" if jobs == 1 else "error"
     output = f"{target}.adding" if append and there else target
     try:
         done = merge(
@@ -121,6 +121,7 @@ def hadd(
             others=others,
             only=patterns if only_listed else (),
             drop=() if only_listed else patterns,
+            unmatched=True,
             jobs=jobs,
             skip_bad=skip_bad,
             trees=trees,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import sapwood
+from sapwood.compression import parse_codec
 from sapwood.errors import ArgumentError
 from sapwood.lab.advice.layout import FileLayout, TreeLayout, file_layout, plain_path
 from sapwood.lab.advice.price import WORSE, Price
 from sapwood.lab.advice.problems import FILES, LAYOUTS, MEMORY, SMALL_FILES, Problem, Used, huge_clusters, zstd
-from sapwood.lab.advice.rewriting import MEMBER_WISE, Layout, parse_cluster, parse_codec
+from sapwood.lab.advice.rewriting import MEMBER_WISE, Layout, parse_cluster
 from sapwood.lab.advice.trials import (
     BranchCost,
     Trial,

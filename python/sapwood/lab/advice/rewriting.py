@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
+from sapwood.compression import Compression, codec_text
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, suggestion
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 CHUNK = 64_000_000
 """Uncompressed bytes that are read and written at a time."""
 
-_CODECS = {codec.__name__.lower(): codec for codec in (ZSTD, LZ4, ZLIB, LZMA)}
 _REPEATS = 3
 
 
@@ -123,27 +122,6 @@ class Cost:
     wall: float
     calls: int
     read: int
-
-
-def codec_text(compression: Compression | None) -> str:
-    """Write a codec and its level: ``zstd:5``, ``none``."""
-    return "none" if compression is None else f"{type(compression).__name__.lower()}:{compression.level}"
-
-
-def parse_codec(text: str) -> Compression | None:
-    """Read ``zstd:5``, ``lz4`` (level 4), ``none``.
-
-    Raises
-    ------
-    ArgumentError
-        It is no codec with a level.
-    """
-    name, _, level = text.lower().partition(":")
-    if name == "none":
-        return None
-    if name not in _CODECS or not (level or "4").isdigit() or int(level or "4") > 9:
-        raise ArgumentError(f"a codec is none, {', '.join(_CODECS)}, with a level such as zstd:5, not {text!r}")
-    return _CODECS[name](int(level)) if level else _CODECS[name](5 if name == "zstd" else 4)
 
 
 def parse_cluster(text: str) -> int:
@@ -516,6 +494,113 @@ def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str,
     return columns
 
 
+class RewrittenTree:
+    """A tree that is written again from trees of one shape, one behind the other, into each of some files.
+
+    Parameters
+    ----------
+    files
+        Files that are written.
+    path
+        Where the tree goes.
+    first
+        The first of the trees; its branches are made again.
+    layout
+        The layout to write.
+    cut
+        Only entries for which this is true are written.
+    define
+        Expressions of new columns, by name.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Foreign],
+        path: str,
+        first: Foreign,
+        layout: Layout,
+        *,
+        cut: str | None = None,
+        define: Mapping[str, str] | None = None,
+    ) -> None:
+        self._path, self._first, self._cut, self._define = path, first, cut, define or {}
+        self._shapes = shapes = _shapes(first, layout)
+        self._changes = layout.changes.get(plain_path(first.object_path), {})
+        if not shapes.names:
+            raise ArgumentError(f"{path} has no branch left to write")
+        for name in self._define:
+            if name in shapes.names:
+                raise ArgumentError(f"{path} has a branch {name!r} already")
+        codecs = _branch_codecs(first, shapes.names, layout)
+        usual = layout.compression
+        if isinstance(usual, EllipsisType):
+            usual = _file_codec(layout, {path: [first]})
+        codecs |= dict.fromkeys(self._define, usual)
+        self._made = [
+            file.mktree(
+                path,
+                self._columns(first, 0, 0),
+                first.title,
+                counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
+                branch_types=shapes.types,
+                lists=shapes.lists,
+                records=shapes.records,
+                classes=shapes.classes,
+                split_level=shapes.split,
+                member_wise=layout.member_wise,
+                compression=codecs,
+                auto_flush=layout.auto_flush,
+                basket_size=layout.basket_size,
+            )
+            for file in files
+        ]
+
+    def _columns(self, part: Foreign, start: int, stop: int) -> dict[str, Any]:
+        columns = _columns(part, self._shapes, start, stop)
+        for name, change in self._changes.items():
+            columns[name] = change.of(columns[name])
+        for name, expression in self._define.items():
+            columns[name] = part.arrays([expression], entry_start=start, entry_stop=stop, how=dict)[expression]
+        if self._cut is not None:
+            kept = np.asarray(
+                part.arrays([self._cut], entry_start=start, entry_stop=stop, how=dict)[self._cut], np.bool_
+            )
+            for name in columns:
+                columns[name] = columns[name][kept]
+        return columns
+
+    def check(self, part: Foreign) -> None:
+        """Compare the branches of a tree with those of the first.
+
+        Raises
+        ------
+        ArgumentError
+            They differ.
+        """
+        first = self._first
+        if not first.same_shape(part) and first.typenames(full_paths=True) != part.typenames(full_paths=True):
+            where = f"{part.file.file_path}:{self._path}"
+            raise ArgumentError(f"{where} has other branches than {first.file.file_path}:{self._path}")
+
+    def add(self, part: Foreign, start: int = 0, stop: int | None = None, *, chunk: int = CHUNK) -> int:
+        """Write entries of a tree; return their number.
+
+        Raises
+        ------
+        ArgumentError
+            Its branches differ from those of the first tree.
+        """
+        self.check(part)
+        end = part.num_entries if stop is None else min(stop, part.num_entries)
+        written = 0
+        for begin, until in _chunks(part, start, end, chunk):
+            columns = self._columns(part, begin, until)
+            written += len(next(iter(columns.values())))
+            for new in self._made:
+                new.extend(columns)
+        return written
+
+
 def write_tree(
     files: Sequence[Foreign],
     path: str,
@@ -532,64 +617,10 @@ def write_tree(
 
     Only entries for which `cut` is true are written. `define` has expressions of new columns, by name.
     """
-    define = define or {}
-    first = parts[0]
-    shapes = _shapes(first, layout)
-    changes = layout.changes.get(plain_path(first.object_path), {})
-    if not shapes.names:
-        raise ArgumentError(f"{path} has no branch left to write")
+    tree = RewrittenTree(files, path, parts[0], layout, cut=cut, define=define)
     for part in parts[1:]:
-        types = [one.typenames(full_paths=True) for one in (first, part)]
-        if not first.same_shape(part) and types[0] != types[1]:
-            raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
-    for name in define:
-        if name in shapes.names:
-            raise ArgumentError(f"{path} has a branch {name!r} already")
-
-    def columns_of(part: Foreign, begin: int, until: int) -> dict[str, Any]:
-        columns = _columns(part, shapes, begin, until)
-        for name, change in changes.items():
-            columns[name] = change.of(columns[name])
-        for name, expression in define.items():
-            columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until, how=dict)[expression]
-        if cut is not None:
-            kept = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until, how=dict)[cut], np.bool_)
-            for name in columns:
-                columns[name] = columns[name][kept]
-        return columns
-
-    codecs = _branch_codecs(first, shapes.names, layout)
-    usual = (
-        layout.compression if not isinstance(layout.compression, EllipsisType) else _file_codec(layout, {path: parts})
-    )
-    codecs |= dict.fromkeys(define, usual)
-    written = 0
-    made = [
-        file.mktree(
-            path,
-            columns_of(first, 0, 0),
-            first.title,
-            counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
-            branch_types=shapes.types,
-            lists=shapes.lists,
-            records=shapes.records,
-            classes=shapes.classes,
-            split_level=shapes.split,
-            member_wise=layout.member_wise,
-            compression=codecs,
-            auto_flush=layout.auto_flush,
-            basket_size=layout.basket_size,
-        )
-        for file in files
-    ]
-    for part in parts:
-        end = part.num_entries if stop is None else min(stop, part.num_entries)
-        for begin, until in _chunks(part, start, end, chunk):
-            columns = columns_of(part, begin, until)
-            written += len(next(iter(columns.values())))
-            for new in made:
-                new.extend(columns)
-    return written
+        tree.check(part)
+    return sum(tree.add(part, start, stop, chunk=chunk) for part in parts)
 
 
 def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:

@@ -199,7 +199,7 @@ class Sapwood(Engine):
         import awkward as ak
 
         import sapwood
-        from sapwood.lab.advice.rewriting import parse_codec
+        from sapwood.compression import parse_codec
 
         types: dict[str, Any] = {name: "float32" if name == "temperature" else "int32" for name in HEADER}
         types["histogram"] = ("float32", (BINS,))

@@ -28,7 +28,7 @@ def reading(codec: str, folder: str, seconds: float) -> list[float]:
     import numpy as np
 
     import sapwood
-    from sapwood.lab.advice.rewriting import parse_codec
+    from sapwood.compression import parse_codec
 
     chance = np.random.default_rng(1)
     noisy = np.round(chance.normal(50, 10, _VALUES // 2) * 64).astype(np.float32) / 64

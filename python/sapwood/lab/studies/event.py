@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sapwood.compression import codec_text, parse_codec
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.lab.advice.rewriting import codec_text, parse_codec
 from sapwood.lab.children import engines
 from sapwood.lab.cold import forget
 from sapwood.lab.studies.study import Frame, Step, Study, ratio_text, scratch

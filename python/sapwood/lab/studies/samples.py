@@ -29,7 +29,7 @@ KINDS = {"esd": Kind(406, 100, 32, "Tracks"), "pythia": Kind(22, 190, 500, "fPar
 def make(kind: str, path: Path, *, files: int = 1, codec: str = CODEC, alone: bool = False) -> None:
     """Write a file with what so many files hold: the tree, and (but not `alone`) 40 histograms beside it."""
     import sapwood
-    from sapwood.lab.advice.rewriting import parse_codec
+    from sapwood.compression import parse_codec
 
     shape, chance = KINDS[kind], np.random.default_rng(1)
     first = _columns(shape, chance)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
+from sapwood.compression import parse_codec
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.files.classes import open_streamers
 from sapwood.lab.advice.layout import layout_of as layout_found
@@ -30,7 +31,6 @@ from sapwood.lab.advice.rewriting import (
     STREAMING,
     Layout,
     parse_cluster,
-    parse_codec,
     read_once,
     write_streams,
 )

@@ -74,23 +74,27 @@ impl NTupleWriter {
         };
         let pages = columns.iter().flat_map(|column| column.pages);
         let blocks = Blocks::read(source, pages).within(place)?;
-        let mut columns = columns.iter();
-        for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
-            let Some(from) = columns.next() else { break };
+        // The pages of all columns at once: a column alone may have too few for all threads.
+        let mut jobs = Vec::new();
+        for (pending, from) in self.tops.iter().flat_map(|top| &top.columns).zip(&columns) {
             let starts = std::iter::once(0).chain(from.pages.iter().map(|page| page.end));
-            let pages: Vec<(u64, &Page)> = starts.zip(from.pages).collect();
-            let encoding = pending.encoding;
-            let sealed = pages.par_iter().map(|(start, page)| {
-                let elements = (page.end - start) as usize;
-                let stored = blocks.page(page)?;
-                let length = encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
-                let bytes = match compression {
-                    Some(wanted) if wanted.code() != from.compression => recompress(stored, length, wanted)?,
-                    _ => stored.to_vec(),
-                };
-                Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes })
-            });
-            pending.sealed = sealed.collect::<Result<_>>().within(place)?;
+            jobs.extend(
+                starts.zip(from.pages).map(|(start, page)| (pending.encoding, from.compression, start, page)),
+            );
+        }
+        let sealed = jobs.par_iter().map(|(encoding, code, start, page)| {
+            let elements = (page.end - start) as usize;
+            let stored = blocks.page(page)?;
+            let length = encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
+            let bytes = match compression {
+                Some(wanted) if wanted.code() != *code => recompress(stored, length, wanted)?,
+                _ => stored.to_vec(),
+            };
+            Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes })
+        });
+        let mut sealed = sealed.collect::<Result<Vec<_>>>().within(place)?.into_iter();
+        for (pending, from) in self.tops.iter_mut().flat_map(|top| &mut top.columns).zip(&columns) {
+            pending.sealed = sealed.by_ref().take(from.pages.len()).collect();
             let code = compression.map_or(from.compression, Compression::code);
             let target = from.column.map_or(CopiedTo::Nothing, CopiedTo::Column);
             (pending.code, pending.target) = (Some(code), Some(target));

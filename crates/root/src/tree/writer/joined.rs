@@ -4,9 +4,10 @@
 //! its bytes but for its place, the place of its directory, and the offset of its process identifiers. With a codec its
 //! bytes are decompressed and compressed again; they are never decoded, so every class can be joined.
 
-use super::Basket;
 use super::existing::{Existing, Grown, GrownBranch};
 use super::metadata;
+use super::row;
+use super::{AHEAD, Basket};
 use crate::compress::decode;
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
@@ -21,9 +22,9 @@ use sapwood_io::{Cause, Range};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Compressed bytes that are read at once, unless one basket has more.
-const BATCH: u64 = 8 << 20;
-/// The same where bytes go from one local file to another as they are: they stay in the processor's cache on the way.
+/// Compressed bytes of remote files that are read at once, unless one basket has more.
+const BATCH: u64 = 4 << 20;
+/// The same of local files: the bytes stay in the processor's cache on the way, and threads wait little for each other.
 const NEAR_BATCH: u64 = 256 << 10;
 /// Baskets with no more bytes than this between them are read together.
 const GAP: u64 = 32 << 10;
@@ -45,6 +46,8 @@ pub struct JoinedTree {
     branches: Vec<Totals>,
     /// Those of the file before, which the output describes.
     described: Option<Arc<Classes>>,
+    /// Number of trees that were added, or were to be.
+    added: usize,
     mark: Mark,
     changed: bool,
 }
@@ -74,15 +77,117 @@ struct Piece {
     entries: u64,
     seek: u64,
     bytes: u64,
-    /// Where it lies in the buffer.
-    at: usize,
 }
 
 impl Piece {
+    /// Its name in errors.
+    fn place(&self, tree: &Tree) -> String {
+        let branch = tree.branches.get(self.branch).map_or("", |b| b.name.as_str());
+        format!("branch {branch}, the basket at byte {}", self.seek)
+    }
+}
+
+/// The record of a basket in a batch.
+struct Record {
+    header: BasketHeader,
+    /// Where it lies in the buffer.
+    at: usize,
+    /// The whole record, if it was compressed again.
+    packed: Option<Vec<u8>>,
+}
+
+impl Record {
     /// Its bytes in the buffer.
     fn range(&self) -> std::ops::Range<usize> {
-        self.at..self.at + self.bytes as usize
+        self.at..self.at + self.header.total_bytes
     }
+    /// How many bytes are written.
+    fn bytes(&self) -> u64 {
+        self.packed.as_ref().map_or(self.header.total_bytes, Vec::len) as u64
+    }
+}
+
+/// Baskets that are read and written together.
+#[derive(Default)]
+struct Batch {
+    buffer: Vec<u8>,
+    records: Vec<Record>,
+}
+
+impl Batch {
+    /// Reads baskets, and compresses them again where there is a codec.
+    fn prepare(
+        &mut self,
+        source: &RootFile,
+        tree: &Tree,
+        pieces: &[Piece],
+        codec: Option<Compression>,
+    ) -> Result<()> {
+        self.records.clear();
+        let (ranges, places) = ranges(pieces)?;
+        let size = source.source().size();
+        if ranges.iter().any(|r| r.offset.checked_add(r.length).is_none_or(|end| end > size)) {
+            return Err(Error::corrupt("a basket reaches past the end of the file"));
+        }
+        let bytes = ranges.iter().map(|range| range.length as usize).sum();
+        if self.buffer.len() < bytes {
+            let more = bytes - self.buffer.len();
+            let no_room = |_| Error::limit(format!("no memory for {bytes} bytes"));
+            self.buffer.try_reserve_exact(more).map_err(no_room)?;
+            self.buffer.resize(bytes, 0);
+        }
+        let buffer = self.buffer.get_mut(..bytes).unwrap_or_default();
+        source.source().fetch(&ranges, buffer, Cause::Page)?;
+        let prepare = |(piece, at): (&Piece, &usize)| {
+            let record = buffer.get(*at..at + piece.bytes as usize).unwrap_or_default();
+            let header = verify(record, piece, tree).within(|| piece.place(tree))?;
+            let packed = codec.map(|codec| recompress(record, header, codec)).transpose();
+            Ok(Record { header, at: *at, packed: packed.within(|| piece.place(tree))? })
+        };
+        // Threads are worth their start only for the work of codecs.
+        self.records = match codec {
+            Some(_) => pieces.par_iter().zip(&places).map(prepare).collect::<Result<_>>()?,
+            None => pieces.iter().zip(&places).map(prepare).collect::<Result<_>>()?,
+        };
+        Ok(())
+    }
+}
+
+/// Parts of about `most` bytes.
+fn batches(pieces: &[Piece], most: u64) -> Vec<&[Piece]> {
+    let mut bytes = 0;
+    let together = |piece: &Piece, next: &Piece| {
+        bytes += piece.bytes;
+        let fits = bytes + next.bytes <= most;
+        bytes = if fits { bytes } else { 0 };
+        fits
+    };
+    pieces.chunk_by(together).collect()
+}
+
+/// The ranges that hold some baskets, in the order of their places, and where each basket lies in their bytes.
+fn ranges(pieces: &[Piece]) -> Result<(Vec<Range>, Vec<usize>)> {
+    let mut ranges: Vec<Range> = Vec::new();
+    let mut places = Vec::with_capacity(pieces.len());
+    let (mut bytes, mut end) = (0, 0);
+    for piece in pieces {
+        if piece.seek < end {
+            let text = format!("two baskets share bytes at byte {}", piece.seek);
+            return Err(Error::corrupt(text).at(piece.seek));
+        }
+        let gap = piece.seek - end;
+        end = piece.seek.saturating_add(piece.bytes);
+        match ranges.last_mut() {
+            Some(last) if gap <= GAP => {
+                last.length += gap + piece.bytes;
+                bytes += gap as usize;
+            }
+            _ => ranges.push(Range { offset: piece.seek, length: piece.bytes }),
+        }
+        places.push(bytes);
+        bytes += piece.bytes as usize;
+    }
+    Ok((ranges, places))
 }
 
 impl JoinedTree {
@@ -110,6 +215,7 @@ impl JoinedTree {
             clusters: Vec::new(),
             branches,
             described: None,
+            added: 0,
             mark: Mark::default(),
             changed: true,
         })
@@ -136,8 +242,8 @@ impl JoinedTree {
         }
         self.changed = true;
     }
-    /// Whether the tree had an index (`TTreeIndex`), which does not hold for the joined tree and is left out.
-    pub fn lost_index(&self) -> bool {
+    /// Whether the first tree has an index (`TTreeIndex`). It does not hold for several trees and is left out then.
+    pub fn has_index(&self) -> bool {
         self.existing.has_index()
     }
 
@@ -152,6 +258,8 @@ impl JoinedTree {
         processes: u16,
     ) -> Result<u64> {
         let place = || format!("tree {} of {}", tree.name, source.name());
+        // Also if it fails: the description is that of the first.
+        self.added += 1;
         let places = match_branches(&self.tree, tree).within(place)?;
         let classes = source.classes()?;
         if !self.described.as_ref().is_some_and(|known| Arc::ptr_eq(known, &classes)) {
@@ -167,7 +275,7 @@ impl JoinedTree {
                 match basket.place {
                     Place::File(seek, bytes) => {
                         let entries = basket.entries;
-                        pieces.push(Piece { branch: *to, first, entries, seek, bytes, at: 0 });
+                        pieces.push(Piece { branch: *to, first, entries, seek, bytes });
                     }
                     Place::Nowhere => nowhere.push((*to, Basket { bytes: 0, entry: first, seek: 0 })),
                     Place::Tree(_) => {}
@@ -199,11 +307,12 @@ impl JoinedTree {
             entries: *entries,
             seek: *seek,
             bytes: *bytes,
-            at: 0,
         };
         let pieces = baskets.iter().map(piece).collect();
         let written = self.copy_all(file, source, pieces, 0)?;
         self.enter(written, Vec::new(), entries, &[0, entries]);
+        // They are not a whole tree: an index does not hold for them.
+        self.added += 2;
         for (branch, totals) in self.tree.branches.iter().zip(&mut self.branches) {
             totals.maximum = totals.maximum.max(maximum(branch));
         }
@@ -237,7 +346,10 @@ impl JoinedTree {
         self.changed = true;
     }
 
-    /// Copies baskets in the order of their places, about [`BATCH`] or [`NEAR_BATCH`] bytes at a time.
+    /// Copies baskets in the order of their places, a batch at a time.
+    ///
+    /// Bytes that stay as they are go from a local file to the other in one thread. In all other cases the pool reads and
+    /// compresses batches while those before them are written.
     fn copy_all(
         &self,
         file: &mut FileWriter,
@@ -247,105 +359,48 @@ impl JoinedTree {
     ) -> Result<Vec<(usize, Basket, u64)>> {
         pieces.sort_by_key(|piece| piece.seek);
         let mut written = Vec::with_capacity(pieces.len());
-        let mut rest = pieces.as_mut_slice();
-        let mut buffer = Vec::new();
-        let as_it_is = self.compression.is_none() && source.source().is_near();
-        let most = if as_it_is { NEAR_BATCH } else { BATCH };
-        while !rest.is_empty() {
-            let mut bytes = 0_u64;
-            let count = rest.iter().take_while(|p| {
-                let fits = bytes == 0 || bytes + p.bytes <= most;
-                bytes += p.bytes;
-                fits
-            });
-            let (batch, more) = rest.split_at_mut(count.count().max(1));
-            rest = more;
-            self.copy(file, source, batch, processes, &mut buffer, &mut written)?;
+        let (tree, codec) = (&self.tree, self.compression);
+        let near = source.source().is_near();
+        let batches = batches(&pieces, if near { NEAR_BATCH } else { BATCH });
+        let prepare = |pieces: &&[Piece], batch: &mut Batch| batch.prepare(source, tree, pieces, codec);
+        let mut write =
+            |pieces: &&[Piece], batch: &mut Batch| self.write(file, pieces, batch, processes, &mut written);
+        if codec.is_none() && near {
+            let mut batch = Batch::default();
+            for pieces in &batches {
+                prepare(pieces, &mut batch)?;
+                write(pieces, &mut batch)?;
+            }
+        } else {
+            row::in_order(&batches, rayon::current_num_threads() + AHEAD, prepare, write)?;
         }
         Ok(written)
     }
 
-    /// Copies baskets to the end of the file, in the order of their places.
-    fn copy(
+    /// Writes a batch to the end of the file.
+    fn write(
         &self,
         file: &mut FileWriter,
-        source: &RootFile,
-        pieces: &mut [Piece],
+        pieces: &[Piece],
+        batch: &mut Batch,
         processes: u16,
-        buffer: &mut Vec<u8>,
         written: &mut Vec<(usize, Basket, u64)>,
     ) -> Result<()> {
-        let mut ranges: Vec<Range> = Vec::new();
-        let (mut before, mut end) = (0, 0);
-        for piece in pieces.iter_mut() {
-            if piece.seek < end {
-                let text = format!("two baskets share bytes at byte {}", piece.seek);
-                return Err(Error::corrupt(text).at(piece.seek));
-            }
-            end = piece.seek.saturating_add(piece.bytes);
-            match ranges.last_mut() {
-                Some(last) if piece.seek.saturating_sub(last.offset + last.length) <= GAP => {
-                    let end = (last.offset + last.length).max(piece.seek.saturating_add(piece.bytes));
-                    before += (end - last.offset - last.length) as usize;
-                    last.length = end - last.offset;
-                }
-                _ => {
-                    ranges.push(Range { offset: piece.seek, length: piece.bytes });
-                    before += piece.bytes as usize;
-                }
-            }
-            // The last range ends at `before` in the buffer.
-            if let Some(last) = ranges.last() {
-                let back = (last.offset + last.length).saturating_sub(piece.seek) as usize;
-                piece.at = before.saturating_sub(back);
-            }
-        }
-        let size = source.source().size();
-        if ranges.iter().any(|r| r.offset.checked_add(r.length).is_none_or(|end| end > size)) {
-            return Err(Error::corrupt("a basket reaches past the end of the file"));
-        }
-        if buffer.len() < before {
-            let more = before - buffer.len();
-            let no_room = |_| Error::limit(format!("no memory for {before} bytes"));
-            buffer.try_reserve_exact(more).map_err(no_room)?;
-            buffer.resize(before, 0);
-        }
-        let buffer = buffer.get_mut(..before).unwrap_or_default();
-        source.source().fetch(&ranges, buffer, Cause::Page)?;
-        let place = |piece: &Piece| {
-            let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
-            format!("branch {branch}, the basket at byte {}", piece.seek)
-        };
-        let prepare = |piece: &Piece| {
-            let record = buffer.get(piece.range()).unwrap_or_default();
-            let header = verify(record, piece, &self.tree).within(|| place(piece))?;
-            let packed = self.compression.map(|codec| recompress(record, header, codec)).transpose();
-            Ok((header, packed.within(|| place(piece))?))
-        };
-        // Threads are worth their start only for the work of codecs.
-        let prepared: Result<Vec<(BasketHeader, Option<Vec<u8>>)>> = match self.compression {
-            Some(_) => pieces.par_iter().map(prepare).collect(),
-            None => pieces.iter().map(prepare).collect(),
-        };
-        let mut prepared = prepared?;
-        let bytes = |(header, packed): &(BasketHeader, Option<Vec<u8>>)| {
-            packed.as_ref().map_or(header.total_bytes, Vec::len) as u64
-        };
-        let mut stretch = file.begin_stretch(prepared.iter().map(bytes).sum());
+        let Batch { buffer, records } = batch;
+        let mut stretch = file.begin_stretch(records.iter().map(Record::bytes).sum());
         let mut seek = stretch.end;
-        for ((header, packed), piece) in prepared.iter_mut().zip(pieces.iter()) {
-            let stored = buffer.get_mut(piece.range()).unwrap_or_default();
-            let record = packed.as_mut().map_or(stored, Vec::as_mut_slice);
-            readdress(record, seek, self.seek_directory, processes).within(|| place(piece))?;
-            let basket = Basket { bytes: record.len() as u32, entry: piece.first, seek };
+        for (record, piece) in records.iter_mut().zip(pieces) {
+            let header = record.header;
+            let stored = buffer.get_mut(record.range()).unwrap_or_default();
+            let bytes = record.packed.as_mut().map_or(stored, Vec::as_mut_slice);
+            readdress(bytes, seek, self.seek_directory, processes).within(|| piece.place(&self.tree))?;
+            let basket = Basket { bytes: bytes.len() as u32, entry: piece.first, seek };
             written.push((piece.branch, basket, (header.key_bytes + header.object_bytes) as u64));
-            seek += record.len() as u64;
+            seek += bytes.len() as u64;
         }
-        let parts = prepared.iter().zip(pieces.iter()).map(|((_, packed), piece)| {
-            let stored = buffer.get(piece.range()).unwrap_or_default();
-            packed.as_ref().map_or(stored, Vec::as_slice)
-        });
-        let parts: Vec<&[u8]> = parts.collect();
+        let stored = |record: &Record| buffer.get(record.range()).unwrap_or_default();
+        let parts: Vec<&[u8]> =
+            records.iter().map(|record| record.packed.as_deref().unwrap_or_else(|| stored(record))).collect();
         let appended = file.append(&mut stretch, &parts);
         if appended.is_err() {
             file.give_back(&stretch);
@@ -377,7 +432,7 @@ impl JoinedTree {
             clusters: &self.clusters,
             auto_flush: self.tree.auto_flush,
             branches: branches.collect(),
-            whole: true,
+            whole: self.added != 1,
             name: &self.name,
         };
         let existing = &self.existing;

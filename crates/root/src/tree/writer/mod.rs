@@ -471,11 +471,11 @@ impl TreeWriter {
         };
         let mut stretch = file.begin_stretch(batches.iter().flatten().filter_map(size).sum());
         let mut done = Vec::new();
-        let write = |batch: &Vec<Job>, slots: &Vec<Slot>| {
+        let write = |batch: &Vec<Job>, slots: &mut Vec<Slot>| {
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
             let mut seek = stretch.end;
-            for (job, slot) in batch.iter().zip(slots) {
+            for (job, slot) in batch.iter().zip(&*slots) {
                 let Some((branch, text)) = known(job) else { continue };
                 let n = KeyNumbers { seek, cycle: job.number as u16, ..numbers };
                 let sizes = slot.key(&mut keys, job, branch, text, n)?;
@@ -489,7 +489,7 @@ impl TreeWriter {
                 done.push(Written { branch: job.branch, entries: job.entries.len(), basket, sizes });
             }
             let mut parts = Vec::with_capacity(3 * batch.len());
-            for ((job, slot), cut) in batch.iter().zip(slots).zip(cuts.windows(2)) {
+            for ((job, slot), cut) in batch.iter().zip(&*slots).zip(cuts.windows(2)) {
                 let Some((branch, _)) = known(job) else { continue };
                 if let [from, to] = cut {
                     parts.push(keys.bytes().get(*from..*to).unwrap_or_default());

@@ -45,7 +45,7 @@ pub fn in_order<J: Sync, S: Default + Send>(
     jobs: &[J],
     ahead: usize,
     fill: impl Fn(&J, &mut S) -> Result<()> + Sync,
-    mut take: impl FnMut(&J, &S) -> Result<()> + Send,
+    mut take: impl FnMut(&J, &mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let ahead = ahead.clamp(1, jobs.len().max(1));
     let place = |_| Place { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
@@ -68,7 +68,7 @@ pub fn in_order<J: Sync, S: Default + Send>(
         for (job, place) in pairs() {
             let mut room = place.wait()?;
             room.1.take().unwrap_or(Ok(()))?;
-            take(job, &room.0)?;
+            take(job, &mut room.0)?;
             drop(room);
             rest.next().map(begin);
         }
@@ -96,7 +96,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, jobs);
-        in_order(&[], 4, fill, |_, _: &u64| unreachable!()).unwrap();
+        in_order(&[], 4, fill, |_, _: &mut u64| unreachable!()).unwrap();
     }
 
     #[test]

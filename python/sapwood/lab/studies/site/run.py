@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sapwood.compression import codec_text, parse_codec
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.lab.advice.rewriting import codec_text, parse_codec
 from sapwood.lab.children import job, through_dask
 from sapwood.lab.cold import served
 from sapwood.lab.studies import samples

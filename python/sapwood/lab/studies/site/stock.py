@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sapwood
+from sapwood.compression import parse_codec
 from sapwood.errors import ArgumentError
 from sapwood.lab.advice.layout import tree_paths
-from sapwood.lab.advice.rewriting import Layout, parse_codec, rewrite, write_part
+from sapwood.lab.advice.rewriting import Layout, rewrite, write_part
 from sapwood.lab.children import job
 from sapwood.lab.studies import samples
 from sapwood.lab.studies.site.cases import (
