@@ -75,6 +75,22 @@ def test_keys_fields_and_lengths_that_differ_are_named(sample: str, tmp_path: Pa
     assert {("type", "Events", "run"), ("extra", "Events", "y"), ("missing", "Events", "x")} <= found
 
 
+def test_values_of_a_tree_and_an_rntuple_are_compared(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{place}.root") for place in range(2)]
+    for place, path in enumerate(paths):
+        with sapwood.recreate(path) as file:
+            make = file.mkrntuple if place else file.mktree
+            make("Events", {"x": np.arange(N), "y": np.arange(N) + place * (np.arange(N) == 77)})
+    found = [(d.kind, d.path, d.field, d.entry) for d in differences(*paths)]
+    assert found == [("class", "Events", None, None), ("value", "Events", "y", 77)]
+
+
+def test_texts_have_no_range(sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", sample, "name", "run", "--json"]) == 0
+    ranges = {one["path"]: (one["low"], one["mean"], one["high"]) for one in json.loads(capsys.readouterr().out)}
+    assert ranges == {"name": (None, None, None), "run": (0, (N - 1) / 2, N - 1)}
+
+
 @pytest.mark.parametrize(
     ("a", "b", "place"),
     [

@@ -37,7 +37,7 @@ class FieldStatistics:
     missing: int = 0
     nan: int = 0
     low: float | int | None = None
-    """The smallest value, None where there is none."""
+    """The smallest number, None where there is none."""
     high: float | int | None = None
     total: float = 0.0
     longest: int = 0
@@ -45,9 +45,9 @@ class FieldStatistics:
 
     @property
     def mean(self) -> float | None:
-        """The mean of the values that are neither missing nor NaN; None where there are none."""
+        """The mean of the numbers that are neither missing nor NaN; None where there are none."""
         good = self.count - self.missing - self.nan
-        return self.total / good if good else None
+        return self.total / good if good and self.low is not None else None
 
 
 def statistics(table: Table, paths: Sequence[str] | None = None) -> Iterator[tuple[FieldStatistics, FieldZones]]:
@@ -95,7 +95,7 @@ def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[
     known = zones.bounds().known
     found.count, found.missing, found.nan = (int(one.sum()) for one in (zones.count, zones.missing, zones.nan))
     found.longest = int(zones.longest.max()) if len(zones.longest) else 0
-    if known.any():
+    if known.any() and number_type(field.type) is not None:
         found.low, found.high = zones.low[known].min().item(), zones.high[known].max().item()
     return found, zones
 

@@ -71,7 +71,8 @@ class _Form:
                 column = ak.to_layout(ak.Array([str(text or "") for text in values] or [""])[: len(values)])
             else:
                 parts = [np.atleast_1d(np.asarray(one, _TYPES[kind])) for one in values]
-                data = ak.contents.NumpyArray(np.concatenate([*parts, np.empty(0, _TYPES[kind])]))
+                data: Foreign = np.concatenate([*parts, np.empty(0, _TYPES[kind])])
+                data = ak.contents.NumpyArray(data)
                 if length is None:
                     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
                     column = ak.contents.ListOffsetArray(ak.index.Index64(offsets), data)
@@ -86,7 +87,8 @@ class _Form:
         import awkward as ak
 
         counts = np.array([len(one) for one in banks], np.int64)
-        return self._of_events(ak.contents.NumpyArray(np.array(numbers, np.int32)), counts)
+        flat: Foreign = np.array(numbers, np.int32)
+        return self._of_events(ak.contents.NumpyArray(flat), counts)
 
     def _of_events(self, column: Foreign, counts: Foreign) -> Foreign:
         import awkward as ak

@@ -465,7 +465,8 @@ def _to_csv(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, l
     schema = _arrow_table(empty).schema
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
-        raise UnsupportedError(f"CSV has no form for lists and records: {', '.join(nested)}; select other fields")
+        fields = ", ".join(nested)
+        raise UnsupportedError(f"CSV has no form for lists and records: {fields}; choose other fields with --columns")
     writer = stack.enter_context(csv.CSVWriter(path, schema))
 
     def write(batch: Foreign) -> int:

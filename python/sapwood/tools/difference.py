@@ -13,6 +13,7 @@ import sapwood
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.files.kinds import TABLES
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -94,7 +95,8 @@ def differences(
                 continue
             if kind != kinds[1][path]:
                 yield Difference("class", path, None, None, kind, kinds[1][path])
-                continue
+                if not TABLES.issuperset((kind, kinds[1][path])):
+                    continue
             try:
                 one, other = a[path], b[path]
             except (SapwoodError, NotImplementedError) as error:
