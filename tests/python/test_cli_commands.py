@@ -6,7 +6,6 @@ import json
 import os
 import re
 import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,8 +18,6 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.cli import parser, shims
-from sapwood.cli.completion import commands
 from sapwood.storage.trace import Trace
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -475,12 +472,3 @@ def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
         run = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert run.returncode == 0, run.stderr
         assert "int64" in run.stdout or not more
-
-
-def test_each_command_has_an_example_that_its_parser_takes() -> None:
-    top = parser()
-    for name, own in commands(top):
-        found = re.search(r"Example: sapwood (.*?)(?=\. [A-Z]|$)", own.epilog or "")
-        assert found is not None, name
-        words = shims.spelled(shlex.split(found[1]))
-        assert top.parse_args(words).command == name.split()[0]

@@ -134,13 +134,3 @@ def test_texts_of_a_file_are_no_markup(events: Path) -> None:
 def test_a_file_that_is_missing_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["browse", str(tmp_path / "none.root")]) == 1
     assert "none.root" in capsys.readouterr().err
-
-
-def test_the_example_works_as_printed(events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sapwood.cli import browse as command
-
-    monkeypatch.chdir(events.parent)
-    shown: list[str] = []
-    monkeypatch.setattr(browsing.Browser, "run", lambda self: shown.append(self.title))
-    assert main(command.EPILOG.rpartition("Example: ")[2].split()[1:]) == 0
-    assert shown == ["events.root"]

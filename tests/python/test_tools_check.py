@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 import struct
 from pathlib import Path
 
@@ -209,18 +208,6 @@ def test_a_tree_without_description_is_named(tmp_path: Path) -> None:
     done = recover(path, tmp_path / "saved.root")
     assert not done.trees and not done.is_complete
     assert "no description of the tree" in done.lost["Events"]
-
-
-@pytest.mark.parametrize("command", ["check", "recover"])
-def test_the_examples_work_as_printed(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("events.root", "damaged.root", "whole.root"):
-        write(tmp_path / name, ZLIB(1))
-    assert main([command, "--help"]) == 0
-    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
-    assert main(shlex.split(example)) == 0
 
 
 def test_clusters_of_rntuples_with_damaged_pages_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import awkward as ak
@@ -12,7 +11,6 @@ import pytest
 
 import sapwood
 from sapwood.cli import main
-from sapwood.cli.shims import SHIMS
 from sapwood.compression import LZ4
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.tools.checking import check
@@ -157,22 +155,6 @@ def test_trees_are_split(sample: str, tmp_path: Path, capsys: pytest.CaptureFixt
             split(sample, "{}.root", **wrong)
     with pytest.raises(ArgumentError, match=r"has no \{\}"):
         split(sample, "x.root", entries=1)
-
-
-@pytest.mark.parametrize("command", ["copy", "mv", "rm", "mkdir", "split", *SHIMS])
-def test_the_examples_work_as_printed(
-    command: str, sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    if command == "rm":
-        move(f"{sample}:Events", f"{sample}:Old")
-    if command == "hadd":
-        for name in ("run1.root", "run2.root"):
-            copy(sample, tmp_path / name)
-    capsys.readouterr()
-    assert main([command, "--help"]) == 0
-    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
-    assert main(shlex.split(example)) == 0
 
 
 def test_rntuples_are_copied_moved_and_deleted(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import subprocess
 import sys
 import threading
@@ -299,18 +298,6 @@ def test_verification_finds_a_value_that_differs(inputs: list[str], tmp_path: Pa
     done.inputs = [inputs[0], inputs[2], inputs[1]]
     with pytest.raises(CorruptError, match=r"differs from .*in3\.root at entry 400"):
         merging._verify(done, merging.Settings())
-
-
-def test_the_example_works_as_printed(
-    inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for place, one in enumerate(inputs, 1):
-        Path(one).rename(tmp_path / f"run{place}.root")
-    assert main(["merge", "--help"]) == 0
-    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
-    assert main(shlex.split(example)) == 0
-    assert sapwood.open("all.root")["Events"].num_entries == 800
 
 
 def test_rntuples_are_joined(tmp_path: Path) -> None:
