@@ -11,7 +11,7 @@ from sapwood.show.safe import complain, say
 HELP = "Check files: records, keys, baskets, pages, clusters, free segments, streamer info."
 EPILOG = (
     "Prints one line for each finding: severity, code, place. --codes lists all codes. "
-    "Exit codes: 0 no error, 1 an error or a file that cannot be read, or with --strict any finding but an info. "
+    "Exit codes: 0 no error, 1 an error or a file that cannot be read, with --strict also a warning. "
     "Example: sapwood check events.root --deep"
 )
 

@@ -136,7 +136,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 def _directory_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="directories to make")
-    parser.add_argument("-p", "--parents", action="store_true", help="make those above; accept those that are there")
+    parser.add_argument("-p", "--parents", action="store_true", help="make parent directories; accept existing ones")
     parser.add_argument("--json", action="store_true", help="print the directories as JSON")
     parser.set_defaults(trailing="targets")
 
@@ -157,8 +157,8 @@ def _split_arguments(parser: argparse.ArgumentParser) -> None:
         "source", metavar="FILE:PATH", help="the tree or RNTuple; the path may be absent if the file has only one table"
     )
     parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
-    parser.add_argument("--entries", type=int, metavar="N", help="entries of a file")
-    parser.add_argument("--size", metavar="SIZE", help="compressed size of a file, about")
+    parser.add_argument("--entries", type=int, metavar="N", help="number of entries of each file")
+    parser.add_argument("--size", metavar="SIZE", help="approximate compressed size of each file")
     parser.add_argument("--by", metavar="EXPR", help="a file for each value of this column or expression")
     _selection_arguments(parser)
     storage.add_argument(parser)

@@ -16,9 +16,11 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("output", metavar="OUT", help="the new file; an existing one is replaced when all is done")
     parser.add_argument(
-        "inputs", nargs="+", metavar="IN", help="files, URLs, patterns, or @FILE with one of them a line"
+        "output", metavar="OUT", help="the new file; an existing one is replaced once the merge is complete"
+    )
+    parser.add_argument(
+        "inputs", nargs="+", metavar="IN", help="files, URLs, patterns, or @FILE: a list with one of them per line"
     )
     parser.add_argument(
         "--compression",
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compress baskets and pages again without decoding: zstd:5, lz4:4, none",
     )
     parser.add_argument(
-        "--recluster", action="store_true", help="decode trees or RNTuples and write them with clusters of 30 MB"
+        "--recluster", action="store_true", help="decode trees and RNTuples and write them with clusters of 30 MB"
     )
     parser.add_argument(
         "--others",
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--union", action="store_true",
-        help="take the branches of all files where they differ: zero or empty in entries of files that lack them",
+        help="write the branches of all files; entries of files that lack one get zeros or empty lists",
     )  # fmt: skip
     parser.add_argument(
         "--only", action="append", default=[], metavar="PATTERN", help="merge only these objects; may be repeated"
@@ -45,13 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects; may be repeated"
     )
     parser.add_argument("--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (512 MB)")
-    parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="processes that merge parts (1)")
-    parser.add_argument("--skip-bad", action="store_true", help="leave out files that cannot be read, and list them")
-    parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be merged; write nothing")
-    parser.add_argument("--verify", action="store_true", help="compare the values of the new file with the inputs")
     parser.add_argument(
-        "--resume", action="store_true", help="keep finished parts, and go on with those that are there"
+        "-j",
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes; each merges a part of the inputs (1)",
     )
+    parser.add_argument("--skip-bad", action="store_true", help="leave out files that cannot be read, and list them")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="print the plan; write nothing")
+    parser.add_argument("--verify", action="store_true", help="compare the values of the new file with the inputs")
+    parser.add_argument("--resume", action="store_true", help="keep finished parts; use those of an interrupted merge")
     storage.add_argument(parser)
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -8,9 +8,9 @@ from sapwood.cli import storage
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
-HELP = "Save what is whole of a file that was not closed, was cut, or has holes."
+HELP = "Save the intact parts of a file that was not closed, was cut off, or has holes."
 EPILOG = (
-    "Of each tree the complete clusters are saved. Exit codes: 0 nothing is known to be lost, 3 something was lost. "
+    "Of each tree the complete clusters are saved. Exit codes: 0 no known loss, 3 something was lost. "
     "Example: sapwood recover damaged.root saved.root --like whole.root"
 )
 
@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the damaged file")
     parser.add_argument("output", metavar="OUT", help="the new file")
     parser.add_argument(
-        "--like", metavar="FILE", help="file whose trees have the same branches, for trees whose description was lost"
+        "--like",
+        metavar="FILE",
+        help="file whose trees have the same branches; used for trees whose description is lost",
     )
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -54,16 +54,27 @@ def _hadd_arguments(parser: argparse.ArgumentParser) -> None:
         help="replace an output that is there; -f505: compress with this (100 * algorithm + level), -ff: as the first "
         "input, -fk: keep baskets as they are",
     )  # fmt: skip
-    parser.add_argument("--codec", action="append", default=[], metavar="X", help="505, f or k: what -fX means")
+    parser.add_argument("--codec", action="append", default=[], metavar="X", help="the X of -fX: 505, f or k")
     parser.add_argument("-k", dest="skip", action="store_true", help="leave out files that cannot be read")
     parser.add_argument("-O", dest="optimize", action="store_true", help="write trees again with new baskets")
     parser.add_argument("-T", dest="no_trees", action="store_true", help="leave out trees")
     parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="number of processes")
-    parser.add_argument("-n", dest="most", type=int, metavar="N", help="most open files; one is open at a time")
-    parser.add_argument("-v", dest="verbosity", type=int, default=99, metavar="N", help="0 prints nothing (99)")
-    parser.add_argument("-L", dest="listed", metavar="FILE", help="names of objects, one a line; see -Ltype")
     parser.add_argument(
-        "-Ltype", dest="kind", choices=("SkipListed", "OnlyListed"), help="leave out what -L lists, or merge only that"
+        "-n",
+        dest="most",
+        type=int,
+        metavar="N",
+        help="maximum number of open files; two inputs and the output are open at most",
+    )
+    parser.add_argument("-v", dest="verbosity", type=int, default=99, metavar="N", help="0 prints nothing (99)")
+    parser.add_argument(
+        "-L", dest="listed", metavar="FILE", help="file with names of objects, one per line; see -Ltype"
+    )
+    parser.add_argument(
+        "-Ltype",
+        dest="kind",
+        choices=("SkipListed", "OnlyListed"),
+        help="SkipListed leaves out the objects of -L, OnlyListed merges only these",
     )
     for flag, values in _NO_MEANING:
         parser.add_argument(flag, action=_Refused, nargs=values, metavar="X", help="refused: it would have no effect")
@@ -116,7 +127,7 @@ def _hadd(arguments: argparse.Namespace) -> int:
 
 def _ls_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-1", "--oneColumn", dest="column", action="store_true", help="one name a line")
+    parser.add_argument("-1", "--oneColumn", dest="column", action="store_true", help="one name per line")
     parser.add_argument("-c", "--allCycles", dest="cycles", action="store_true", help="list all cycles")
     parser.add_argument("-l", "--longListing", dest="long", action="store_true", help="class, date, name, title")
     parser.add_argument("-t", "--treeListing", dest="trees", action="store_true", help="list branches of trees, too")
@@ -149,7 +160,7 @@ def _target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--compress", type=int, metavar="N", help="codec of a new target: 100 * algorithm + level"
     )
-    parser.add_argument("--recreate", action="store_true", help="make the target again")
+    parser.add_argument("--recreate", action="store_true", help="replace the target")
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="files, or FILE:PATH; last: target")
     parser.set_defaults(trailing="sources")
 
@@ -230,7 +241,7 @@ def _ignored(_: object) -> None:
 
 def _rm_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-f", "--force", action="store_true", help="pass over what does not exist; never ask")
+    parser.add_argument("-f", "--force", action="store_true", help="ignore what does not exist; never ask")
     parser.add_argument("-i", "--interactive", action="store_true", help="ask before an object is deleted")
     parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be deleted")
     parser.add_argument("-r", "--recursive", action="store_true", help="delete directories and whole files, too")
@@ -258,7 +269,7 @@ def _rm(arguments: argparse.Namespace) -> int:
 
 def _mkdir_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-p", "--parents", action="store_true", help="make those above; accept those that are there")
+    parser.add_argument("-p", "--parents", action="store_true", help="make parent directories; accept existing ones")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is made")
     parser.add_argument("targets", nargs="+", metavar="FILE[:PATH]", help="directories, or new empty files")
     parser.set_defaults(trailing="targets")
@@ -277,8 +288,12 @@ def _mkdir(arguments: argparse.Namespace) -> int:
 
 def _slim_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-e", "--branchexclude", default="", metavar="PATTERNS", help="leave out branches; with commas")
-    parser.add_argument("-i", "--branchinclude", default="", metavar="PATTERNS", help="of these, keep some")
+    parser.add_argument(
+        "-e", "--branchexclude", default="", metavar="PATTERNS", help="branches to leave out, separated by commas"
+    )
+    parser.add_argument(
+        "-i", "--branchinclude", default="", metavar="PATTERNS", help="branches to keep of those left out by -e"
+    )
     _target_arguments(parser)
     parser.set_defaults(first=0, last=-1, selection="")
 
