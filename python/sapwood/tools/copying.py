@@ -167,7 +167,7 @@ def _copy_from(
         holder, _, last = where.rpartition("/")
         if item.classname in DIRECTORIES:
             if not recursive:
-                raise ArgumentError(f"{item.path} is a directory; copy it recursively")
+                raise ArgumentError(f"{item.path} is a directory; recursive=True copies it")
             new.mkdir(where)
             continue
         directory = 0
@@ -306,7 +306,7 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
             top = [one for one in chosen if one.path.count("/") == inside.count("/")]
         for item in top:
             if item.classname in DIRECTORIES and not recursive:
-                raise ArgumentError(f"{path}: {item.path} is a directory; delete it recursively")
+                raise ArgumentError(f"{path}: {item.path} is a directory; --recursive (recursive=True) deletes it")
         with sapwood.update(path) as file:
             for item in top:
                 cycle = f";{item.key.cycle}" if ";" in inside else ""
@@ -412,7 +412,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
         if not inside:
             raise ArgumentError(f"{target} names no directory: write FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
-            raise MissingFileError(f"{path} cannot be made: there is no folder {Path(path).parent}")
+            raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
         with sapwood.update(path) if Path(path).exists() else sapwood.create(path) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]

@@ -166,7 +166,7 @@ def text_of(histogram: Foreign, width: int = 60) -> str:
         It has more than one axis.
     """
     if len(histogram.axes) > 1:
-        raise ArgumentError("a histogram of two axes is drawn into a picture: give a file for it")
+        raise ArgumentError("a histogram of two axes needs a picture: name its file with -o")
     (chart,) = charts_of("", histogram)
     if not isinstance(chart, Chart):
         raise ArgumentError("the histogram has no bins")

@@ -907,7 +907,7 @@ def _in_parts(
     size = min(_PART, -(-len(paths) // jobs)) if resume else -(-len(paths) // jobs)
     groups = [list(paths[start : start + size]) for start in range(0, len(paths), size)]
     if folder.exists() and not resume:
-        raise ArgumentError(f"{folder} is there from an earlier merge: resume it, or remove the folder")
+        raise ArgumentError(f"{folder} exists from an earlier merge: resume it with --resume, or remove the folder")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         parts: list[Merged] = []

@@ -170,10 +170,10 @@ def put(
     inside = (inside or "").strip("/")
     found = [one for source in sources for one in named(source)]
     if recreate and any(Path(one.file).resolve() == Path(file).resolve() for one in found):
-        raise ArgumentError(f"{file} cannot be made again: it is a source")
+        raise ArgumentError(f"cannot replace {file}: it is a source")
     there = Path(file).exists() and not recreate
     if there and not isinstance(compression, EllipsisType):
-        raise ArgumentError(f"{file} is there: its compression cannot be changed")
+        raise ArgumentError(f"{file} exists: its compression cannot be changed")
     known = _classes(file) if there else {}
     into = not inside or known.get(inside) in DIRECTORIES
     if not into and len(found) != 1:
@@ -311,11 +311,11 @@ def select(
         Patterns with commas: branches that are left out, except those that are included.
     """
     if include and not exclude:
-        raise ArgumentError("-i only takes back what -e leaves out: give -e, such as -e '*'")
+        raise ArgumentError("-i keeps some branches of those that -e leaves out: add -e, such as -e '*'")
     if first < 0 or last < -1:
         raise ArgumentError("entries are counted from 0")
     if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
-        raise ArgumentError(f"{target} is there: its compression cannot be changed")
+        raise ArgumentError(f"{target} exists: its compression cannot be changed")
     done: dict[str, int | None] = {}
     for source in sources:
         for one in named(source):
@@ -469,7 +469,7 @@ def directory(target: str, *, parents: bool = False) -> None:
     """
     file, inside = split_path(target)
     if not parents and not Path(file).parent.is_dir():
-        raise MissingFileError(f"{file} cannot be made: there is no folder {Path(file).parent}")
+        raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
     if not Path(file).exists():
         if inside and not parents:
             raise ArgumentError(f"{file} does not exist; -p makes it")
