@@ -233,7 +233,7 @@ def test_projected_fields_of_an_rntuple_are_copied(tmp_path: Path) -> None:
         (["hadd", "-f505", "-f404", "all.root", "events.root"], "contradict"),
         (["hadd", "-L", "names", "all.root", "events.root"], "need each other"),
         (["hadd", "events.root", "events.root"], "-f replaces it"),
-        (["rootslimtree", "-i", "run", "events.root:Events", "out.root"], "give -e"),
+        (["rootslimtree", "-i", "run", "events.root:Events", "out.root"], "add -e"),
         (["rootcp", "-c", "505", "events.root:Events", "events.root"], "compression cannot be changed"),
         (["rootls", "-R", "events.root"], "-R"),
     ],
