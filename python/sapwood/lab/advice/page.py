@@ -7,6 +7,7 @@ import html
 from sapwood.lab.advice.findings import Advice, Finding
 from sapwood.lab.advice.text import command, gain_text, tree_lines, verdict
 from sapwood.lab.advice.trials import COST_HEAD, cost_row
+from sapwood.lab.studies.page import figure_block, table_block
 from sapwood.show.html import document, table, tiles
 from sapwood.show.units import bytes_text, count_text, seconds_text
 
@@ -19,14 +20,14 @@ def advice_page(advice: Advice, version: str) -> str:
     count = len(advice.findings)
     headline = "No problem was found" if not count else f"{count} problem{'s' * (count > 1)} found"
     if best is not None:
-        headline += f": {best.code} costs {seconds_text(advice.seconds(best))} of each reading"
+        headline += f"; the remedy for {best.code} saves {seconds_text(advice.seconds(best))} of each reading"
     top = tiles([
         (str(count), f"problem{'s' * (count != 1)} in {len(advice.files)} file{'s' * (len(advice.files) > 1)}"),
         (bytes_text(stored), f"stored, {count_text(sum(one.entries for one in advice.trees))} entries"),
         (seconds_text(advice.seconds(best)) if best else "–", "saved by the best remedy, of each reading"),
     ])  # fmt: skip
     body = [
-        f"<header><h1>sapwood advise</h1><p>{_text(headline)}.</p></header>",
+        f'<header><h1>sapwood advise</h1><p class="headline">{_text(headline)}.</p></header>',
         top,
         _findings(advice, ordered),
         *(_costs(advice, path) for path in advice.costs),
@@ -47,17 +48,26 @@ def _findings(advice: Advice, ordered: list[Finding]) -> str:
         return ""
     rows = [
         [
-            f"<strong>{_text(one.code)}</strong><br>{_text(one.tree)}",
-            _text(one.detail),
-            _text(one.remedy),
-            _text(gain_text(one.trial.before, one.trial.after) if one.trial else one.note),
-            _text(verdict(one.trial, advice.price) if one.trial else "–"),
-            _text(seconds_text(advice.seconds(one)) if one.trial else "–"),
+            one.code, one.tree, one.detail, one.remedy,
+            gain_text(one.trial.before, one.trial.after) if one.trial else one.note,
+            verdict(one.trial, advice.price).partition(" (")[0] if one.trial else "–",
+            seconds_text(advice.seconds(one)) if one.trial else "–",
         ]
         for one in shown
-    ]
-    head = ["Problem", "Found", "Remedy", "Measured on the sample", "Verdict", "Saves, of one reading of all"]
-    return f"<section><h2>Findings</h2>{table(head, rows, numbers=[5])}</section>"
+    ]  # fmt: skip
+    head = ["Problem", "Tree", "Found", "Remedy", "Measured on the sample", "Verdict", "Saves"]
+    caption = f"Saves: of one reading of all entries, at {advice.price.text()}. The largest gain first."
+    listed = {"title": "Findings", "head": head, "rows": rows, "words": range(1, 6), "caption": caption}
+    tried = [one for one in shown if one.trial is not None and advice.seconds(one) > 0]
+    figure = {
+        "kind": "bars", "title": "What each remedy saves", "engines": ["sapwood"], "unit": "s",
+        "label": "Of one reading of all entries [s]",
+        "groups": [
+            [", ".join(filter(None, (one.code, one.tree))), {"sapwood": [advice.seconds(one)] * 3}] for one in tried
+        ],
+    }  # fmt: skip
+    drawn = f'<section class="first"><div class="plots">{figure_block(figure)}</div></section>' if tried else ""
+    return drawn + table_block(listed)
 
 
 def _costs(advice: Advice, path: str) -> str:

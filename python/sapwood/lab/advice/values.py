@@ -15,7 +15,7 @@ from sapwood.lab.advice.layout import TreeLayout, readable
 from sapwood.lab.advice.price import WORSE
 from sapwood.lab.advice.problems import Problem, listed
 from sapwood.lab.advice.rewriting import Change
-from sapwood.show.units import bytes_text, share_text
+from sapwood.show.units import bytes_text, count_text, share_text
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -126,15 +126,15 @@ def _names(columns: Sequence[Column]) -> tuple[str, ...]:
 def _said(sample: Sampled, columns: Sequence[Column], what: str) -> str:
     full = sum(column.full for column in columns)
     return (
-        f"{len(columns)} branches {what}, {share_text(full, sample.full)} of the bytes before compression "
-        f"({listed(_names(columns))}), by the first {sample.entries} entries"
+        f"{len(columns)} branch{'es' * (len(columns) > 1)} {what}: {share_text(full, sample.full)} of the bytes before "
+        f"compression ({listed(_names(columns))}), in the first {count_text(sample.entries)} entries"
     )
 
 
 def _never_filled(sample: Sampled, loss: float) -> Shown | None:
     having = [column for column in sample.columns if _is_empty(column) and column.name not in sample.counters]
     return (
-        Shown(_said(sample, having, "hold zeros or empty lists alone"), _names(having))
+        Shown(_said(sample, having, "with nothing but zeros or empty lists"), _names(having))
         if _weighs(sample, having)
         else None
     )
@@ -142,7 +142,11 @@ def _never_filled(sample: Sampled, loss: float) -> Shown | None:
 
 def _constant(sample: Sampled, loss: float) -> Shown | None:
     having = [column for column in sample.columns if _is_constant(column) and column.name not in sample.counters]
-    return Shown(_said(sample, having, "hold one value"), _names(having)) if _weighs(sample, having) else None
+    return (
+        Shown(_said(sample, having, "with one value in all entries"), _names(having))
+        if _weighs(sample, having)
+        else None
+    )
 
 
 def _copies(sample: Sampled, columns: Sequence[Column]) -> list[tuple[Column, Column]]:
@@ -163,7 +167,10 @@ def _duplicates(sample: Sampled, loss: float) -> Shown | None:
     if not found or stored < _DUPLICATES * sample.stored:
         return None
     names = listed([f"{column.name} = {other.name}" for column, other in found])
-    detail = f"{share_text(stored, sample.stored)} of the stored bytes, by the first {sample.entries} entries ({names})"
+    detail = (
+        f"{share_text(stored, sample.stored)} of the stored bytes repeat other branches, in the first "
+        f"{count_text(sample.entries)} entries ({names})"
+    )
     return Shown(detail, _names([column for column, _ in found]))
 
 
@@ -175,7 +182,7 @@ def _equal_counters(sample: Sampled, loss: float) -> Shown | None:
     names = listed([f"{column.name} = {other.name}" for column, other in found])
     return Shown(
         f"{len(found)} counters repeat others, {bytes_text(stored)}, {share_text(stored, sample.stored)} of the stored "
-        f"bytes, by the first {sample.entries} entries ({names})"
+        f"bytes, in the first {count_text(sample.entries)} entries ({names})"
     )
 
 
@@ -234,7 +241,7 @@ def _wide(sample: Sampled, loss: float) -> Shown | None:
     if not _matter(sample, having):
         return None
     kinds = listed([f"{name}: {change.dtype}" for name, change in changes.items()])
-    return Shown(f"{_said(sample, having, 'have integers wider than their values')}: {kinds}", changes=changes)
+    return Shown(f"{_said(sample, having, 'with integers wider than their values')}: {kinds}", changes=changes)
 
 
 def _sorted(sample: Sampled, loss: float) -> Shown | None:
@@ -264,7 +271,7 @@ def _precise(sample: Sampled, loss: float) -> Shown | None:
     having = [column for column in sample.columns if column.name in changes]
     if not _matter(sample, having):
         return None
-    said = _said(sample, having, f"have more precision than {100 * loss:.2g} %")
+    said = _said(sample, having, f"with more precision than {100 * loss:.2g} %")
     return Shown(f"{said}; with {bits} bits of mantissa values change by {100 * worst:.2g} % at most", changes=changes)
 
 
