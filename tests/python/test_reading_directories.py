@@ -334,3 +334,14 @@ def test_names_with_slashes_in_them(tmp_path: Path) -> None:
         assert file.keys() == ["folder;1", "folder/one/two;1", "/top;1"]
         assert [str(file[name]) for name in file.keys()[1:]] == ["inside", "outside"]
         assert str(file["/top"]) == "outside"
+
+
+def test_files_and_trees_in_notebooks(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {f"x{number}": [0, 1] for number in range(120)}, title="<b>bold</b>")
+    with sapwood.open(tmp_path / "f.root") as file:
+        page = file._repr_html_()
+        assert "<td>t;1</td><td>TTree</td><td>&lt;b&gt;bold&lt;/b&gt;</td>" in page and "f.root" in page
+        page = file["t"]._repr_html_()
+        assert "t: 2 entries" in page and "<td>x0</td><td>int64_t</td><td>int64</td>" in page
+        assert "100 of 120 are shown" in page and "x110" not in page

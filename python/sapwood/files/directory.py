@@ -742,6 +742,14 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         """Show what and where it is."""
         return f"<ReadOnlyDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
 
+    def _repr_html_(self) -> str:
+        """Show the keys in a notebook."""
+        from sapwood.show.html import excerpt
+
+        names = self.keys(recursive=False)
+        rows = ((name, self.classname_of(name), self.title_of(name)) for name in names)
+        return excerpt(f"{self.file_path} /{'/'.join(self._path)}", ("key", "class", "title"), rows, len(names))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the path, to be opened again."""
         return _directory_at, (self._file, self._path if self._key is None else self._key.object_path)

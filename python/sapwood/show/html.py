@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from sapwood.errors import without_secrets
+from sapwood.show.safe import safe_line
 
 
 def document(title: str, body: Iterable[str], footer: str) -> str:
@@ -49,3 +50,10 @@ def table(
     )
     name = f' class="{classes}"' if classes else ""
     return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'
+
+
+def excerpt(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], count: int, most: int = 100) -> str:
+    """Write a table of text for a notebook: the first rows, and how many there are; everything is escaped."""
+    cells = [[html.escape(safe_line(text)) for text in row] for row, _ in zip(rows, range(most), strict=False)]
+    more = f"<p>{len(cells)} of {count} are shown</p>" if count > len(cells) else ""
+    return without_secrets(f"<p><b>{html.escape(safe_line(title))}</b></p>{table(head, cells)}{more}")

@@ -362,6 +362,15 @@ class HasFields:
         lines.insert(1, "-+-".join("-" * width for width in widths))
         out.write("\n".join([lines[0], *(line.rstrip() for line in lines[1:])]) + "\n")
 
+    def _repr_html_(self) -> str:
+        """Show the fields in a notebook."""
+        from sapwood.show.html import excerpt
+
+        every = [*((field.name, field) for field in self._itself), *self.iteritems()]
+        rows = ((name, field.typename, field.interpretation.describe(), field.title) for name, field in every)
+        title = f"{self.name}: {self.num_entries} entries"
+        return excerpt(title, ("name", "typename", "interpretation", "title"), rows, len(every))
+
     # The file
 
     def close(self) -> None:
