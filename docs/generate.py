@@ -1,23 +1,17 @@
-"""Write docs/reference from the code: Python API, tools, command line, errors, counters. `--check` only compares."""
+"""Write docs/reference from the code: Python API, tools, errors, counters. `--check` only compares."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
-import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-os.environ.update(COLUMNS="100", NO_COLOR="1")
 
 import sapwood
 import sapwood.tools
 from sapwood import errors
-from sapwood.cli import parser
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Made by `make docs`; changes belong in the code. -->\n"
@@ -101,22 +95,6 @@ def tools() -> str:
     return out
 
 
-def command_line() -> str:
-    """Give the help of every command."""
-    top = parser()
-    out = f"{NOTE}\n# Command line\n\n```text\n{top.format_help()}```\n\n"
-    return out + "".join(f"## {name}\n\n```text\n{text}```\n\n" for name, text in helps(top))
-
-
-def helps(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Give the help of all commands below one."""
-    for action in command._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for own in action.choices.values():
-                yield own.prog, own.format_help()
-                yield from helps(own)
-
-
 def error_table() -> str:
     """Give every exception, its bases and its meaning."""
     out = f"{NOTE}\n# Errors\n\n{inspect.getdoc(errors)}\n\n| Exception | is also a | meaning |\n| --- | --- | --- |\n"
@@ -141,8 +119,7 @@ def counter_table() -> str:
 
 def main() -> int:
     """Write the pages, or with --check say which are old."""
-    pages = {"python": api(), "tools": tools(), "command-line": command_line()}
-    pages |= {"errors": error_table(), "counters": counter_table()}
+    pages = {"python": api(), "tools": tools(), "errors": error_table(), "counters": counter_table()}
     old = []
     for name, page in pages.items():
         path = HERE / "reference" / f"{name}.md"
