@@ -173,12 +173,6 @@ impl Ntuple {
     pub fn num_pages(&self, field: usize) -> usize {
         self.stored.get(self.stored_of(field)).map_or(0, |stored| stored.pages.len())
     }
-    /// Rows at which the pages of a column start, as far as they are known without reading.
-    pub fn page_rows(&self, field: usize) -> Vec<u64> {
-        let mut listed = Vec::new();
-        self.list(field, 0, u64::MAX, &mut listed);
-        listed.iter().map(|page| page.first).collect()
-    }
     pub(super) fn stored_of(&self, field: usize) -> usize {
         if self.class == Class::RowWise { 0 } else { field }
     }

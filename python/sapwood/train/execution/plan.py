@@ -206,10 +206,6 @@ class Plan:
         """Count the files whose steps were not given yet."""
         return 0 if self.finished else len(self.dataset.sources) - self._next
 
-    def friends_to_look_at(self) -> list[Source]:
-        """List files of friends by entry: where their entries are must be known before the first step."""
-        return [source for chain in self._friends if chain is not None for source in chain.sources]
-
     def learn_friends(self, infos: Mapping[Source, TreeInfo]) -> None:
         """Take what is known of the files of friends, to find the same files again, and their branches."""
         for place, friend in enumerate(self.friends):
