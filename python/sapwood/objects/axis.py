@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import CorruptError, LimitError
+from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior
 
 Array = np.ndarray[Any, Any]
@@ -39,18 +40,8 @@ class AxisTraits:
 
 
 @behavior("TAxis")
-class TAxis(Model):
+class TAxis(TNamed):
     """An axis: bins of equal or differing width, with labels perhaps. Bin 0 is the first within the range."""
-
-    @property
-    def name(self) -> str:
-        """The name of the axis."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the axis."""
-        return self.member("fTitle")
 
     @property
     def traits(self) -> AxisTraits:

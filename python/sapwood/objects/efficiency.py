@@ -10,8 +10,9 @@ import numpy as np
 
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.objects.axis import TAxis
+from sapwood.objects.basic import TNamed
 from sapwood.objects.histogram import Array, Histogram
-from sapwood.objects.model import Model, behavior
+from sapwood.objects.model import behavior
 
 # Status bits of TEfficiency.
 _BAYESIAN, _MODE, _SHORTEST, _BIN_PRIOR, _WEIGHTS = (1 << bit for bit in range(14, 19))
@@ -162,18 +163,8 @@ _INTERVALS = {
 
 
 @behavior("TEfficiency")
-class TEfficiency(Model):
+class TEfficiency(TNamed):
     """An efficiency in bins."""
-
-    @property
-    def name(self) -> str:
-        """The name of the efficiency."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the efficiency."""
-        return self.member("fTitle")
 
     @property
     def passed(self) -> Histogram:

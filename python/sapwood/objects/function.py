@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior
 
 Array = np.ndarray[Any, Any]
@@ -359,13 +360,8 @@ class Formula:
 
 
 @behavior("TFormula")
-class TFormula(Model):
+class TFormula(TNamed):
     """A formula with parameters."""
-
-    @property
-    def name(self) -> str:
-        """The name of the formula."""
-        return self.member("fName")
 
     @property
     def formula(self) -> str:
@@ -412,18 +408,8 @@ class TFormula(Model):
 
 
 @behavior("TF1", "TF2", "TF3")
-class TF1(Model):
+class TF1(TNamed):
     """A function over a range: a formula with parameters, or values that were saved of one that was code."""
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the function."""
-        return self.member("fTitle")
 
     @property
     def _formula(self) -> Any:
@@ -508,16 +494,11 @@ class TF1(Model):
 
 
 @behavior("TSpline")
-class TSpline(Model):
+class TSpline(TNamed):
     """A spline: polynomials between knots."""
 
     _coefficients: tuple[str, ...] = ()
     _beyond = 2  # which polynomial, from the end, goes on beyond the last knot
-
-    @property
-    def name(self) -> str:
-        """The name of the spline."""
-        return self.member("fName")
 
     @property
     def knots(self) -> tuple[Array, Array]:

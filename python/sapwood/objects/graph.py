@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.objects.model import Model, Unreadable, behavior
+from sapwood.objects.basic import TNamed
+from sapwood.objects.model import Unreadable, behavior
 
 if TYPE_CHECKING:
     import boost_histogram
@@ -18,21 +19,11 @@ Array = np.ndarray[Any, Any]
 
 
 @behavior("TGraph", "TGraphTime", "TGraphPolar")
-class TGraph(Model):
+class TGraph(TNamed):
     """Points. Axes are numbered from 0 (negative from the end), or called ``"x"``, ``"y"`` (``"z"``)."""
 
     _letters = "xy"
     _errors: dict[str, tuple[str, str]] = {}  # noqa: RUF012  # letter: members of the low and the high error
-
-    @property
-    def name(self) -> str:
-        """The name of the graph."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the graph."""
-        return self.member("fTitle")
 
     def _array(self, member: str) -> Array:
         found = self.member(member)
@@ -164,20 +155,10 @@ class TGraph2DAsymmErrors(TGraph2D):
     _errors = {letter: (f"fE{letter.upper()}low", f"fE{letter.upper()}high") for letter in "xyz"}  # noqa: RUF012
 
 
-class _Group(Model, Sequence[Any]):
+class _Group(TNamed, Sequence[Any]):
     """Objects that are drawn together."""
 
     _list = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the group."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the group."""
-        return self.member("fTitle")
 
     @property
     def _items(self) -> Sequence[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
+from sapwood.objects.basic import TNamed
 from sapwood.objects.buffer import emptied, pending
 from sapwood.objects.model import Model, Unreadable, behavior, present
 
@@ -24,7 +25,7 @@ _METADATA = {"name": "fName", "label": "fTitle"}
 _LETTERS = "xyz"
 
 
-class Histogram(Model):
+class Histogram(TNamed):
     """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
 
     ndim: int = 1
@@ -48,16 +49,6 @@ class Histogram(Model):
                 self._filled = self.with_members(emptied(self, fills))
             self._looked = True
         return self if self._filled is None else self._filled
-
-    @property
-    def name(self) -> str:
-        """The name of the histogram."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the histogram."""
-        return self.member("fTitle")
 
     @property
     def kind(self) -> str:

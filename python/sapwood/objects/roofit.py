@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import NotFoundError
+from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior
 
 
 @behavior("RooAbsArg")
-class RooAbsArg(Model):
+class RooAbsArg(TNamed):
     """A node of a RooFit model."""
-
-    @property
-    def name(self) -> str:
-        """The name of the node."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the node."""
-        return self.member("fTitle")
 
 
 @behavior("RooAbsReal")
@@ -90,18 +81,8 @@ class RooAbsCollection(Model, Sequence[Any]):
 
 
 @behavior("RooFitResult")
-class RooFitResult(Model):
+class RooFitResult(TNamed):
     """What a fit gave."""
-
-    @property
-    def name(self) -> str:
-        """The name of the result."""
-        return self.member("fName")
-
-    @property
-    def title(self) -> str:
-        """The title of the result."""
-        return self.member("fTitle")
 
     @property
     def status(self) -> int:
