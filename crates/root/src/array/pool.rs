@@ -264,7 +264,7 @@ fn roomy(bytes: usize) -> usize {
     if bytes < SMALLEST { bytes } else { bytes.saturating_add(bytes / 8) }
 }
 
-/// Bytes that are meant to be overwritten.
+/// Bytes that are meant to be overwritten. Those that are not shared come back here.
 pub struct Filled {
     /// May be longer: zeroing the end of a kept buffer again would cost for nothing.
     buffer: Vec<u8>,
@@ -297,12 +297,18 @@ impl Filled {
         self.buffer.get_mut(..self.bytes).unwrap_or_default()
     }
     /// The buffer, with at least so many bytes.
-    pub fn into_inner(self) -> Vec<u8> {
-        self.buffer
+    pub fn into_inner(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
     }
     /// As [`share`].
-    pub fn share(self) -> Buffer {
-        share(self.buffer).slice_with_length(0, self.bytes)
+    pub fn share(mut self) -> Buffer {
+        share(std::mem::take(&mut self.buffer)).slice_with_length(0, self.bytes)
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.buffer));
     }
 }
 
@@ -411,6 +417,11 @@ mod tests {
         let mut again = Filled::new(size - 8).unwrap();
         assert_eq!((again.bytes().len(), again.bytes().as_ptr()), (size - 8, place));
         assert_eq!(again.share().len(), size - 8);
+        let unshared = Filled::new(size).unwrap();
+        let lent = pool().filling;
+        drop(unshared);
+        assert!(pool().filling < lent);
+        assert_eq!(Filled::new(size).unwrap().bytes().as_ptr(), place);
         assert!(Filled::new(usize::MAX / 2).is_err());
     }
 

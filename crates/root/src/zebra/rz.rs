@@ -3,7 +3,7 @@
 use super::bank::Structure;
 use super::fz::PAGE;
 use super::words::{Order, Words, six_bit};
-use crate::array::pool::{self, Filled};
+use crate::array::pool::Filled;
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 use sapwood_io::{Cause, Range, Source};
@@ -341,7 +341,6 @@ impl RzFile {
                 first += 1;
             }
         }
-        buffer.map(Filled::into_inner).into_iter().for_each(pool::give_back);
         Ok(())
     }
     /// Reads ranges into a buffer of at least `most` bytes, which is made where there is none that is large enough.
