@@ -1,9 +1,9 @@
 //! Rows of columns in another order: batches that are mixed, and lists that are padded.
 //!
-//! The rows of a column are taken on all threads, some thousands at a time. Rows in random order wait for memory, so the
-//! beginnings of some lists are requested together before they are copied. Lists are mostly short, and a copy of a length
+//! The rows of a column are taken on all threads, some thousands at a time. Lists are mostly short, and a copy of a length
 //! that is known when the code is compiled costs far less than one of any length: as much is copied as a short list may
-//! have, and what is too much is overwritten by the next list.
+//! have, and what is too much is overwritten by the next list. Such copies do not depend on each other, so that the
+//! processor waits for the memory of several lists at the same time.
 
 use super::pool::Filled;
 use crate::error::{Error, Result};
@@ -11,8 +11,6 @@ use rayon::prelude::*;
 
 /// Bytes of a list that are copied at once.
 const SHORT: usize = 32;
-/// Lists whose beginnings are requested at a time.
-const BLOCK: usize = 32;
 /// Rows that a thread takes at a time.
 const TASK: usize = if cfg!(test) { 3 } else { 1 << 13 };
 
@@ -226,15 +224,13 @@ impl Lists {
     /// The items of the lists of a task.
     fn join(&self, values: &[u8], width: usize, number: usize, out: &mut [u8]) -> Result<()> {
         let mut place = 0;
-        let starts = self.starts(number);
-        for ((start, length), list) in starts.iter().zip(self.lengths(number)).zip(0..) {
-            request(values, width, starts, list);
+        for (start, length) in self.starts(number).iter().zip(self.lengths(number)) {
             let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
             match (from, to) {
                 (Some(from), Some(to)) if bytes <= SHORT => {
-                    // Written as numbers: a copy of bytes would share the call of the longer ones.
+                    // As numbers: bytes would be copied by the call of the longer ones, or one by one.
                     for (to, from) in to.as_chunks_mut::<16>().0.iter_mut().zip(from.as_chunks::<16>().0) {
                         *to = u128::from_ne_bytes(*from).to_ne_bytes();
                     }
@@ -263,29 +259,29 @@ impl Lists {
 
     /// Pads the lists of a task to rows of `row` bytes.
     fn pad(&self, values: &[u8], width: usize, row: usize, number: usize, out: &mut [u8]) -> Result<()> {
-        let starts = self.starts(number);
-        for ((start, length), list) in starts.iter().zip(self.lengths(number)).zip(0..) {
-            request(values, width, starts, list);
-            let (start, bytes) = (byte(*start, width), length.saturating_mul(width).min(row));
-            for done in (0..row).step_by(SHORT) {
-                let (given, left) = (bytes.saturating_sub(done).min(SHORT), (row - done).min(SHORT));
-                let (from, to) = (start.saturating_add(done), list * row + done);
-                let wide = values.get(from..).and_then(|rest| rest.first_chunk::<SHORT>());
-                let room = out.get_mut(to..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
-                if let (Some(wide), Some(room), Some(kept)) = (wide, room, first_of(&KEPT, given)) {
-                    for ((to, from), kept) in room.iter_mut().zip(wide).zip(kept) {
-                        *to = from & kept;
+        let mut place = 0;
+        for (start, length) in self.starts(number).iter().zip(self.lengths(number)) {
+            let (start, given) = (byte(*start, width), length.saturating_mul(width).min(row));
+            let wide = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
+            let room = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
+            match (wide, room, first_of(&KEPT, given)) {
+                (Some(wide), Some(room), Some(kept)) if row <= SHORT => {
+                    let (wide, kept) = (wide.as_chunks::<16>().0, kept.as_chunks::<16>().0);
+                    for ((to, from), kept) in room.as_chunks_mut::<16>().0.iter_mut().zip(wide).zip(kept) {
+                        *to = (u128::from_ne_bytes(*from) & u128::from_ne_bytes(*kept)).to_ne_bytes();
                     }
-                } else {
-                    let room = out.get_mut(to..to + left).ok_or_else(outside)?;
+                }
+                _ => {
+                    let room = out.get_mut(place..place + row).ok_or_else(outside)?;
                     let (there, missing) = room.split_at_mut(given);
                     if given > 0 {
-                        let from = values.get(from..from.saturating_add(given)).ok_or_else(outside)?;
+                        let from = values.get(start..start.saturating_add(given)).ok_or_else(outside)?;
                         there.copy_from_slice(from);
                     }
                     missing.fill(0);
                 }
             }
+            place += row;
         }
         Ok(())
     }
@@ -302,19 +298,19 @@ impl Lists {
 
     /// Writes the mask of the lists of a task.
     fn mark(&self, pad: usize, number: usize, out: &mut [u8]) {
-        for (length, list) in self.lengths(number).take(out.len() / pad).zip(0..) {
-            for done in (0..pad).step_by(SHORT) {
-                let given = length.min(pad).saturating_sub(done).min(SHORT);
-                let rest = out.get_mut(list * pad + done..).unwrap_or_default();
-                let room = rest.len().min(SHORT);
-                if let (Some(to), Some(ones)) = (rest.first_chunk_mut::<SHORT>(), first_of(&ONES, given)) {
-                    *to = *ones;
-                } else {
-                    for (to, place) in rest.iter_mut().take(room).zip(0..) {
-                        *to = u8::from(place < given);
-                    }
+        let mut place = 0;
+        for length in self.lengths(number).take(out.len() / pad) {
+            let given = length.min(pad);
+            let rest = out.get_mut(place..).unwrap_or_default();
+            match (rest.first_chunk_mut::<SHORT>(), first_of(&ONES, given)) {
+                (Some(to), Some(ones)) if pad <= SHORT => *to = *ones,
+                _ => {
+                    let (there, missing) = rest.split_at_mut(given);
+                    there.fill(1);
+                    missing.get_mut(..pad - given).unwrap_or_default().fill(0);
                 }
             }
+            place += pad;
         }
     }
 }
@@ -357,15 +353,6 @@ fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u
 /// The first byte of an item.
 fn byte(item: [u8; 8], width: usize) -> usize {
     (i64::from_ne_bytes(item) as usize).saturating_mul(width)
-}
-
-/// Has the lists from one on come into the processor's cache together, if a block of them begins there.
-fn request(values: &[u8], width: usize, starts: &[[u8; 8]], list: usize) {
-    if list.is_multiple_of(BLOCK) {
-        let block = starts.get(list..).unwrap_or_default().iter().take(BLOCK);
-        let first = |start: &[u8; 8]| values.get(byte(*start, width)).copied().unwrap_or_default();
-        std::hint::black_box(block.map(first).fold(0, |all: u8, one| all ^ one));
-    }
 }
 
 /// Bytes that keep what they are combined with, then such that remove it.
