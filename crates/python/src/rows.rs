@@ -86,7 +86,10 @@ fn zone_extremes<'py>(
     edges: Bound<'py, PyAny>,
 ) -> PyResult<ExtremesFound<'py>> {
     let ((number, values), edges) = (borrow::numbers(&values)?, words(&edges)?);
-    let found = py.detach(|| extremes::extremes(number, &values, &edges)).map_err(raise)?;
+    let pool = pool()?;
+    let look = || extremes::extremes(number, &values, &edges);
+    let found = py.detach(|| if values.len() < extremes::FEW { look() } else { pool.install(look) });
+    let found = found.map_err(raise)?;
     let number = if number == Number::Bool { Number::U8 } else { number };
     Ok((
         array(py, number, Buffer::from_slice_ref(&found.low))?,

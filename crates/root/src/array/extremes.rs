@@ -1,7 +1,10 @@
 //! The smallest and largest numbers of zones, and the lengths of their longest lists.
+#![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
 use super::Number;
+use super::wide::{self, Wide};
 use crate::error::{Error, Result};
+use rayon::prelude::*;
 
 /// What is known of the numbers of each zone.
 #[derive(Debug, Default)]
@@ -14,69 +17,107 @@ pub struct Extremes {
     pub nan: Vec<i64>,
 }
 
-/// How many numbers are compared at a time.
-const LANES: usize = 16;
+/// Values of fewer bytes are looked at by the thread that asks.
+pub const FEW: usize = 4 << 20;
 
+/// Looks at the numbers of each zone as signed or unsigned integers in the same order, which the processor compares many
+/// at a time. Numbers that are NaN lie outside of `$bounds`: a zone that has any is looked at again.
 macro_rules! look {
-    ($kind:ty, $values:expr, $edges:expr, $low:expr, $high:expr, $is_nan:expr) => {{
-        let (values, _) = $values.as_chunks::<{ size_of::<$kind>() }>();
-        let is_nan: fn($kind) -> bool = $is_nan;
-        let mut found = Extremes::default();
-        for pair in $edges.windows(2) {
-            let [start, stop] = *pair else { continue };
-            let zone = usize::try_from(start).ok().zip(usize::try_from(stop).ok());
-            let zone = zone.and_then(|(start, stop)| values.get(start..stop)).ok_or_else(outside)?;
-            let (mut low, mut high, mut nan) = ([$low; LANES], [$high; LANES], [0u32; LANES]);
-            let mut nans = 0i64;
-            // Few enough that the counts of lanes cannot overflow.
-            for part in zone.chunks(1 << 20) {
-                let (rows, rest) = part.as_chunks::<LANES>();
+    ($kind:ty, $key:ty, $values:expr, $edges:expr, $order:expr, $bounds:expr) => {{
+        struct Look<'a> {
+            cells: &'a [[u8; size_of::<$key>()]],
+            found: &'a mut ($key, $key),
+        }
+        impl Wide for Look<'_> {
+            #[inline(always)]
+            fn work(self) {
+                const LANES: usize = 64 / size_of::<$key>();
+                let (mut low, mut high) = ([<$key>::MAX; LANES], [<$key>::MIN; LANES]);
+                let (rows, rest) = self.cells.as_chunks::<LANES>();
                 for row in rows {
-                    for (((low, high), nan), bytes) in low.iter_mut().zip(&mut high).zip(&mut nan).zip(row) {
-                        let value = <$kind>::from_ne_bytes(*bytes);
-                        *low = if value < *low { value } else { *low };
-                        *high = if value > *high { value } else { *high };
-                        *nan += u32::from(is_nan(value));
+                    for ((low, high), cell) in low.iter_mut().zip(&mut high).zip(row) {
+                        let key = $order(<$key>::from_ne_bytes(*cell));
+                        *low = key.min(*low);
+                        *high = key.max(*high);
                     }
                 }
-                for bytes in rest {
-                    let value = <$kind>::from_ne_bytes(*bytes);
-                    let (low, high) = (&mut low[0], &mut high[0]);
-                    *low = if value < *low { value } else { *low };
-                    *high = if value > *high { value } else { *high };
-                    nans += i64::from(is_nan(value));
+                for (cell, (low, high)) in rest.iter().zip(low.iter_mut().zip(&mut high)) {
+                    let key = $order(<$key>::from_ne_bytes(*cell));
+                    *low = key.min(*low);
+                    *high = key.max(*high);
                 }
-                nans += nan.iter().map(|&count| i64::from(count)).sum::<i64>();
-                nan = [0; LANES];
+                let least = low.into_iter().fold(<$key>::MAX, <$key>::min);
+                *self.found = (least, high.into_iter().fold(<$key>::MIN, <$key>::max));
             }
-            let least = low.into_iter().fold($low, |a, b| if b < a { b } else { a });
-            let most = high.into_iter().fold($high, |a, b| if b > a { b } else { a });
-            let some = nans < zone.len() as i64;
-            found.low.extend((if some { least } else { <$kind>::default() }).to_ne_bytes());
-            found.high.extend((if some { most } else { <$kind>::default() }).to_ne_bytes());
-            found.nan.push(nans);
         }
-        found
+        let (values, _) = $values.as_chunks::<{ size_of::<$key>() }>();
+        let bounds: ($key, $key) = $bounds;
+        let zone = |pair: &[i64]| -> Result<([u8; size_of::<$key>()], [u8; size_of::<$key>()], i64)> {
+            let [start, stop] = *pair else { return Err(outside()) };
+            let zone = usize::try_from(start).ok().zip(usize::try_from(stop).ok());
+            let cells = zone.and_then(|(start, stop)| values.get(start..stop)).ok_or_else(outside)?;
+            let mut found = (<$key>::MAX, <$key>::MIN);
+            wide::run(Look { cells, found: &mut found });
+            let mut nan = 0;
+            if found.0 < bounds.0 || found.1 > bounds.1 {
+                found = (<$key>::MAX, <$key>::MIN);
+                for cell in cells {
+                    let key = $order(<$key>::from_ne_bytes(*cell));
+                    if key < bounds.0 || key > bounds.1 {
+                        nan += 1;
+                    } else {
+                        found = (key.min(found.0), key.max(found.1));
+                    }
+                }
+            }
+            if found.0 > found.1 {
+                return Ok((<$kind>::default().to_ne_bytes(), <$kind>::default().to_ne_bytes(), nan));
+            }
+            Ok(($order(found.0).to_ne_bytes(), $order(found.1).to_ne_bytes(), nan))
+        };
+        let zones: Vec<_> = if $values.len() < FEW {
+            $edges.windows(2).map(zone).collect::<Result<_>>()?
+        } else {
+            $edges.par_windows(2).map(zone).collect::<Result<_>>()?
+        };
+        Extremes {
+            low: zones.iter().flat_map(|zone| zone.0).collect(),
+            high: zones.iter().flat_map(|zone| zone.1).collect(),
+            nan: zones.iter().map(|zone| zone.2).collect(),
+        }
     }};
 }
 
 macro_rules! whole {
     ($kind:ty, $values:expr, $edges:expr) => {
-        look!($kind, $values, $edges, <$kind>::MAX, <$kind>::MIN, |_| false)
+        look!($kind, $kind, $values, $edges, same, (<$kind>::MIN, <$kind>::MAX))
     };
 }
 
-macro_rules! float {
-    ($kind:ty, $values:expr, $edges:expr) => {
-        look!($kind, $values, $edges, <$kind>::INFINITY, <$kind>::NEG_INFINITY, <$kind>::is_nan)
-    };
+fn same<T>(key: T) -> T {
+    key
 }
+
+/// The bits of a number, those behind the sign swapped below 0, so that they rise with it; or the bits back.
+fn rising_32(bits: i32) -> i32 {
+    bits ^ ((bits >> 31) & i32::MAX)
+}
+
+fn rising_64(bits: i64) -> i64 {
+    bits ^ ((bits >> 63) & i64::MAX)
+}
+
+/// The bits of an infinite number.
+const INFINITE_32: i32 = f32::INFINITY.to_bits().cast_signed();
+const INFINITE_64: i64 = f64::INFINITY.to_bits().cast_signed();
 
 fn outside() -> Error {
     Error::argument("a zone ends outside of its column")
 }
 
 /// The extremes of numbers between each edge and the next. Bools are taken as bytes.
+///
+/// Of [`FEW`] bytes and more, the threads of the current pool look at several zones at the same time.
 pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
     Ok(match number {
         Number::Bool | Number::U8 => whole!(u8, values, edges),
@@ -87,8 +128,8 @@ pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes
         Number::U32 => whole!(u32, values, edges),
         Number::I64 => whole!(i64, values, edges),
         Number::U64 => whole!(u64, values, edges),
-        Number::F32 => float!(f32, values, edges),
-        Number::F64 => float!(f64, values, edges),
+        Number::F32 => look!(f32, i32, values, edges, rising_32, (!INFINITE_32, INFINITE_32)),
+        Number::F64 => look!(f64, i64, values, edges, rising_64, (!INFINITE_64, INFINITE_64)),
     })
 }
 
@@ -127,6 +168,28 @@ mod tests {
             extremes(Number::F32, &bytes, &[-1, 5]).is_err()
                 && extremes(Number::F32, &bytes, &[5, 4]).is_err()
         );
+    }
+
+    #[test]
+    fn zones_of_many_bytes_are_those_of_few() {
+        let values: Vec<f64> = (0..FEW / 8).map(|i| ((i * 7919) % 10_007) as f64 - 5_000.0).collect();
+        let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        bytes[8 * 70_000..][..8].copy_from_slice(&(-f64::NAN).to_ne_bytes());
+        bytes[8 * 70_001..][..8].copy_from_slice(&f64::NAN.to_ne_bytes());
+        let edges = [0, 65_536, 65_536, 131_075, 200_000, values.len() as i64];
+        let found = extremes(Number::F64, &bytes, &edges).unwrap();
+        assert_eq!(found.nan, [0, 0, 2, 0, 0]);
+        for (zone, pair) in edges.windows(2).enumerate() {
+            let own = &bytes[8 * pair[0] as usize..8 * pair[1] as usize];
+            let numbers = own.as_chunks().0.iter().map(|cell| f64::from_ne_bytes(*cell));
+            let (low, high) = numbers
+                .filter(|number| !number.is_nan())
+                .fold((0f64, 0f64), |(low, high), number| (low.min(number), high.max(number)));
+            assert_eq!(found.low[8 * zone..][..8], low.to_ne_bytes());
+            assert_eq!(found.high[8 * zone..][..8], high.to_ne_bytes());
+            let few = extremes(Number::F64, own, &[0, pair[1] - pair[0]]).unwrap();
+            assert_eq!((few.low, few.high), (low.to_ne_bytes().to_vec(), high.to_ne_bytes().to_vec()));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Histograms that are filled with values of an evaluation.
 
 use super::value::{Cells, Element, Numbers, Value, broadcast, each, pairs, same_lists};
-use super::wide::{self, Wide};
+use crate::array::wide::{self, Wide};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -16,7 +16,6 @@ mod near;
 mod run;
 mod trigonometry;
 mod value;
-mod wide;
 
 pub use lists::{Quantity, Reduction};
 pub use math::{Binary, Unary};

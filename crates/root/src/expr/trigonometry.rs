@@ -4,7 +4,7 @@
 #![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
 use super::value::{Element, Numbers};
-use super::wide::{self, Wide, is_wide};
+use crate::array::wide::{self, Wide, is_wide};
 
 /// Up to here the remainder of π/2 is exact enough.
 const MOST_ANGLE: f64 = 1e5;
