@@ -207,16 +207,21 @@ class Selected(train.Task):
         return {"found": events["sorted"].tolist(), "pt": float(ak.sum(events["pt"]))}
 
 
-def test_a_cut_of_one_percent_reads_less_than_three_percent_everywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_a_cut_of_one_percent_reads_less_than_three_percent_everywhere(tmp_path: Path, kind: str) -> None:
     path, plain = tmp_path / "file.root", tmp_path / "plain.root"
-    n = np.arange(10_000, dtype=np.int32)
-    data = {"sorted": n, "pt": ak.unflatten(np.arange(15_000, dtype=np.float32), n % 4)}
+    n = np.arange(100_000, dtype=np.int32)
+    data = {"sorted": n, "pt": ak.unflatten(np.arange(150_000, dtype=np.float32), n % 4)}
     for to, options in ((path, {"index": True}), (plain, {})):
         with sapwood.recreate(to, **options) as file:
-            tree = file.mktree("t", {"sorted": "int32", "pt": "var * float32"}, auto_flush=50)
-            for start in range(0, len(n), 50):
-                tree.extend({name: values[start : start + 50] for name, values in data.items()})
-    low, high = 5000, 5100
+            fields = {"sorted": "int32", "pt": "var * float32"}
+            if kind == "ttree":
+                tree: Any = file.mktree("t", fields, auto_flush=500)
+            else:
+                tree = file.mkrntuple("t", fields, cluster_entries=500)
+            for start in range(0, len(n), 500):
+                tree.extend({name: values[start : start + 500] for name, values in data.items()})
+    low, high = 50_000, 51_000
     cut = f"(sorted >= {low}) & (sorted < {high})"
     ways: dict[str, Any] = {
         "arrays": lambda path: sapwood.open(f"{path}:t").arrays(["sorted", "pt"], cut)["sorted"].tolist(),
