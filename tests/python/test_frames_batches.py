@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,18 +166,31 @@ def test_pytorch_and_jax_take_each_number_type(tmp_path: Path, library: str, shu
     n = np.arange(ENTRIES)
     data = {kind: (n % 2 if kind == "bool" else n % 100).astype(kind) for kind in kinds}
     data["list"] = ak.unflatten(np.repeat(n, n % 4).astype("f4"), n % 4)
+    data["id"] = n.astype("i4")
     path = tmp_path / "file.root"
     with sapwood.recreate(path) as file:
-        tree = file.mktree("t", {**{kind: kind for kind in kinds}, "list": "var * float32"}, auto_flush=CLUSTER)
+        stored = {**{kind: kind for kind in kinds}, "list": "var * float32", "id": "int32"}
+        tree = file.mktree("t", stored, auto_flush=CLUSTER)
         tree.extend(data)
+
+    def resumed(rank: int, pad: int | None) -> Iterator[dict[str, Any]]:
+        """Read the epoch of a rank, from the fourth batch on by another object."""
+        # Batches of odd sizes begin at any byte.
+        options: dict[str, Any] = {"shuffle": shuffle, "library": library, "pad": pad, "rank": rank, "world": 2}
+        first, again = (sapwood.batches(f"{path}:t", [*data], 33, **options) for _ in range(2))
+        yield from itertools.islice(first, 3)
+        again.resume(first.state())
+        yield from again
+
     for pad in (None, 3):
         seen: list[int] = []
-        # Batches of odd sizes begin at any byte.
-        for batch in sapwood.batches(f"{path}:t", [*data], 33, shuffle=shuffle, library=library, pad=pad):
+        found_ids: list[int] = []
+        for batch in itertools.chain(resumed(0, pad), resumed(1, pad)):
             arrays = {name: np.asarray(values) for name, values in batch.items()}
             kind = module.Tensor if library == "torch" else module.Array
             assert all(isinstance(values, kind) for values in batch.values())
             entries = arrays["int64"]
+            found_ids += arrays["id"].tolist()
             # JAX has 64-bit numbers only where that is switched on.
             short = library == "jax" and not module.config.jax_enable_x64
             for name in kinds:
@@ -187,7 +202,7 @@ def test_pytorch_and_jax_take_each_number_type(tmp_path: Path, library: str, shu
                 seen += arrays["list_mask"].sum(axis=1).tolist()
                 assert arrays["list"].shape == (len(entries), 3)
             assert (entries % 100 == arrays["uint8"]).all() and (entries % 2 == arrays["bool"]).all()
-        assert sorted(seen) == sorted((n % 4).tolist())
+        assert sorted(seen) == sorted((n % 4).tolist()) and sorted(found_ids) == n.tolist()
 
 
 def test_jax_gets_no_whole_numbers_that_it_would_cut_off(tmp_path: Path) -> None:
