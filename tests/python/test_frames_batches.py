@@ -222,6 +222,25 @@ def test_jax_gets_no_whole_numbers_that_it_would_cut_off(tmp_path: Path) -> None
 def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     with pytest.raises(UnsupportedError, match="'word' is string"):
         next(iter(sapwood.batches(f"{path}:t", "word", 10)))
-    for arguments in ({"batch_size": 0}, {"rank": 2, "world": 2}, {"library": "tf"}):
+    for arguments in ({"batch_size": 0}, {"rank": 2, "world": 2}, {"library": "tf"}, {"pad": -1}, {"shuffle": -2}):
         with pytest.raises(ArgumentError):
             sapwood.batches(f"{path}:t", "id", **{"batch_size": 10, **arguments})
+    made = sapwood.batches(f"{path}:t", "id", 10)
+    for state in ({}, {**made.state(), "plan": ""}, {**made.state(), "batch": -1}, {**made.state(), "epoch": -1}):
+        with pytest.raises(ArgumentError, match="cannot resume"):
+            made.resume(state)
+    with pytest.raises(ArgumentError, match=r"`pad` names what is not a list here: \['id', 'none'\]"):
+        next(iter(sapwood.batches(f"{path}:t", ["id", "pt"], 10, pad={"id": 3, "none": 3, "pt": 3})))
+
+
+def test_names_of_a_batch_are_not_given_twice(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        n = np.arange(3)
+        file["t"] = {"weight": n, "pt_mask": n, "pt": ak.Array([[1.0], [], [2.0]])}
+    sample = {"": sapwood.Sample(f"{path}:t", 0.5)}
+    assert next(iter(sapwood.batches(f"{path}:t", ["weight", "pt_mask"], 3)))["weight"].tolist() == [0, 1, 2]
+    for files, names in ((sample, ["weight"]), (f"{path}:t", ["pt", "pt_mask"])):
+        with pytest.raises(ArgumentError, match=r"arrays of their own that are named \['(weight|pt_mask)'\]"):
+            next(iter(sapwood.batches(files, names, 3, pad=2)))
+    assert next(iter(sapwood.batches(sample, "1 * weight", 3)))["1 * weight"].tolist() == [0, 1, 2]

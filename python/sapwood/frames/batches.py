@@ -96,6 +96,9 @@ class Batches:
             raise ArgumentError(f"the rank is between 0 and {world - 1}, not {rank}")
         if library != "np" and library not in _MODULES:
             raise ArgumentError(f"batches are given as 'np', 'torch' or 'jax', not {library!r}")
+        pads = pad.values() if isinstance(pad, Mapping) else [pad or 0]
+        if min(pads, default=0) < 0 or shuffle < 0:
+            raise ArgumentError("`pad` and `shuffle` count from 0")
         self._samples = dict(samples)
         self._expressions = expressions
         self._size = batch_size
@@ -162,11 +165,14 @@ class Batches:
         Raises
         ------
         ArgumentError
-            It had other files, or other arguments.
+            It had other files or other arguments, or the state is not one of `state`.
         """
-        if state["plan"] != self._digest():
+        if state.get("plan") != self._digest():
             raise ArgumentError("cannot resume: the files, or the arguments that decide the order, have changed")
-        self._epoch, self._done = int(state["epoch"]), int(state["batch"])
+        epoch, done = int(state["epoch"]), int(state["batch"])
+        if epoch < 0 or done < 0:
+            raise ArgumentError(f"cannot resume: there is no batch {done} of epoch {epoch}")
+        self._epoch, self._done = epoch, done
 
     def _digest(self) -> str:
         decisive = _ORDER, self._units, self._size, self._mixed, self._seed, self._rank, self._world
@@ -220,6 +226,7 @@ class Batches:
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1][1]()
         data = {name: result.column for name, result in results}
+        self._check_names(data)
         if self._named:
             lengths = [unit.entries for unit in units]
             weights = [sample.weight for sample in self._samples.values()]
@@ -234,6 +241,22 @@ class Batches:
         seed = self._key(units) if self._mixed else None
         return window if seed is None and all(one.pad is None for one in sources) else window.taken(seed)
 
+    def _check_names(self, data: Mapping[str, Column]) -> None:
+        """Refuse names that two arrays of a batch would have, and lengths for what is no list."""
+        lists = [name for name, column in data.items() if column[0] == "list"]
+        added = [f"{name}_{'offsets' if self._pad_of(name) is None else 'mask'}" for name in lists]
+        twice = set(data) & {*added, *(("sample", "weight") if self._named else ())}
+        if twice:
+            raise ArgumentError(
+                f"batches have arrays of their own that are named {sorted(twice)}: leave these out, or name them "
+                "as expressions, such as '1 * weight'"
+            )
+        if isinstance(self._pad, Mapping) and not set(self._pad) <= set(lists):
+            raise ArgumentError(f"`pad` names what is not a list here: {sorted(set(self._pad) - set(lists))}")
+
+    def _pad_of(self, name: str) -> int | None:
+        return self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
+
     def _key(self, units: Sequence[_Unit]) -> int:
         """Return a number for the order in which the entries of clusters are mixed."""
         return int.from_bytes(blake2b(repr((self._seed, units)).encode(), digest_size=8).digest(), "little")
@@ -246,7 +269,7 @@ class Batches:
             lists = pad = None
             values = column
             if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
-                pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
+                pad = self._pad_of(name)
                 # Columns with one counter share their offsets.
                 lists = next((place for place, one in enumerate(offsets) if one is column[1]), len(offsets))
                 if lists == len(offsets):
@@ -420,7 +443,8 @@ def batches(
     Raises
     ------
     ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
-        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these.
+        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these, and have one name for each
+        array.
     """
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
