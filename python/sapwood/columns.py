@@ -23,6 +23,7 @@ read-only memory that must become writable.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sapwood.containers import STLMap, STLSet, STLVector, container_of, element_type, object_class, template
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -300,6 +301,8 @@ class Layouts:
                 )
             case ("option", index, content):
                 return c.IndexedOptionArray(self._plain.index64(index), self.layout(content), parameters=parameters)
+            case ("union", *_) if (flat := flat_union(column)) is not column:
+                return self.layout(flat, parameters)
             case ("union", tags, index, contents):
                 # Awkward wants all of them to be options, or none.
                 options = any(content[0] == "option" for content in contents)
@@ -311,6 +314,59 @@ class Layouts:
                 return c.EmptyArray()
             case _:
                 raise _unknown(column)
+
+
+def flat_union(column: Column) -> Column:
+    """Return a union as Awkward Array takes it: of two types or more, none of them a union; itself where it is so.
+
+    Raises
+    ------
+    UnsupportedError
+        There are more types than Awkward Array can number.
+    """
+    _, tags, index, contents = column
+    parts = [flat_union(one) if one[0] == "union" else one for one in contents]
+    if len(parts) == 1:
+        match parts[0]:
+            case ("option", places, content):
+                return ("option", places[index], content)
+            case ("union", inner, places, content):
+                return ("union", inner[index], places[index], content)
+            case content:
+                return ("option", index, content)
+    if all(one[0] != "union" for one in parts):
+        return column if all(map(operator.is_, parts, contents)) else ("union", tags, index, parts)
+    new_tags, new_index = np.array(tags), np.array(index)
+    flat: list[Column] = []
+    for tag, one in enumerate(parts):
+        chosen = tags == tag
+        if one[0] == "union":
+            places = index[chosen]
+            new_tags[chosen], new_index[chosen] = one[1][places] + len(flat), one[2][places]
+            flat += one[3]
+        else:
+            new_tags[chosen] = len(flat)
+            flat.append(one)
+    return ("union", new_tags, new_index, _few(flat))
+
+
+def _flat_types(contents: Sequence[Type]) -> list[Type]:
+    """Return the types of `flat_union` of a union of these types; a single one where it is no union."""
+    flat: list[Type] = []
+    for one in contents:
+        flat += _flat_types(one[1]) if one[0] == "union" else [one]
+    if len(contents) == 1 and contents[0][0] not in ("option", "union"):
+        return [("option", contents[0])]
+    return _few(flat)
+
+
+def _few(types: list[Any]) -> list[Any]:
+    if len(types) > _MOST_TYPES:
+        raise UnsupportedError(f"Awkward Array has no unions of {len(types)} types: read them with library='np'")
+    return types
+
+
+_MOST_TYPES = 127
 
 
 def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> Foreign:
@@ -339,6 +395,9 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
         case ("option", content):
             return f.IndexedOptionForm("i64", form_of(content, key + ".0"), parameters=parameters, form_key=key)
         case ("union", contents):
+            contents = _flat_types(contents)
+            if len(contents) == 1:
+                return form_of(contents[0], key, parameters)
             inner = [form_of(content, f"{key}.{i}") for i, content in enumerate(contents)]
             if any(content[0] == "option" for content in contents):
                 inner = [form if form.is_option else f.UnmaskedForm(form, form_key=key) for form in inner]
@@ -367,6 +426,8 @@ def buffers_of(column: Column, key: str) -> dict[str, Array]:
             return found
         case ("option", index, content):
             return {f"{key}-index": index, **buffers_of(content, key + ".0")}
+        case ("union", *_) if (flat := flat_union(column)) is not column:
+            return buffers_of(flat, key)
         case ("union", tags, index, contents):
             found = {f"{key}-tags": tags, f"{key}-index": index}
             for i, content in enumerate(contents):
@@ -399,11 +460,44 @@ def cut_out(column: Column, start: int, stop: int) -> Column:
         case ("fixed", _, size, content):
             return ("fixed", stop - start, size, cut_out(content, start * size, stop * size))
         case ("record", _, classname, fields):
-            return ("record", stop - start, classname, [(name, cut_out(one, start, stop)) for name, one in fields])
+            parts = ((name, cut_out(one, start, stop)) for name, one in fields)
+            return ("record", stop - start, classname, type(fields)(parts))
         case ("option", places, content):
-            return ("option", places[start:stop], content)
+            return ("option", *_cut_to(places[start:stop], places[start:stop] >= 0, content))
         case ("union", tags, places, contents):
-            return ("union", tags[start:stop], places[start:stop], contents)
+            own, places, parts = tags[start:stop], places[start:stop], list[Column]()
+            for tag, content in enumerate(contents):
+                places, part = _cut_to(places, own == tag, content)
+                parts.append(part)
+            return ("union", own, places, parts)
+        case _:
+            return column
+
+
+def _cut_to(places: Array, chosen: Array, content: Column) -> tuple[Array, Column]:
+    """Return what is left of the values of an option or union where only the chosen places are, and those places."""
+    own = places[chosen]
+    first, end = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
+    return np.where(chosen, places - first, places), cut_out(content, first, end)
+
+
+def owned(column: Column) -> Column:
+    """Return a column that `cut_out` has returned with memory of its own."""
+    match column:
+        case ("number", values):
+            return ("number", values.copy())
+        case ("text", offsets, data):
+            return ("text", offsets, data.copy())
+        case ("list", offsets, content):
+            return ("list", offsets, owned(content))
+        case ("fixed", length, size, content):
+            return ("fixed", length, size, owned(content))
+        case ("record", length, classname, fields):
+            return ("record", length, classname, type(fields)((name, owned(one)) for name, one in fields))
+        case ("option", places, content):
+            return ("option", places, owned(content))
+        case ("union", tags, places, contents):
+            return ("union", tags.copy(), places, [owned(one) for one in contents])
         case _:
             return column
 

@@ -415,3 +415,52 @@ def test_fields_show_parts_of_others(tmp_path: Path) -> None:
     again = sapwood.open(tmp_path / "b.root")["n"]
     assert again["Muon_pt"].array().to_list() == 2 * muons["pt"].to_list()
     assert again.list_counters == {"Muon_pt": "nMuon"}
+
+
+def test_variants_of_one_type_and_of_variants_come_back(tmp_path: Path) -> None:
+    inner = pa.UnionArray.from_dense(
+        pa.array([1, 0, 1], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([7]), pa.array(["a", "b"])]
+    )
+    outer = pa.UnionArray.from_dense(
+        pa.array([0, 1, 0, 0, 1], pa.int8()), pa.array([0, 0, 1, 2, 1], pa.int32()), [inner, pa.array([["x"], []])]
+    )
+    single = pa.UnionArray.from_dense(
+        pa.array([0] * 5, pa.int8()), pa.array(range(4, -1, -1), pa.int32()), [pa.array([1, None, 3, 4, 5])]
+    )
+    nested, one = ["a", ["x"], 7, "b", []], [5, 4, 3, None, 1]
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("n", {"nested": outer, "one": single}, cluster_entries=2)
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    assert found["nested"].typename.startswith("std::variant<std::variant<")
+    for name, want in (("nested", nested), ("one", one)):
+        assert found[name].array().to_list() == want
+        assert found[name].array(library="pa").to_pylist() == want
+        assert list(found[name].array(library="np")) == want
+        assert found.arrays(virtual=True)[name].to_list() == want
+        assert [value for step in found.iterate([name], step_size=1) for value in step[name].to_list()] == want
+    with sapwood.recreate(tmp_path / "b.root") as file:
+        file.merge_rntuples("n", [found], cluster_entries=5)
+    assert sapwood.open(tmp_path / "b.root")["n"].arrays().to_list() == found.arrays().to_list()
+
+
+def test_missing_values_in_and_of_variants_are_where_they_are_declared(tmp_path: Path) -> None:
+    types = {
+        "of": "std::optional<std::variant<int64_t,std::string>>",
+        "within": "std::variant<std::optional<int64_t>,std::string>",
+    }
+    values = ak.Array([1, None, "a", None])
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("n", dict.fromkeys(types, values), field_types=types)
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    pages = found.page_link_list[0]
+    kinds = {
+        (found.field_records[column.field_id].type_name, column.name): i
+        for i, column in enumerate(found.column_records)
+    }
+    elements = {kind: sum(page.num_elements for page in pages[i].pages) for kind, i in kinds.items()}
+    # Of the first, two values exist; the second is a variant for each entry, of which three hold an optional number.
+    assert elements["std::variant<std::int64_t,std::string>", "switch"] == 2
+    assert elements["std::variant<std::optional<std::int64_t>,std::string>", "switch"] == 4
+    assert elements["std::optional<std::int64_t>", "splitindex64"] == 3
+    for name in types:
+        assert found[name].array().to_list() == [1, None, "a", None]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from types import EllipsisType
 from typing import TYPE_CHECKING, cast
@@ -13,7 +15,10 @@ from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.table.index import INDEX_SET, index_set
+from sapwood.table.query import Query
+from sapwood.table.scan import Scan
 from sapwood.table.statistics import ZoneCollector
+from sapwood.table.steps import StepPlan, read_ahead
 from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
 from sapwood.writing.shapes import Shape, blank, fit, has_maps, is_objects, is_packed, members_of, shape_of
@@ -290,6 +295,8 @@ class WritableNTuple(WritableTable):
             kinds = to_columns(source.arrays(more, entry_stop=0), missing=True)
             self._add_plan(FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()}))
         copied, before = 0, self.num_entries
+        # Not through Awkward Array: it has no unions of one type, and none within others.
+        query = Query.picking(source, {field.name: field for field in source.fields if field.name in stored})
         # Copied clusters are not looked at.
         self._zones = None
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
@@ -299,9 +306,12 @@ class WritableNTuple(WritableTable):
             elif self._file.native.copy_cluster(self._number, source.native, start, code):
                 copied += 1
                 continue
-            for chunk in source.iterate(stored, entry_start=start, entry_stop=stop, step_size=step_size):
-                columns = to_columns(chunk, missing=True)
-                self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
+            steps = StepPlan(query, step_size, (start, stop))
+            scan = Scan.stepping(query, step_size, steps)
+            with closing(read_ahead((partial(scan.read, *step) for step in steps), scan.give_up)) as found:
+                for data in found:
+                    columns = {field.name: column for field, column in zip(query.fields, data, strict=True) if column}
+                    self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
         for name in source.attribute_sets:
             if name != INDEX_SET:
                 self._add_attributes(source, name, before)

@@ -252,9 +252,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
             if items.len() == variants.len() =>
         {
             for (item, values) in items.iter().zip(variants) {
-                // A value that is none makes the variant hold none.
-                let values = if let Column::Option { values, .. } = values { values } else { values };
-                check(item, values)?;
+                check(item, present(item, values))?;
             }
             if tags.len() * 8 != index.len() {
                 return Err(Error::argument("as many tags as indexes make a union"));
@@ -268,6 +266,27 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
             Ok(())
         }
         _ => Err(wrong()),
+    }
+}
+
+/// The values of a variant's type. What is none there makes the variant hold none, unless the type itself may be none.
+fn present<'c>(item: &Structure, values: &'c Column) -> &'c Column {
+    match values {
+        Column::Option { values, .. } if !matches!(item, Structure::Option { .. }) => values,
+        _ => values,
+    }
+}
+
+/// The place of a value of a variant's type among those that are [`present`]; nothing where the variant holds none.
+fn present_at(item: &Structure, values: &Column, place: usize) -> Option<usize> {
+    match (item, values) {
+        (Structure::Option { .. }, _) => Some(place),
+        (_, Column::Option { index, .. }) => usize::try_from(word(index, place)).ok(),
+        (Structure::Variant { items, .. }, Column::Union { tags, index, variants }) => {
+            let tag = usize::from(*tags.get(place)?);
+            present_at(items.get(tag)?, variants.get(tag)?, word(index, place) as usize).map(|_| place)
+        }
+        _ => Some(place),
     }
 }
 
@@ -299,6 +318,13 @@ pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start:
                 append(item, to, values, first, last);
             }
         }
+        (Structure::Option { offsets, item }, Column::Union { .. }) => {
+            let places = (start..end).map(|at| present_at(item, column, at).map_or(-1, |at| at as i64));
+            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)));
+            for (first, last) in runs(places.filter(|place| *place >= 0)) {
+                append(item, to, column, first, last);
+            }
+        }
         (Structure::Option { offsets, item }, _) => {
             push_counts(to, offsets, std::iter::repeat_n(1, end - start));
             append(item, to, column, start, end);
@@ -317,14 +343,11 @@ pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start:
             pending.counts.resize(items.len(), 0);
             for (tag, place) in tags.iter().zip(words(index)).skip(start).take(end - start) {
                 let tag = usize::from(*tag);
-                let place = match variants.get(tag) {
-                    Some(Column::Option { index, .. }) => word(index, place as usize),
-                    _ => place,
-                };
-                let count = pending.counts.get_mut(tag).filter(|_| place >= 0);
-                let (element, number) = match (count, places.get_mut(tag)) {
-                    (Some(count), Some(places)) => {
-                        places.push(place);
+                let of = items.get(tag).zip(variants.get(tag));
+                let place = of.and_then(|(item, values)| present_at(item, values, place as usize));
+                let (element, number) = match (pending.counts.get_mut(tag), places.get_mut(tag), place) {
+                    (Some(count), Some(places), Some(place)) => {
+                        places.push(place as i64);
                         *count += 1;
                         (*count - 1, tag as u32 + 1)
                     }
@@ -334,9 +357,8 @@ pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start:
                 pending.data.extend(number.to_ne_bytes());
             }
             for ((item, values), places) in items.iter().zip(variants).zip(places) {
-                let values = if let Column::Option { values, .. } = values { values } else { values };
                 for (first, last) in runs(places.into_iter()) {
-                    append(item, to, values, first, last);
+                    append(item, to, present(item, values), first, last);
                 }
             }
         }
