@@ -177,3 +177,42 @@ def test_many_threads_read_entries(path: Path, everything: Any) -> None:
             assert all(pool.map(read, range(4)))
         # Two may have decompressed one at the same time.
         assert 4 * CLUSTERS <= file.file.counters()["baskets"] <= 4 * 4 * CLUSTERS
+
+
+@pytest.mark.parametrize("kind", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("library", ["ak", "np"])
+def test_steps_that_share_all_pages_are_cut_out_of_one_reading(kind: str, library: str, tmp_path: Path) -> None:
+    data: dict[str, Any] = {
+        "x": np.arange(600, dtype=np.float64),
+        "text": [f"t{i}" for i in range(600)],
+        "deep": ak.Array([[[i] * (i % 3)] * (i % 2) for i in range(600)]),
+        "three": np.arange(1800).reshape(600, 3),
+    }
+    if kind == "mkrntuple":
+        data["option"] = ak.Array([None if i % 3 == 0 else i for i in range(600)])
+        data["union"] = ak.Array([i if i % 2 else f"u{i}" for i in range(600)])
+    with sapwood.recreate(tmp_path / "a.root") as out:
+        table = getattr(out, kind)("t", {name: values[:200] for name, values in data.items()})
+        table.flush()
+        for start in (200, 400):
+            table.extend({name: values[start : start + 200] for name, values in data.items()})
+            table.flush()
+    with sapwood.open(tmp_path / "a.root") as file:
+        whole = file["t"].arrays(library="ak")
+        before = sapwood.counters()
+        file["t"].arrays()
+        once = {name: number - before[name] for name, number in sapwood.counters().items()}
+        for size in (60, 100, "4 kB"):
+            before, start = sapwood.counters(), 0
+            for step in file["t"].iterate(step_size=size, library=library):
+                found = step["x"]
+                stop = start + len(found)
+                for name in data:
+                    want = whole[name][start:stop].to_list()
+                    assert (ak.to_list(step[name]) if library == "ak" else ak.to_list(list(step[name]))) == want
+                start = stop
+            assert start == 600
+            cost = {name: number - before[name] for name, number in sapwood.counters().items()}
+            assert cost["baskets"] == once["baskets"]
+            # Decoded in steps, each step would look again at the end of the lists before it.
+            assert cost["bytes_used"] == once["bytes_used"] or size == 60

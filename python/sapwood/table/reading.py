@@ -161,7 +161,8 @@ class Readable(HasFields):
 
         The next step is read in the background while one is worked on. At most these two are in memory, plus a
         carry-over buffer for pages that reach into the next step: what two steps leave of twice the step's memory, at
-        least 32 MiB. With steps much smaller than the table's clusters it holds up to a cluster or 256 MiB.
+        least 32 MiB. With steps much smaller than the table's clusters it holds up to a cluster or 256 MiB. Local steps
+        of a cluster that fits into twice the step's memory and 32 MiB may be views of the same memory.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from sapwood.table.libraries import NO_UNIONS, Entries, Result
 from sapwood.table.query import Formula, Group, Leaf, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
 from sapwood.table.schema import Field, HasFields, Table
-from sapwood.table.steps import StepPlan, carry_for
+from sapwood.table.steps import StepPlan, Windows, carried_bytes, carry_for
 
 if TYPE_CHECKING:
     from sapwood.table.index import Zones
@@ -78,6 +78,8 @@ class Scan:
         self.friend_carries: list[Carry] = []
         self.lost = Lost()
         self._kept = Kept(query)
+        self._windows: Windows | None = None
+        self._window: tuple[int, int, list[Column | None]] | None = None
 
     @staticmethod
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
@@ -86,9 +88,14 @@ class Scan:
         cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():
             announce = False  # what is cached is not fetched
-        scan = Scan(query, carry_for(query, step_size, steps, announce=announce))
+        room = carried_bytes(query, step_size, steps)
+        carry = carry_for(query, room, steps, announce=announce)
+        scan = Scan(query, carry)
+        if not carry.announced:
+            scan._windows = Windows(query, step_size, steps, room)
         scan.friend_carries = [
-            carry_for(one.query, step_size, steps, announce=announce and not one.by) for one in query.beside
+            carry_for(one.query, carried_bytes(one.query, step_size, steps), steps, announce=announce and not one.by)
+            for one in query.beside
         ]
         return scan
 
@@ -100,11 +107,26 @@ class Scan:
         """Read the results; `offset` is added to the numbers of the entries."""
         ranges = self._kept.between(start, stop)
         if ranges == [(start, stop)]:
-            return form.make(self.query, self.read(start, stop), range(start + offset, stop + offset))
+            return form.make(self.query, self._in_window(start, stop), range(start + offset, stop + offset))
         slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
         carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
         data = read(slices, carries[0], self.lost, carries[1])
         return form.make(self.query, data, numbers_in(ranges, offset))
+
+    def _in_window(self, start: int, stop: int) -> list[Column | None]:
+        """Do what `read` does, with one reading for all steps of a window."""
+        begin, end, data = self._window or (stop, stop, [])
+        if not begin <= start < end:
+            end = stop if self._windows is None else self._windows.end(start, stop)
+            if end == stop or self._kept.between(start, end) != [(start, end)]:
+                return self.read(start, stop)
+            begin, data = start, self.read(start, end)
+        self._window = (begin, end, data) if stop < end else None
+        step = [column and columns.cut_out(column, start - begin, stop - begin) for column in data]
+        if stop == end and self._windows is not None and not self._windows.are_done(end):
+            # The memory of the window is for the next one.
+            step = [column and columns.owned(column) for column in step]
+        return step
 
     def give_up(self) -> None:
         """End what is being read."""

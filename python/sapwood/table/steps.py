@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, TypeVar
 
@@ -122,24 +122,67 @@ _STEPS_MEASURED = 10_000
 """How many steps are measured to find the largest."""
 
 
-def carry_for(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Carry:
-    """Make what keeps the ends of pages for the next step; announce to remote storage all that will be read.
+def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
+    return int(max((query.bytes_between(*one) for one in ranges), default=0))
+
+
+def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
+    """Return how much memory the ends of pages may take that are kept for the next step.
 
     Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a page
     decompressed twice costs less than the memory. Many: all of a cluster, or each step would decompress it again.
     """
-    step = max((query.bytes_between(*step) for step in islice(steps, _STEPS_MEASURED)), default=0)
-    cluster = max((query.bytes_between(*pair) for pair in pairwise(query.source.table.clusters)), default=0)
+    step = _largest(query, islice(steps, _STEPS_MEASURED))
+    cluster = _largest(query, pairwise(query.source.table.clusters))
     if cluster > 4 * step:
-        room = min(int(cluster), _CARRIED_AT_MOST)
-    else:
-        left = 2 * (memory_size(step_size) - int(step)) if isinstance(step_size, str) else 0
-        room = max(_CARRIED, min(int(cluster), left))
+        return min(cluster, _CARRIED_AT_MOST)
+    left = 2 * (memory_size(step_size) - step) if isinstance(step_size, str) else 0
+    return max(_CARRIED, min(cluster, left))
+
+
+def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True) -> Carry:
+    """Make what keeps the ends of pages for the next step; announce to remote storage all that will be read."""
     table = query.source.table
     carry = table.engine.Carry(room)
     if steps and announce:
         carry.announce(table.native, query.numbers, steps.ranges[0][0], steps.ranges[-1][1])
     return carry
+
+
+class Windows:
+    """Steps of a cluster that are read at once and handed out one by one, since most of its pages serve several.
+
+    Each page is then decoded to its final place once. With the step before it, which the caller may still have, a
+    window takes no more memory than two steps, of the memory that a step may take, and what may be carried over.
+    """
+
+    def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
+        self._query = query
+        self._room = room
+        self._most = 2 * memory_size(step_size) + _CARRIED if isinstance(step_size, str) else 0
+        self._steps = steps
+        self._clusters = query.source.table.clusters
+
+    def are_done(self, stop: int) -> bool:
+        """Return whether no step begins at an entry or after it."""
+        return stop >= max((one[1] for one in self._steps.ranges), default=0)
+
+    def end(self, start: int, stop: int) -> int:
+        """Return the end of the window that begins with a step: that of the step where it is read alone."""
+        last = next((end for begin, end in self._steps.ranges if begin <= start < end), stop)
+        place = bisect_right(self._clusters, start)
+        end = min(last, self._clusters[place]) if place < len(self._clusters) else stop
+        length = stop - start
+        if not self._most and end < last:
+            end -= (end - start) % length
+        if end <= stop:
+            return stop
+        size, step = self._query.bytes_between(start, end), self._query.bytes_between(start, stop)
+        if size + (step if end < last else 0) > max(self._most, 2 * step + self._room):
+            return stop
+        pages, _ = self._query.source.table.native.plan(self._query.numbers, start, end)
+        shared = len({page[1] for page in pages}) * ((end - start - 1) // length)
+        return end if 2 * shared >= len(pages) else stop
 
 
 def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
