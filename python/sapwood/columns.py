@@ -481,27 +481,6 @@ def _cut_to(places: Array, chosen: Array, content: Column) -> tuple[Array, Colum
     return np.where(chosen, places - first, places), cut_out(content, first, end)
 
 
-def owned(column: Column) -> Column:
-    """Return a column that `cut_out` has returned with memory of its own."""
-    match column:
-        case ("number", values):
-            return ("number", values.copy())
-        case ("text", offsets, data):
-            return ("text", offsets, data.copy())
-        case ("list", offsets, content):
-            return ("list", offsets, owned(content))
-        case ("fixed", length, size, content):
-            return ("fixed", length, size, owned(content))
-        case ("record", length, classname, fields):
-            return ("record", length, classname, type(fields)((name, owned(one)) for name, one in fields))
-        case ("option", places, content):
-            return ("option", places, owned(content))
-        case ("union", tags, places, contents):
-            return ("union", tags.copy(), places, [owned(one) for one in contents])
-        case _:
-            return column
-
-
 def joined(pieces: Sequence[Column]) -> Column | None:
     """Join columns of one type, end to end; None where they hold values of several types."""
     first = pieces[0]

@@ -122,11 +122,7 @@ class Scan:
                 return self.read(start, stop)
             begin, data = start, self.read(start, end)
         self._window = (begin, end, data) if stop < end else None
-        step = [column and columns.cut_out(column, start - begin, stop - begin) for column in data]
-        if stop == end and self._windows is not None and not self._windows.are_done(end):
-            # The memory of the window is for the next one.
-            step = [column and columns.owned(column) for column in step]
-        return step
+        return [column and columns.cut_out(column, start - begin, stop - begin) for column in data]
 
     def give_up(self) -> None:
         """End what is being read."""

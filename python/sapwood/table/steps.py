@@ -152,8 +152,8 @@ def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True
 class Windows:
     """Steps of a cluster that are read at once and handed out one by one, since most of its pages serve several.
 
-    Each page is then decoded to its final place once. With the step before it, which the caller may still have, a
-    window takes no more memory than two steps, of the memory that a step may take, and what may be carried over.
+    Each page is then decoded to its final place once. With the window after it, if there is one, a window takes no more
+    memory than two steps, of the memory that a step may take, and what may be carried over.
     """
 
     def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
@@ -162,10 +162,6 @@ class Windows:
         self._most = 2 * memory_size(step_size) + _CARRIED if isinstance(step_size, str) else 0
         self._steps = steps
         self._clusters = query.source.table.clusters
-
-    def are_done(self, stop: int) -> bool:
-        """Return whether no step begins at an entry or after it."""
-        return stop >= max((one[1] for one in self._steps.ranges), default=0)
 
     def end(self, start: int, stop: int) -> int:
         """Return the end of the window that begins with a step: that of the step where it is read alone."""
@@ -178,7 +174,7 @@ class Windows:
         if end <= stop:
             return stop
         size, step = self._query.bytes_between(start, end), self._query.bytes_between(start, stop)
-        if size + (step if end < last else 0) > max(self._most, 2 * step + self._room):
+        if (size if end == last else 2 * size + step) > max(self._most, 2 * step + self._room):
             return stop
         pages, _ = self._query.source.table.native.plan(self._query.numbers, start, end)
         shared = len({page[1] for page in pages}) * ((end - start - 1) // length)
