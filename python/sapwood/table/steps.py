@@ -152,8 +152,8 @@ def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True
 class Windows:
     """Steps of a cluster that are read at once and handed out one by one, since most of its pages serve several.
 
-    Each page is then decoded to its final place once. With the window after it, if there is one, a window takes no more
-    memory than two steps, of the memory that a step may take, and what may be carried over.
+    Each page is then decoded to its final place once. With the window before or after it, if there is one, a window takes
+    no more memory than two steps, of the memory that a step may take, and what may be carried over.
     """
 
     def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
@@ -165,7 +165,7 @@ class Windows:
 
     def end(self, start: int, stop: int) -> int:
         """Return the end of the window that begins with a step: that of the step where it is read alone."""
-        last = next((end for begin, end in self._steps.ranges if begin <= start < end), stop)
+        first, last = next((one for one in self._steps.ranges if one[0] <= start < one[1]), (start, stop))
         place = bisect_right(self._clusters, start)
         end = min(last, self._clusters[place]) if place < len(self._clusters) else stop
         length = stop - start
@@ -174,7 +174,7 @@ class Windows:
         if end <= stop:
             return stop
         size, step = self._query.bytes_between(start, end), self._query.bytes_between(start, stop)
-        if (size if end == last else 2 * size + step) > max(self._most, 2 * step + self._room):
+        if (size if (start, end) == (first, last) else 2 * size + step) > max(self._most, 2 * step + self._room):
             return stop
         pages, _ = self._query.source.table.native.plan(self._query.numbers, start, end)
         shared = len({page[1] for page in pages}) * ((end - start - 1) // length)
