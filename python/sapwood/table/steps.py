@@ -152,8 +152,8 @@ def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True
 class Windows:
     """Steps of a cluster that are read at once and handed out one by one, since most of its pages serve several.
 
-    Each page is then decoded to its final place once. With the window before or after it, if there is one, a window takes
-    no more memory than two steps, of the memory that a step may take, and what may be carried over.
+    Each page is then decoded to its final place once. With the window before or after it, if there is one, a window
+    takes no more memory than two steps, of the memory that a step may take, and what may be carried over.
     """
 
     def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
