@@ -162,6 +162,7 @@ class Windows:
         self._most = 2 * memory_size(step_size) + _CARRIED if isinstance(step_size, str) else 0
         self._steps = steps
         self._clusters = query.source.table.clusters
+        self._cluster = _largest(query, pairwise(self._clusters))
 
     def end(self, start: int, stop: int) -> int:
         """Return the end of the window that begins with a step: that of the step where it is read alone."""
@@ -174,7 +175,7 @@ class Windows:
         if end <= stop:
             return stop
         size, step = self._query.bytes_between(start, end), self._query.bytes_between(start, stop)
-        if (size if (start, end) == (first, last) else 2 * size + step) > max(self._most, 2 * step + self._room):
+        if (size if (start, end) == (first, last) else 2 * self._cluster + step) > max(self._most, 2 * step + self._room):
             return stop
         pages, _ = self._query.source.table.native.plan(self._query.numbers, start, end)
         shared = len({page[1] for page in pages}) * ((end - start - 1) // length)
