@@ -18,8 +18,9 @@ import sapwood
 from sapwood import columns, train
 from sapwood.errors import ArgumentError, LimitError, NotFoundError
 from sapwood.table.expressions import Language
-from sapwood.table.histograms import Wants, fill_arrays
-from sapwood.table.symbols import Record, Recorder, Symbol
+from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
+from sapwood.table.native import add_bins, axis_of, storage_of
+from sapwood.table.symbols import Record, Recorder, Symbol, is_plain
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CASES = int(os.environ.get("SAPWOOD_EXPRESSIONS", "300"))
@@ -158,6 +159,51 @@ def test_what_the_engine_computes_is_what_awkward_computes(arrays: dict[str, Any
         same(ours, theirs)
 
 
+EXPRESSIONS = st.recursive(NAMES, _larger, max_leaves=4)
+SOME_AXES = st.sampled_from([
+    hist.axis.Regular(10, -5, 5), hist.axis.Regular(3, 0, 300), hist.axis.Variable([-1, 0, 2.5, 9]),
+    hist.axis.Integer(-2, 5), hist.axis.Regular(4, -2, 2, flow=False),
+])  # fmt: skip
+
+
+@settings(max_examples=CASES // 5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables(), EXPRESSIONS, st.none() | EXPRESSIONS, st.none() | EXPRESSIONS, SOME_AXES)
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_engine_fills_is_what_python_fills(
+    arrays: dict[str, Any], text: str, where: str | None, weight: str | None, axis: Any
+) -> None:
+    wanted = Wants([text], texts_of(where), texts_of(weight))
+    ours, theirs = (histogram_of([axis], None, weighted=weight is not None, sampled=False) for _ in range(2))
+    parsed = {name: Language().parse(name, list(arrays), "") for name in wanted.texts}
+    data = {name: columns.from_awkward(ak.Array(array)) for name, array in arrays.items()}
+    recorder = Recorder(regular=True)
+    symbols = {
+        name: recorder.column(place, columns.type_of(column)) for place, (name, column) in enumerate(data.items())
+    }
+
+    def number(of: str) -> int:
+        value = parsed[of].evaluate(lambda name: symbols[name])
+        return (value if isinstance(value, Symbol) else recorder.node("constant", (), value)).number
+
+    try:
+        given = [None if one is None else number(one) for one in (where, weight)]
+        fill = [(*axis_of(axis), number(text))], *given, None, storage_of(ours, weighted=weight is not None)
+        program = recorder.program([one for one in (fill[0][0][-1], *given) if one is not None])
+        (bins,) = program.fill([fill], list(data.values()), len(arrays["n"]))
+        values = {name: expected(name, arrays) for name in wanted.texts}
+        length = len(arrays["n"])
+        fill_arrays(
+            theirs, wanted, {name: np.full(length, one) if is_plain(one) else one for name, one in values.items()}
+        )
+    except (sapwood.SapwoodError, ValueError, TypeError):
+        return
+    add_bins(ours, bins, weighted=weight is not None)
+    for name in theirs.view().dtype.names or [...]:
+        mine, other = (np.asarray(one.view(flow=True)[name], np.float64) for one in (ours, theirs))
+        largest = np.abs(other[np.isfinite(other)]).max(initial=1.0)
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9 * largest)
+
+
 @pytest.fixture(scope="module")
 def events() -> dict[str, Any]:
     rng = np.random.default_rng(5)
@@ -294,7 +340,7 @@ PARTS = st.sampled_from([
     *"xynm()[]{}&|^~+-*/%<>=!.,:'\"#\\ \n\0é", "**", "//", "<<", ">>", "&&", "||", "1e999", "9" * 30, "0x1f", "1j",
     "None", "combinations(", "cartesian(", "nested(", "concatenate(", "vector(", "sum(", "mass(", "at(", "get(",
     "correction(", "random(", "where(", "ak.num(", "ak.sum(", "np.sqrt(", "axis=", "[:, 0]", "['0']", ".pt",
-    "__class__", "lambda", "if ",
+    "__class__", "lambda", "if ", "10**400",
 ])  # fmt: skip
 
 
@@ -558,6 +604,7 @@ def test_entries_without_combinations_are_left_out_where_nothing_is_filled(
         ("sum(MET_pt)", None, ArgumentError, "^"),
         ("MET_pt", "nothing > 2", NotFoundError, "^"),
         ("mass(pt)", None, ArgumentError, "^"),
+        ("MET_pt * 10**400", None, ArgumentError, "^"),
     ],
 )
 def test_errors_mark_their_place(table: Any, text: str, where: str | None, error: type[Exception], mark: str) -> None:
