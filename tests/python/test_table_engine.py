@@ -575,24 +575,22 @@ def test_lists_that_do_not_fit_and_axes_of_other_values_are_errors(table: Any) -
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("text", [
-    "mass(pair)", "mass(pair)[pair['0'].pt > 30]", "MET_pt", "sum(pt)", "fill_none(max(mass(pair)), -1)",
-])  # fmt: skip
-def test_entries_without_combinations_are_left_out_where_nothing_is_filled(
-    table: Any, events: dict[str, Any], text: str, threads: int
-) -> None:
-    aliases = {"pair": "combinations(vector(pt[pt > 60], eta[pt > 60], phi[pt > 60], m[pt > 60]), 2)"}
+@pytest.mark.parametrize(
+    "text", ["mass(three)", "mass(three)[three['0'].pt > 30]", "MET_pt", "sum(pt)", "max(mass(three))"]
+)
+def test_entries_without_combinations_are_left_out_where_nothing_is_filled(table: Any, text: str, threads: int) -> None:
+    aliases = {"three": "combinations(vector(pt[pt > 20], eta[pt > 20], phi[pt > 20], m[pt > 20]), 3)"}
     before = sapwood.num_threads()
     sapwood.set_num_threads(threads)
-    axis = hist.axis.Regular(40, -10, 200)
-    where = "any(mass(pair) > 20)" if "pair" not in text else None
+    axis = hist.axis.Regular(40, -10, 400)
+    wanted = Wants([text], () if "three" in text else ("any(mass(three) > 100)",))
     try:
-        ours = table.hist(text, axis, where=where, aliases=aliases)
+        ours = table.hist(text, axis, where=wanted.where, aliases=aliases)
     finally:
         sapwood.set_num_threads(before)
-    arrays = table.arrays([text, *([where] if where else [])], aliases=aliases)
+    arrays = table.arrays(wanted.texts, aliases=aliases)
     theirs = hist.Hist(axis)
-    fill_arrays(theirs, Wants([text], (where,) if where else ()), {name: arrays[name] for name in arrays.fields})
+    fill_arrays(theirs, wanted, {name: arrays[name] for name in wanted.texts})
     assert ours.sum(flow=True) > 100
     np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True))
 
