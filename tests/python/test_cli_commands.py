@@ -209,6 +209,12 @@ def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert debugged.returncode == 1 and "Traceback" in debugged.stderr
 
 
+def test_errors_of_expressions_mark_the_fault(folder: Path) -> None:
+    done = run("hist", folder / "nano_1.root", "sum(Muon_ptt)")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:3] == ["    sum(Muon_ptt)", "        ^"]
+
+
 def test_ls_goes_on_after_a_bad_file(folder: Path, tmp_path: Path) -> None:
     done = run("ls", tmp_path / "none.root", folder / "nano_1.root")
     assert done.returncode == 1

@@ -147,9 +147,10 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error as one line, unless it ends with the traceback of a task."""
+    """Return an error as one line, unless it has the traceback of a task or marks the fault of an expression."""
     text = str(error)
-    return text if "\n  File " in text else "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    has_lines = "\n  File " in text or any(line.strip() == "^" for line in text.splitlines())
+    return text if has_lines else "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _dispatch(top: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
