@@ -93,9 +93,12 @@ fn whole<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
     differences(offsets, &running(T::of(numbers).iter().copied()))
 }
 
-/// How many items of each list are true.
-fn true_items(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<i64> {
-    differences(offsets, &running(numbers.truths().iter().map(|&cell| i64::from(cell != 0))))
+/// How many items of each list are true. In whole numbers of 32 bits, which are half as many bytes.
+fn true_items(offsets: &[i64], numbers: &Numbers<'_>) -> Result<Vec<u32>> {
+    if numbers.len() >= u32::MAX as usize {
+        return Err(no_such("number"));
+    }
+    Ok(differences(offsets, &running(numbers.truths().iter().map(|&cell| u32::from(cell != 0)))))
 }
 
 fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
@@ -122,7 +125,9 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             Number::U8 | Number::U16 | Number::U32 | Number::U64 => {
                 Value::all(whole::<u64>(offsets, numbers))
             }
-            Number::Bool => Value::all(true_items(offsets, numbers)),
+            Number::Bool => {
+                Value::all(true_items(offsets, numbers)?.into_iter().map(i64::from).collect::<Vec<_>>())
+            }
             _ => Value::all(whole::<i64>(offsets, numbers)),
         },
         Reduction::Mean => {
@@ -137,12 +142,12 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             )
         }
         Reduction::Any => {
-            Value::bools(true_items(offsets, numbers).iter().map(|&n| u8::from(n > 0)).collect())
+            Value::bools(true_items(offsets, numbers)?.iter().map(|&n| u8::from(n > 0)).collect())
         }
         Reduction::All => {
-            let found = true_items(offsets, numbers);
+            let found = true_items(offsets, numbers)?;
             Value::bools(
-                found.iter().zip(counts(offsets)).map(|(&n, all)| u8::from(n == all as i64)).collect(),
+                found.iter().zip(counts(offsets)).map(|(&n, all)| u8::from(n as usize == all)).collect(),
             )
         }
         Reduction::Min | Reduction::Max | Reduction::Argmin | Reduction::Argmax => {
@@ -411,7 +416,14 @@ const BLOCK: usize = 4;
 /// Writes what `work` makes of `n` items, and perhaps of more, which what is written next replaces. Short lists are then
 /// written without a loop.
 #[inline]
-fn put<T: Copy, R>(found: &mut [R], at: usize, cells: &[T], start: usize, n: usize, work: impl Fn(T) -> R) {
+pub(super) fn put<T: Copy, R>(
+    found: &mut [R],
+    at: usize,
+    cells: &[T],
+    start: usize,
+    n: usize,
+    work: impl Fn(T) -> R,
+) {
     let mut done = 0;
     loop {
         let (from, to) = (start + done, at + done);

@@ -27,7 +27,7 @@ pub use value::Constant;
 use crate::error::{Error, Result};
 use corrections::Correction;
 use std::sync::Arc;
-use value::{Value, View};
+use value::{KnownEnds, Value, View};
 
 /// What a node computes of its arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -253,6 +253,45 @@ impl Program {
             }
         }
     }
+
+    /// Columns of lists of which an entry must have some items to have any value at a node, and how many: those of
+    /// which the node has a value for each combination, or that are true for any of these.
+    fn needed_items(&self, node: usize) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let mut open = match self.nodes.get(node) {
+            Some(Node { op: Op::Reduce(Reduction::Any), args }) => args.clone(),
+            _ => vec![node],
+        };
+        while let Some(Node { op, args }) = open.pop().and_then(|number| self.nodes.get(number)) {
+            match op {
+                Op::CombinationItems(n, _) | Op::CombinationVectors(n, _) | Op::CombinationSums(n) => {
+                    for &arg in args {
+                        self.columns_of(arg).into_iter().for_each(|column| found.push((column, *n)));
+                    }
+                }
+                Op::Filter => open.extend(args.first()),
+                Op::Unary(_) | Op::Binary(_) => open.extend(args),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Columns of lists that are as long as those of a node, or longer.
+    fn columns_of(&self, node: usize) -> Vec<usize> {
+        let (mut found, mut open) = (Vec::new(), vec![node]);
+        while let Some(number) = open.pop() {
+            match self.nodes.get(number) {
+                Some(Node { op: Op::Input(..), .. }) => found.push(number),
+                Some(Node { op: Op::Filter, args }) => open.extend(args.first()),
+                Some(Node { op: Op::Unary(_) | Op::Binary(_) | Op::Component(_) | Op::Energy, args }) => {
+                    open.extend(args);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// Entries for which a program is computed: all of a range, or some of them.
@@ -261,11 +300,13 @@ struct Rows {
     stop: usize,
     /// Counted from the start.
     chosen: Option<Vec<usize>>,
+    /// Offsets of the lists of those.
+    ends: KnownEnds,
 }
 
 impl Rows {
     fn of(start: usize, stop: usize) -> Self {
-        Self { start, stop, chosen: None }
+        Self { start, stop, chosen: None, ends: KnownEnds::default() }
     }
     fn len(&self) -> usize {
         self.chosen.as_ref().map_or(self.stop - self.start, Vec::len)
@@ -281,7 +322,7 @@ impl Rows {
             found += usize::from(truth != 0);
         }
         chosen.truncate(found);
-        Self { chosen: Some(chosen), ..*self }
+        Self { chosen: Some(chosen), ends: KnownEnds::default(), ..*self }
     }
 }
 
@@ -316,7 +357,10 @@ impl Node {
             (Op::Input(column, path), []) => {
                 let view = views.get(*column).ok_or_else(|| Error::argument("there is no such column"))?;
                 let value = view.slice(path, rows.start, rows.stop)?;
-                Ok(rows.chosen.as_ref().map_or_else(|| value.clone(), |chosen| value.gather(chosen)))
+                Ok(match &rows.chosen {
+                    Some(chosen) => value.gather_knowing(chosen, &rows.ends),
+                    None => value,
+                })
             }
             (Op::Constant(value), []) => Ok(Value::Constant(*value)),
             (Op::Unary(what), [of]) => math::unary(*what, of),

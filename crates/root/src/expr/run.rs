@@ -1,17 +1,18 @@
 //! Programs over columns and tables, in parallel.
 
 use super::fill::{Bins, Fill, Fills};
-use super::value::{Value, View};
+use super::value::{Value, View, counts};
 use super::{Program, Rows};
 use crate::array::{Column, Number};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Carry, Part, read_with};
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use sapwood_io::Token;
+use sapwood_io::{PerProcess, Token};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// How many numbers of each column a chunk has at most, about: a few arrays of these fit a second-level cache. As doubles
@@ -30,6 +31,9 @@ const NEAR_STEP_BYTES: f64 = (1 << 20) as f64;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
 /// Steps of a cluster that is larger than this.
 const MOST_BYTES: f64 = (64 << 20) as f64;
+
+/// How many stretches each thread has at least, where there are as many clusters: none waits long for the last one.
+const STRETCHES: usize = 4;
 
 /// Entries of columns that are worth a share of their own.
 const SHARE: usize = 1 << 16;
@@ -243,11 +247,18 @@ struct Condition {
     most: f64,
 }
 
-/// Conditions that all histograms share, those with the least work first.
-struct Conditions(Vec<Condition>);
+/// Conditions that all histograms share.
+struct Conditions {
+    /// Columns of lists of which an entry must have some items, how many, and what must be computed for them.
+    items: Vec<(usize, usize, Vec<bool>)>,
+    /// Others, those with the least work first.
+    others: Vec<Condition>,
+}
 
 /// The work of leaving entries out, as a share of all work.
 const LEAVING_OUT: f64 = 0.15;
+/// The share of entries that may have enough items if the others are to be left out. Those have most of the items.
+const MOST_WITH_ITEMS: f64 = 0.5;
 
 impl Conditions {
     fn of(program: &Program, fills: &[Fill]) -> Self {
@@ -273,7 +284,44 @@ impl Conditions {
         let mut found: Vec<Condition> =
             shared.unwrap_or_default().into_iter().filter_map(condition).collect();
         found.sort_by(|one, other| other.most.total_cmp(&one.most));
-        Self(found)
+        Self { items: Self::items_of(program, fills), others: found }
+    }
+
+    fn items_of(program: &Program, fills: &[Fill]) -> Vec<(usize, usize, Vec<bool>)> {
+        let mut shared: Option<Vec<(usize, usize)>> = None;
+        for fill in fills {
+            let mut nodes: Vec<usize> = fill.axes.iter().map(|(_, node)| *node).collect();
+            fill.select.into_iter().for_each(|select| program.conditions_of(select, &mut nodes));
+            let own: Vec<_> = nodes.into_iter().flat_map(|node| program.needed_items(node)).collect();
+            let most = |column: usize| {
+                own.iter().filter(|(other, _)| *other == column).map(|(_, items)| *items).max()
+            };
+            shared = Some(match shared {
+                None => own,
+                Some(before) => {
+                    let both = before.into_iter();
+                    both.filter_map(|(column, items)| Some((column, items.min(most(column)?)))).collect()
+                }
+            });
+        }
+        let mut found = shared.unwrap_or_default();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|(column, items)| (column, items, program.needed(&[column]).0)).collect()
+    }
+
+    /// The entries of a chunk with which anything can be filled, as far as a look at the lengths of lists tells.
+    fn with_items<'a>(&self, program: &Program, views: &'a [View<'a>], rows: Rows) -> Result<Rows> {
+        for (column, least, needed) in &self.items {
+            let mut values = Vec::new();
+            program.evaluate(views, &rows, Some(needed), &mut values)?;
+            let Value::Lists(offsets, _) = value_of(&values, *column)? else { continue };
+            let enough: Vec<u8> = counts(offsets).map(|items| u8::from(items >= *least)).collect();
+            let passing = rows.where_true(&enough);
+            let is_worth = passing.len() as f64 <= MOST_WITH_ITEMS * rows.len() as f64;
+            return Ok(if is_worth { passing } else { rows });
+        }
+        Ok(rows)
     }
 }
 
@@ -287,9 +335,9 @@ fn fill_inputs(
     bins: &mut [Bins],
 ) -> Result<()> {
     for (from, to) in inputs.chunks(start, stop) {
-        let mut rows = Rows::of(from, to);
+        let mut rows = conditions.with_items(program, &inputs.views, Rows::of(from, to))?;
         let mut values = Vec::new();
-        for Condition { node, needed, most } in &conditions.0 {
+        for Condition { node, needed, most } in &conditions.others {
             program.evaluate(&inputs.views, &rows, Some(needed), &mut values)?;
             let Value::Numbers(numbers, there) = value_of(&values, *node)? else { continue };
             if numbers.len() != rows.len() || there.is_some() {
@@ -355,12 +403,14 @@ pub fn fill_tables(
     let fills = &Fills::of(fills);
     let mut whole = fills.empty()?;
     let near = parts.iter().all(|part| part.table.source().is_near());
-    let stretches = stretches(parts, if near { NEAR_STEP_BYTES } else { STEP_BYTES });
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let bytes: f64 =
         parts.iter().map(|part| part.table.bytes_between(part.fields, part.start, part.stop)).sum();
     let worth = (bytes / LEAST_BYTES).clamp(1.0, 1e6) as usize;
     let threads = pool.current_num_threads().min(if near { cores.min(worth) } else { usize::MAX });
+    let most = if near { NEAR_STEP_BYTES } else { STEP_BYTES };
+    let most = if threads == 1 { most } else { most.min(bytes / (STRETCHES * threads) as f64) };
+    let stretches = stretches(parts, most);
     if threads == 1 || stretches.len() < 2 * threads {
         let mut all = || {
             stretches.iter().try_for_each(|stretch| {
@@ -392,9 +442,9 @@ pub fn fill_tables(
         Ok(bins)
     };
     let worker = || -> Result<Vec<Bins>> {
-        let own = ThreadPoolBuilder::new().num_threads(1).build();
-        let own = own.map_err(|error| Error::new(crate::ErrorKind::Io, error.to_string()))?;
-        let run = || token.during(|| work(&own));
+        let own = OwnPool::take()?;
+        let Some(own) = &own.0 else { return Err(Error::argument("a pool without threads")) };
+        let run = || token.during(|| work(own));
         // What must be waited for is waited for outside of the pool.
         if near { own.install(run) } else { run() }
     };
@@ -407,6 +457,33 @@ pub fn fill_tables(
     });
     join(&mut whole, &found.into_iter().collect::<Result<Vec<_>>>()?);
     Ok(whole)
+}
+
+/// A pool of one thread, kept for the next one who needs it: to start a thread takes as long as to read 100 kB.
+struct OwnPool(Option<ThreadPool>);
+
+/// The most pools that are kept.
+const MOST_POOLS: usize = 64;
+
+impl OwnPool {
+    fn kept() -> MutexGuard<'static, Vec<ThreadPool>> {
+        static POOLS: PerProcess<Mutex<Vec<ThreadPool>>> = PerProcess::empty();
+        POOLS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn take() -> Result<Self> {
+        let kept = Self::kept().pop();
+        let made = kept.map_or_else(|| ThreadPoolBuilder::new().num_threads(1).build(), Ok);
+        made.map(|pool| Self(Some(pool))).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    }
+}
+
+impl Drop for OwnPool {
+    fn drop(&mut self) {
+        let mut kept = Self::kept();
+        if kept.len() < MOST_POOLS {
+            kept.extend(self.0.take());
+        }
+    }
 }
 
 fn join(whole: &mut [Bins], found: &[Vec<Bins>]) {

@@ -1,8 +1,10 @@
 //! Values of an evaluation: numbers, and lists of them, borrowed from columns or computed.
 
+use super::lists::put;
 use crate::array::{Column, Number};
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -125,6 +127,26 @@ macro_rules! numbers {
                 match self {
                     Self::Bool(cells) => Self::Bool(taken(cells, places)),
                     $(Self::$name(cells) => Self::$name(taken(cells, places))),*
+                }
+            }
+            /// The items of the lists at some places, `total` together.
+            fn of_lists(&self, offsets: &[i64], places: &[usize], total: usize) -> Self {
+                fn taken<'a, T: Copy + Default>(
+                    cells: &[T],
+                    offsets: &[i64],
+                    places: &[usize],
+                    total: usize,
+                ) -> Cells<'a, T> {
+                    let (mut found, mut at) = (vec![T::default(); total], 0);
+                    for (start, n) in stretches(offsets, places) {
+                        put(&mut found, at, cells, start, n, |cell| cell);
+                        at += n;
+                    }
+                    found.into()
+                }
+                match self {
+                    Self::Bool(cells) => Self::Bool(taken(cells, offsets, places, total)),
+                    $(Self::$name(cells) => Self::$name(taken(cells, offsets, places, total))),*
                 }
             }
             /// Each of them repeated until the end of its list.
@@ -299,6 +321,28 @@ pub fn span(offsets: &[i64]) -> usize {
     ends.map_or(0, |(start, stop)| usize::try_from(stop - start).unwrap_or(0))
 }
 
+/// The offsets of the lists at some places.
+fn ends_of(offsets: &[i64], places: &[usize]) -> Arc<Vec<i64>> {
+    let mut end = 0;
+    let ends = stretches(offsets, places).map(|(_, n)| {
+        end += n as i64;
+        end
+    });
+    Arc::new(std::iter::once(0).chain(ends).collect())
+}
+
+/// Where the lists at some places begin in their items, and how many they have.
+fn stretches(offsets: &[i64], places: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    let base = offsets.first().copied().unwrap_or(0);
+    places.iter().map(move |&place| match offsets.get(place..).unwrap_or_default() {
+        &[start, stop, ..] => ((start - base) as usize, (stop - start) as usize),
+        _ => (0, 0),
+    })
+}
+
+/// Offsets of some lists of a chunk, by the address of those of all its lists: columns that share these share them too.
+pub type KnownEnds = RefCell<Vec<(usize, Arc<Vec<i64>>)>>;
+
 /// Values of entries, or of the items of lists.
 #[derive(Clone)]
 pub enum Value<'a> {
@@ -337,18 +381,30 @@ impl<'a> Value<'a> {
                 };
                 Self::Numbers(numbers.gather(places), there.as_ref().map(|there| taken(there).into()))
             }
-            Self::Lists(offsets, items) => {
-                let base = offsets.first().copied().unwrap_or(0);
-                let (mut ends, mut inner) = (vec![0i64], Vec::new());
-                for &place in places {
-                    if let Some(&[start, stop]) = offsets.get(place..place + 2) {
-                        inner.extend((start - base) as usize..(stop - base) as usize);
-                    }
-                    ends.push(inner.len() as i64);
-                }
-                Self::Lists(ends.into(), Box::new(items.gather(&inner)))
-            }
+            Self::Lists(offsets, items) => Self::lists_at(offsets, items, places, ends_of(offsets, places)),
         }
+    }
+    /// The same of a column; the offsets of lists are among those that are known, or come there.
+    pub fn gather_knowing(&self, places: &[usize], known: &KnownEnds) -> Self {
+        let Self::Lists(offsets, items) = self else { return self.gather(places) };
+        let key = offsets.as_ptr() as usize;
+        let found = known.borrow().iter().find(|(address, _)| *address == key).map(|(_, ends)| ends.clone());
+        let ends = found.unwrap_or_else(|| {
+            let ends = ends_of(offsets, places);
+            known.borrow_mut().push((key, ends.clone()));
+            ends
+        });
+        Self::lists_at(offsets, items, places, ends)
+    }
+    fn lists_at(offsets: &[i64], items: &Self, places: &[usize], ends: Arc<Vec<i64>>) -> Self {
+        let total = span(&ends);
+        let items = if let Self::Numbers(numbers, None) = items {
+            Self::Numbers(numbers.of_lists(offsets, places, total), None)
+        } else {
+            let inner = stretches(offsets, places).flat_map(|(start, n)| start..start + n);
+            items.gather(&inner.collect::<Vec<_>>())
+        };
+        Self::Lists(Cells::Owned(ends), Box::new(items))
     }
     /// Each of them repeated until the end of its list.
     pub fn repeated(&self, offsets: &[i64]) -> Self {
