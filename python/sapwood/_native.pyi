@@ -800,7 +800,7 @@ class Output:
         datime
             The date of all records as ROOT packs it, instead of the clock's.
         commit_every
-            Commit after the first cluster that ends so many bytes behind the last commit (0: after each cluster), or
+            Commit after the first cluster that ends this many bytes behind the last commit (0: after each cluster), or
             only when asked to (None).
         atomic
             Nothing is kept of the file if it cannot be written in full, and errors say so.
@@ -861,7 +861,7 @@ class Output:
     def write_value(self, directory: int, name: str, title: str, shape: tuple[Any, ...], column: Column) -> None:
         """Write an object of a class of its own, which a column of one record holds."""
     def leave_gap(self, size: int) -> None:
-        """Leave out so many bytes before the next record."""
+        """Leave out this many bytes before the next record."""
     def abandon(self) -> None:
         """Let go of the file without writing what waits."""
     def commit(self) -> None:
@@ -1185,6 +1185,57 @@ def number_types() -> list[tuple[str, list[str], list[int]]]:
     The first name and the first code are those that are written.
     """
 
+TREE_CLASSES: list[str]
+"""The classes of trees."""
+NTUPLE_CLASSES: list[str]
+"""The classes of RNTuples: of the final format, and of the experimental one."""
+HBOOK_CLASSES: list[str]
+"""The names that HBOOK's ntuples have as classes: row-wise and column-wise."""
+MAP_ENTRY: str
+"""Names the records of keys and values in columns of maps; no class has such a name."""
+
+def plan_branches(
+    data: Sequence[tuple[str, Type, str, str, int, bool]],
+    classes: Mapping[str, tuple[str, int]],
+    counter_name: Callable[[str], str],
+    field_name: Callable[[str, str], str],
+) -> tuple[
+    list[tuple[str, str, tuple[Any, ...], list[int], int, int, bool, int | None]],
+    list[tuple[str, int | tuple[str, bool, list[tuple[str, Any]]]]],
+]:
+    """Plan the branches of a tree.
+
+    Parameters
+    ----------
+    data
+        Of each name: its type, what lists become (``"counted"``, ``"vector"``), what records become (``"branches"``,
+        ``"leaves"``, ``"class"``), split level, and whether vectors of objects are laid out member by member.
+    classes
+        Names and versions of the classes of records, by the names of branches and fields joined by dots.
+    counter_name, field_name
+        As for `sapwood.writing.tables.TableDirectory.mktree`.
+
+    Returns
+    -------
+    tuple
+        The branches as `Output.make_tree` takes them; and where the data of each name go: the index of a branch, or
+        the name of records, whether they are lists, and where each of their fields goes.
+    """
+
+def shape_of(kind: Type, name: str, classes: Mapping[str, tuple[str, int]], nameless: bool) -> tuple[Any, ...]:
+    """Return the type of C++ that the data of a field become, as `sapwood.writing.shapes` describes it.
+
+    Parameters
+    ----------
+    kind, name
+        Type and name of the field.
+    classes
+        Names and versions of the classes of records, by the names of fields joined by dots.
+    nameless
+        Whether records of which nothing says how their class is called have no class, as far as RNTuples can do
+        without.
+    """
+
 def parse_shape(name: str) -> tuple[Any, ...] | None:
     """Return the type that a C++ name stands for as `sapwood.writing.shapes` describes it, if it can be written."""
 
@@ -1192,7 +1243,7 @@ def packing_range(text: str) -> tuple[float, float] | None:
     """Return the lowest and the highest value of packed numbers, by the text in the brackets of their type."""
 
 def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> list[float]:
-    """Run a probe of this machine for about so many seconds; some of them fork.
+    """Run a probe of this machine for about this many seconds; some of them fork.
 
     Parameters
     ----------

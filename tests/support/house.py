@@ -40,8 +40,8 @@ WORDS = {f"python/sapwood/{room}": _PYTHON for room in ("show", "storage", "tabl
 WORDS |= {f"crates/root/src/{module}": _RUST for module in ("array", "table", "read")}
 """Neutral rooms, and the words of storage formats that they do not contain."""
 
-PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets|[\"'](TTree|TNtupleD?|ROOT::RNTuple)[\"']")
-"""Names that users know: options, counters; and the only list of the classes of tables."""
+PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets")
+"""Names that users know: options, counters."""
 
 
 def modules() -> dict[str, Path]:

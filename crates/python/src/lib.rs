@@ -9,6 +9,7 @@ mod errors;
 mod expr;
 mod file;
 mod lab;
+mod layout;
 mod ntuple;
 mod objects;
 mod rows;
@@ -40,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ntuple::register(module)?;
     rows::register(module)?;
     shapes::register(module)?;
+    layout::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;

@@ -1,13 +1,25 @@
 //! Types as C++ has them, as nested tuples of Python; and the table of number types.
 
+use crate::errors::raise;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use sapwood_root::array::Number;
+use sapwood_root::file::kinds;
+use sapwood_root::streamer::datatype::{ClassNames, DataType};
 use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::packed::Packing;
+use sapwood_root::zebra::hbook::Class as HbookClass;
+
+/// Names the records of keys and values in columns of maps; no class has such a name.
+const MAP_ENTRY: &str = "<entry of a map>";
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("MAP_ENTRY", MAP_ENTRY)?;
+    module.add("TREE_CLASSES", kinds::TREES)?;
+    module.add("NTUPLE_CLASSES", [kinds::NTUPLE, kinds::EXPERIMENTAL_NTUPLE])?;
+    module.add("HBOOK_CLASSES", [HbookClass::RowWise.name(), HbookClass::ColumnWise.name()])?;
+    module.add_function(wrap_pyfunction!(shape_of, module)?)?;
     module.add_function(wrap_pyfunction!(number_types, module)?)?;
     module.add_function(wrap_pyfunction!(parse_shape, module)?)?;
     module.add_function(wrap_pyfunction!(packing_range, module)?)
@@ -24,6 +36,18 @@ fn number_types() -> Vec<(&'static str, Vec<&'static str>, &'static [i32])> {
 #[pyfunction]
 fn parse_shape<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyTuple>>> {
     Shape::parse(name).map(|shape| from_shape(py, &shape)).transpose()
+}
+
+/// The type of C++ that the data of a field become.
+#[pyfunction]
+fn shape_of<'py>(
+    py: Python<'py>,
+    kind: &Bound<'py, PyTuple>,
+    name: &str,
+    classes: ClassNames,
+    nameless: bool,
+) -> PyResult<Bound<'py, PyTuple>> {
+    from_shape(py, &to_data_type(kind)?.shape(name, &classes, nameless).map_err(raise)?)
 }
 
 /// Lowest and highest value of packed numbers, by the text inside the brackets of their type.
@@ -91,6 +115,41 @@ pub fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
             })
         }
         other => return Err(PyTypeError::new_err(format!("no shape of kind {other:?}"))),
+    })
+}
+
+/// The type of data from nested tuples.
+pub fn to_data_type(kind: &Bound<'_, PyTuple>) -> PyResult<DataType> {
+    let head: String = kind.get_item(0)?.extract()?;
+    let inner = |index: usize| -> PyResult<Box<DataType>> {
+        Ok(Box::new(to_data_type(kind.get_item(index)?.cast::<PyTuple>()?)?))
+    };
+    Ok(match head.as_str() {
+        "number" => DataType::Number(to_number(&kind.get_item(1)?.extract::<String>()?)?),
+        "text" => DataType::Text,
+        "shape" => DataType::Shape(to_shape(kind.get_item(1)?.cast::<PyTuple>()?)?),
+        "fixed" => DataType::FixedList(kind.get_item(1)?.extract()?, inner(2)?),
+        "list" => match *inner(1)? {
+            DataType::Record(name, fields) if name == MAP_ENTRY => {
+                let mut parts = fields.into_iter().map(|(_, part)| Box::new(part));
+                let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
+                    return Err(PyTypeError::new_err("an entry of a map has a key and a value"));
+                };
+                DataType::Map(key, value)
+            }
+            item => DataType::List(Box::new(item)),
+        },
+        "record" => {
+            let fields: Vec<(String, Bound<'_, PyTuple>)> = kind.get_item(2)?.extract()?;
+            let fields = fields.into_iter().map(|(name, field)| Ok((name, to_data_type(&field)?)));
+            DataType::Record(kind.get_item(1)?.extract()?, fields.collect::<PyResult<_>>()?)
+        }
+        "option" => DataType::Option(inner(1)?),
+        "union" => {
+            let items: Vec<Bound<'_, PyTuple>> = kind.get_item(1)?.extract()?;
+            DataType::Union(items.iter().map(to_data_type).collect::<PyResult<_>>()?)
+        }
+        _ => DataType::Unknown,
     })
 }
 

@@ -4,25 +4,25 @@ use crate::borrow;
 use crate::columns::{to_column, to_columns, type_of};
 use crate::errors::raise;
 use crate::file::{PyFile, PyKey};
+use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
-use crate::shapes::{from_shape, to_shape};
+use crate::shapes::to_shape;
 use crate::sums::PySum;
 use crate::tree::PyTree;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
-use sapwood_root::array::Number;
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
-use sapwood_root::streamer::declare::{Class, Shape};
+use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter, encode_value};
+use sapwood_root::tree::writer::{TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -113,10 +113,6 @@ impl Output {
         Ok((number, fields.collect::<PyResult<_>>()?))
     }
 }
-
-/// A branch: name, kind (`"numbers"`, `"counted"`, `"counter"`, `"text"`, `"leaves"`, `"object"`), shape, dimensions,
-/// index of the counter, split level, whether member-wise, compression code.
-type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32, bool, Option<u32>);
 
 /// A field of an RNTuple: name, shape, compression code.
 type NamedShape<'py> = (String, Bound<'py, PyTuple>, Option<u32>);
@@ -387,7 +383,7 @@ impl Output {
         max_basket: Option<usize>,
         titles: HashMap<String, String>,
     ) -> PyResult<usize> {
-        let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
+        let branches = to_specs(branches)?;
         let options = TreeOptions { title, auto_flush, max_basket, titles };
         self.with(py, |inner| {
             let tree = TreeWriter::new(&mut inner.file, directory, name, &branches, options)?;
@@ -423,7 +419,7 @@ impl Output {
         columns: &Bound<'_, PyList>,
     ) -> PyResult<()> {
         let (source, key) = (file.file(), key.key());
-        let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
+        let branches = to_specs(branches)?;
         let columns = to_columns(columns)?;
         let result = self.with(py, |inner| {
             TreeWriter::add_branches(
@@ -616,49 +612,11 @@ fn ntuple_sizes(
     }
 }
 
-fn to_compression(code: Option<u32>) -> PyResult<Option<Compression>> {
-    code.map(Compression::from_code).transpose().map_err(raise)
-}
-
 fn to_fields(fields: Vec<NamedShape<'_>>) -> PyResult<Vec<FieldSpec>> {
     let spec = |(name, shape, code): NamedShape<'_>| {
         Ok(FieldSpec { name, shape: to_shape(&shape)?, compression: to_compression(code)? })
     };
     fields.into_iter().map(spec).collect()
-}
-
-fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
-    let (name, kind, shape, dims, counter, split_level, member_wise, compression) = branch;
-    let shape = to_shape(&shape)?;
-    let kind = match (kind.as_str(), shape) {
-        ("numbers", number) => BranchKind::Numbers { number, dims },
-        ("counted", number) => BranchKind::Counted { number, dims, counter },
-        ("counter", _) => BranchKind::Counter,
-        ("text", _) => BranchKind::Text,
-        ("leaves", Shape::Class(class)) => BranchKind::Leaves(class.members),
-        ("object", shape) => BranchKind::Object { shape, split_level, member_wise },
-        (other, _) => return Err(raise(Error::argument(format!("branch {name}: no kind {other}")))),
-    };
-    Ok(BranchSpec { name, kind, compression: to_compression(compression)? })
-}
-
-fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
-    let nothing = || Shape::Number(Number::I32);
-    let (kind, shape, dims, counter, split_level, member_wise) = match spec.kind {
-        BranchKind::Numbers { number, dims } => ("numbers", number, dims, 0, 0, true),
-        BranchKind::Counted { number, dims, counter } => ("counted", number, dims, counter, 0, true),
-        BranchKind::Counter => ("counter", nothing(), Vec::new(), 0, 0, true),
-        BranchKind::Text => ("text", nothing(), Vec::new(), 0, 0, true),
-        BranchKind::Leaves(members) => {
-            let class = Class { name: spec.name.clone(), version: 1, members };
-            ("leaves", Shape::Class(class), Vec::new(), 0, 0, true)
-        }
-        BranchKind::Object { shape, split_level, member_wise } => {
-            ("object", shape, Vec::new(), 0, split_level, member_wise)
-        }
-    };
-    let code = spec.compression.map(Compression::code);
-    Ok((spec.name, kind.to_owned(), from_shape(py, &shape)?, dims, counter, split_level, member_wise, code))
 }
 
 /// An object from `(class, {member: value})`.

@@ -3,7 +3,7 @@
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, Options};
-use crate::file::{Key, RootFile};
+use crate::file::{Key, RootFile, kinds};
 use crate::streamer::{Classes, ElementClass};
 use crate::table::writer::TableWriter;
 use crate::tree::Tree;
@@ -47,14 +47,13 @@ fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Option<Vec<(u
         return Some(places.map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect());
     }
     // The pages of an RNTuple are described by records of its own.
-    let table = key.classname.starts_with("ROOT::") && key.classname.contains("RNTuple");
-    (!table).then(Vec::new)
+    (!kinds::is_ntuple(&key.classname)).then(Vec::new)
 }
 
 fn is_tree(classes: &Classes, class: &str) -> bool {
     let (mut todo, mut seen) = (vec![class], HashSet::new());
     while let Some(class) = todo.pop() {
-        if matches!(class, "TTree" | "TNtuple" | "TNtupleD") {
+        if kinds::is_tree(class) {
             return true;
         }
         if let Some(info) = classes.latest(class).filter(|_| seen.insert(class)) {

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile", "RZDirectory"})
 
-TREES = frozenset({"TTree", "TNtuple", "TNtupleD"})
+TREES = frozenset(_native.TREE_CLASSES)
 """Trees."""
 
-HBOOK_NTUPLES = frozenset({"RWNtuple", "CWNtuple"})
+HBOOK_NTUPLES = frozenset(_native.HBOOK_CLASSES)
 """Row-wise and column-wise ntuples of HBOOK."""
 
-RNTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+RNTUPLES = frozenset(_native.NTUPLE_CLASSES)
 """RNTuples. The experimental format is refused by name."""
 
 TABLES = TREES | RNTUPLES | HBOOK_NTUPLES

@@ -14,6 +14,7 @@ from typing import cast as cast_type
 
 import numpy as np
 
+from sapwood._native import MAP_ENTRY
 from sapwood.columns import Column, Foreign, length_of
 from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.naming import NUMBERS
@@ -220,10 +221,6 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
     except ValueError:  # lists of different lengths
         return _from_iterable(data, missing)
     return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data, missing)
-
-
-MAP_ENTRY = "<entry of a map>"
-"""Names the records of keys and values that a column of maps has; no class has such a name."""
 
 
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
+from sapwood import _native
 from sapwood.columns import Column, Type, describe, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import MAP_ENTRY
-from sapwood.writing.shapes import Shape, dtype_of, fit, has_maps, shape_of, words
-
-NO_SHAPE: Shape = ("number", "int32")
+from sapwood.errors import ArgumentError
+from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
 
 
 def check_name(name: str, what: str, without: str = "") -> None:
@@ -48,14 +46,19 @@ class Branch:
     name: str
     kind: str
     """``"numbers"``, ``"counted"``, ``"counter"``, ``"text"``, ``"leaves"`` or ``"object"``."""
-    shape: Shape = NO_SHAPE
+    shape: Shape
     """Of the elements, or of the whole."""
-    dims: tuple[int, ...] = ()
-    counter: int = 0
+    dims: tuple[int, ...]
+    counter: int
     """Index of the branch that counts this one, if its kind is ``"counted"``."""
-    split_level: int = 0
-    member_wise: bool = True
-    of_record: bool = False
+    split_level: int
+    member_wise: bool
+
+    @classmethod
+    def of(cls, native: Sequence[Any]) -> Branch:
+        """Take a branch of the native core."""
+        name, kind, shape, dims, *others, _ = native
+        return cls(name, kind, shape, tuple(dims), *others)
 
 
 @dataclass(frozen=True)
@@ -111,22 +114,21 @@ class _Leaf:
 class _Fields:
     """Records, or lists of records: data of several branches."""
 
+    name: str
     listed: bool
     fields: tuple[tuple[str, _Leaf | _Fields], ...]
 
 
-def _dimensions(name: str, kind: Type) -> tuple[tuple[int, ...], Type]:
-    dims: list[int] = []
-    while kind[0] == "fixed":
-        dims.append(kind[1])
-        kind = kind[2]
-    if 0 in dims:
-        raise UnsupportedError(f"branch {name!r}: arrays of length 0 cannot be written")
-    return tuple(dims), kind
+def _node(found: Any) -> _Leaf | _Fields:
+    """Return where data go, as the native core says it."""
+    if isinstance(found, int):
+        return _Leaf(found)
+    name, listed, fields = found
+    return _Fields(name, listed, tuple((field, _node(inner)) for field, inner in fields))
 
 
 class Plan:
-    """The branches of a tree.
+    """The branches of a tree, which the native core plans, and how data find them.
 
     Parameters
     ----------
@@ -156,29 +158,29 @@ class Plan:
     ) -> None:
         """Plan the branches."""
         layout.check(types)
-        self._layout = layout
-        self.branches: list[Branch] = []
-        self._by_name: dict[str, int] = {}
-        self._counter_name = counter_name
-        self._field_name = field_name
-        self._nodes: dict[str, _Leaf | _Fields] = {}
-        for name, kind in types.items():
-            self._top = name
-            node = self._node(name, kind, of_record=False)
-            if node is not None:
-                self._nodes[name] = node
-        if not self.branches:
-            raise ArgumentError("a tree has at least one branch")
+        data = [
+            (name, kind, *(layout.of(name, choice) for choice in ("lists", "records", "split_level", "member_wise")))
+            for name, kind in types.items()
+        ]
+        try:
+            branches, nodes = _native.plan_branches(data, versions_of(layout.classes), counter_name, field_name)
+        except UnicodeEncodeError as error:
+            check_name(error.object, "a branch")
+            raise
+        for name, *_ in branches:
+            check_name(name, "a branch", without="[]")
+        self._take([Branch.of(branch) for branch in branches], {name: _node(found) for name, found in nodes})
+
+    def _take(self, branches: list[Branch], nodes: dict[str, _Leaf | _Fields]) -> None:
+        self.branches = branches
+        self._by_name = {branch.name: index for index, branch in enumerate(branches)}
+        self._nodes = nodes
 
     @classmethod
     def of_branches(cls, branches: list[Branch]) -> Plan:
         """Take branches that are there; each takes data by its own name."""
         plan = cls.__new__(cls)
-        plan.branches = branches
-        plan._by_name = {branch.name: index for index, branch in enumerate(branches)}
-        plan._nodes = {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"}
-        plan._counter_name = plan._field_name = lambda *names: "_".join(names)
-        plan._layout = Layout()
+        plan._take(branches, {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"})
         return plan
 
     def native(self, codes: list[int]) -> list[tuple[str, str, Shape, list[int], int, int, bool, int | None]]:
@@ -187,107 +189,6 @@ class Plan:
             (b.name, b.kind, b.shape, list(b.dims), b.counter, b.split_level, b.member_wise, code)
             for b, code in zip(self.branches, codes, strict=True)
         ]
-
-    def _add(self, branch: Branch) -> _Leaf:
-        check_name(branch.name, "a branch", without="[]")
-        known = self._by_name.get(branch.name)
-        if known is not None:
-            what = "a counter" if self.branches[known].kind == "counter" else "another branch"
-            raise ArgumentError(
-                f"branch {branch.name!r} has the name of {what}: rename one of them, or choose another counter_name or "
-                "field_name"
-            )
-        self._by_name[branch.name] = len(self.branches)
-        self.branches.append(branch)
-        return _Leaf(len(self.branches) - 1)
-
-    def _node(self, name: str, kind: Type, *, of_record: bool) -> _Leaf | _Fields | None:
-        if kind[0] == "shape" and kind[1][0] not in ("number", "long", "packed", "array"):
-            return self._object(name, kind)
-        if kind[0] == "list" and kind[1][0] == "record" and kind[1][1] == MAP_ENTRY:
-            return self._object(name, kind)
-        dims, inner = _dimensions(name, kind)
-        if inner[0] in ("number", "shape"):
-            known = self._by_name.get(name)
-            if known is not None and self.branches[known].kind == "counter" and _counts(kind) and not of_record:
-                return None  # the counter is made already; what is given for it is compared with it
-            shape = inner if inner[0] == "number" else inner[1]
-            return self._add(Branch(name, "numbers", shape, dims, of_record=of_record))
-        if kind[0] == "text":
-            return self._add(Branch(name, "text"))
-        records = self._layout.of(self._top, "records")
-        if kind[0] == "record":
-            if records == "leaves":
-                return self._add(Branch(name, "leaves", shape_of(kind, name, self._layout.classes)))
-            if records == "class":
-                return self._object(name, kind)
-            return _Fields(False, tuple(self._fields(name, kind[2], counted=False)))
-        if kind[0] == "list":
-            of_records = kind[1][0] == "record"
-            if (of_records and records == "class") or self._layout.of(self._top, "lists") == "vector":
-                if of_records and records == "branches":
-                    return _Fields(True, tuple(self._fields(name, kind[1][2], counted=True)))
-                return self._object(name, kind)
-            if of_records:
-                if records == "leaves":
-                    raise UnsupportedError(
-                        f'branch {name!r}: leaf lists hold single records, not {describe(kind)}: use "branches" or '
-                        '"class"'
-                    )
-                return _Fields(True, tuple(self._fields(name, kind[1][2], counted=True)))
-            return self._counted(name, kind[1], name)
-        raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
-
-    def _fields(
-        self, name: str, fields: list[tuple[str, Type]], *, counted: bool
-    ) -> Iterator[tuple[str, _Leaf | _Fields]]:
-        for inner, kind in fields:
-            full = self._field_name(name, inner)
-            if counted:
-                if self._layout.of(self._top, "lists") == "vector":
-                    yield inner, self._object(full, ("list", kind))
-                else:
-                    yield inner, self._counted(full, kind, name)
-            else:
-                node = self._node(full, kind, of_record=True)
-                if node is not None:
-                    yield inner, node
-
-    def _object(self, name: str, kind: Type) -> _Leaf:
-        """Plan a container or an object."""
-        shape = shape_of(kind, name, self._layout.classes)
-        split, member_wise = self._layout.of(self._top, "split_level"), self._layout.of(self._top, "member_wise")
-        return self._add(Branch(name, "object", shape, split_level=split, member_wise=member_wise))
-
-    def _counted(self, name: str, kind: Type, listed: str) -> _Leaf:
-        """Plan lists: arrays that a branch counts, or vectors if the elements are no numbers."""
-        dims, inner = _dimensions(name, kind)
-        if inner[0] == "number":
-            shape = inner
-        elif inner[0] == "shape" and inner[1][0] in ("number", "long", "packed"):
-            shape = inner[1]
-        else:
-            return self._object(name, ("list", kind))
-        counter = self._counter(listed)
-        return self._add(Branch(name, "counted", shape, dims, counter))
-
-    def _counter(self, name: str) -> int:
-        counter = self._counter_name(name)
-        known = self._by_name.get(counter)
-        if known is None:
-            return self._add(Branch(counter, "counter")).index
-        branch = self.branches[known]
-        if branch.kind != "counter":
-            plain = branch.kind == "numbers" and not branch.dims and np.dtype(dtype_of(branch.shape)).kind in "iu"
-            if not plain or branch.of_record:
-                raise ArgumentError(
-                    f"the counter {counter!r} of branch {name!r} has the name of a branch that is no single integer: "
-                    "rename one of them, or choose another counter_name"
-                )
-            # A branch of integers by that name becomes the counter.
-            self.branches[known] = Branch(counter, "counter")
-            self._nodes.pop(counter, None)
-        return known
 
     def codes(
         self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None, default: int
@@ -347,7 +248,7 @@ class Plan:
         if missing:
             raise ArgumentError(f"every branch takes data: missing {', '.join(map(repr, missing))}")
         for name, node in self._nodes.items():
-            self._fill(name, node, given.pop(name), found)
+            self._fill(node, given.pop(name), found)
         for name, column in given.items():
             index = self._by_name.get(name)
             if index is None or self.branches[index].kind != "counter":
@@ -397,11 +298,11 @@ class Plan:
                 f"counter {self.branches[counter].name!r} was given, and differs from the lengths of its lists"
             )
 
-    def _fill(self, name: str, node: _Leaf | _Fields, column: Column, found: dict[int, Column]) -> None:
+    def _fill(self, node: _Leaf | _Fields, column: Column, found: dict[int, Column]) -> None:
         if isinstance(node, _Leaf):
             found[node.index] = self._fit(self.branches[node.index], column)
             return
-        offsets = None
+        name, offsets = node.name, None
         if node.listed:
             if column[0] != "list":
                 raise ArgumentError(f"branch {name!r} takes lists of records, not {_words(column)}")
@@ -415,7 +316,7 @@ class Plan:
             raise ArgumentError(f"branch {name!r} takes records of {sorted(wanted)}, not of {sorted(fields)}")
         for field, inner in node.fields:
             values = fields[field] if offsets is None else ("list", offsets, fields[field])
-            self._fill(self._field_name(name, field), inner, values, found)
+            self._fill(inner, values, found)
 
     def _fit(self, branch: Branch, column: Column) -> Column:
         """Return a column the element type of its branch; refuse another shape."""
@@ -462,10 +363,6 @@ def _places(node: _Leaf | _Fields) -> Iterator[int]:
     else:
         for _, inner in node.fields:
             yield from _places(inner)
-
-
-def _counts(kind: Type) -> bool:
-    return kind[0] == "number" and np.dtype(kind[1]).kind in "iu"
 
 
 def _empty_records(column: Column, node: _Fields) -> Column:

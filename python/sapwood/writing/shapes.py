@@ -22,7 +22,7 @@ from sapwood import _native
 from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.naming import NUMBERS
-from sapwood.writing.columns import MAP_ENTRY, cast, to_column
+from sapwood.writing.columns import cast, to_column
 
 Shape = tuple[Any, ...]
 
@@ -134,41 +134,12 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
     UnsupportedError
         Nothing in C++ stands for it.
     """
-
-    def inside(kind: Type, place: str = name) -> Shape:
-        return shape_of(kind, place, classes)
-
-    if kind[0] == "shape":
-        return kind[1]
-    if kind[0] in ("number", "text"):
-        return kind
-    if kind[0] == "fixed":
-        return ("array", kind[1], inside(kind[2]))
-    if kind[0] == "option":
-        return ("optional", inside(kind[1]))
-    if kind[0] == "union":
-        # A variant can be none by itself.
-        parts = [part[1] if part[0] == "option" else part for part in kind[1]]
-        return ("variant", [inside(part, f"{name}.{i}") for i, part in enumerate(parts)])
-    if kind[0] == "list":
-        inner = kind[1]
-        if inner[0] == "record" and inner[1] == MAP_ENTRY:
-            return ("map", *(inside(part) for _, part in inner[2]))
-        if inner[0] == "fixed" and not nameless:
-            raise UnsupportedError(f"branch {name!r}: a vector cannot hold arrays ({describe(kind)})")
-        return ("vector", shape_of(inner, name, classes, nameless=nameless))
-    if kind[0] == "record":
-        given = classes.get(name, "" if nameless else kind[1] or _class_name(name))
-        class_name, version = (given, 1) if isinstance(given, str) else given
-        free = nameless and not class_name
-        fields = [(field, shape_of(inner, f"{name}.{field}", classes, nameless=free)) for field, inner in kind[2]]
-        return ("class", class_name, version, fields)
-    raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
+    return _native.shape_of(kind, name, versions_of(classes), nameless)
 
 
-def _class_name(name: str) -> str:
-    words = re.split(r"\W+", name)
-    return "".join(word[:1].upper() + word[1:] for word in words) or "Record"
+def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """Return the names and versions of classes, version 1 where none is given."""
+    return {name: (given, 1) if isinstance(given, str) else given for name, given in classes.items()}
 
 
 def fit(shape: Shape, column: Column, name: str) -> Column:

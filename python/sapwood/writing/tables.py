@@ -82,12 +82,7 @@ class TableDirectory(OutputDirectory):
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)
         codes = [native.compression if one[-1] is None else one[-1] for one in found]
-        plan = Plan.of_branches(
-            [
-                Branch(one, kind, shape, tuple(dims), counter, split_level, member_wise)
-                for one, kind, shape, dims, counter, split_level, member_wise, _ in found
-            ]
-        )
+        plan = Plan.of_branches([Branch.of(one) for one in found])
         if tree is None:
             return self._tree(name, number, plan, codes, cycle)
         tree.go_on(number, plan, codes)

@@ -4,6 +4,7 @@
 //! root directory ([`Directory`], `TDirectoryFile`) and the streamer info lie.
 
 mod header;
+pub mod kinds;
 mod recover;
 pub mod writer;
 

@@ -28,4 +28,4 @@ pub mod verify;
 pub mod writer;
 
 pub use salvage::salvage;
-pub use table::{AttributeSet, CLASS, ClusterPages, EXPERIMENTAL, NTuple};
+pub use table::{AttributeSet, ClusterPages, NTuple};

@@ -9,6 +9,7 @@ use super::schema::{Field, Role, Schema};
 use super::structure::Compiler;
 use crate::compress::decode;
 use crate::error::{Error, Result, Within};
+use crate::file::kinds::{EXPERIMENTAL_NTUPLE, NTUPLE};
 use crate::file::{Key, RootFile};
 use crate::streamer::Classes;
 use crate::streamer::compile::Programs;
@@ -19,11 +20,6 @@ use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// The class of an RNTuple's anchor.
-pub const CLASS: &str = "ROOT::RNTuple";
-/// That of files from before the format was final, which differ.
-pub const EXPERIMENTAL: &str = "ROOT::Experimental::RNTuple";
 
 /// An RNTuple, opened for reading.
 pub struct NTuple {
@@ -84,9 +80,9 @@ impl NTuple {
     /// Opens the RNTuple of a key.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
         let place = || format!("RNTuple {};{} of {}", key.name, key.cycle, file.name());
-        if key.classname == EXPERIMENTAL {
+        if key.classname == EXPERIMENTAL_NTUPLE {
             return Err(Error::unsupported(format!(
-                "class {EXPERIMENTAL} is a format from before the first release of RNTuple; only ROOT versions of \
+                "class {EXPERIMENTAL_NTUPLE} is a format from before the first release of RNTuple; only ROOT versions of \
                  that time read it"
             ))
             .within(place()));
@@ -459,7 +455,7 @@ impl Table for NTuple {
         &self.description
     }
     fn classname(&self) -> &str {
-        CLASS
+        NTUPLE
     }
     fn entries(&self) -> u64 {
         self.entries

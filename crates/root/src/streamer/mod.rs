@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod compile;
 mod containers;
+pub mod datatype;
 pub mod declare;
 pub mod decode;
 pub mod encode;

@@ -51,14 +51,6 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The classes of objects that are tables.
-pub const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", "ROOT::RNTuple"];
-
-/// Whether objects of a class are tables.
-pub fn is_table(class: &str) -> bool {
-    CLASSES.contains(&class)
-}
-
 /// The places and names of all fields at the top; nothing where one cannot be read or two have one name, or with `parts`
 /// one has parts.
 pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> {

@@ -2,7 +2,7 @@
 
 use super::{DirectoryId, FileWriter, KeyText};
 use crate::error::{Error, Result, Within};
-use crate::file::{Key, RootFile};
+use crate::file::{Key, RootFile, kinds};
 use crate::streamer::{Object, ObjectReader, StreamerInfo, Value};
 use crate::wire::Cursor;
 use std::collections::HashSet;
@@ -147,9 +147,7 @@ impl FileWriter {
 
     /// Writes a copy of an object under a name, with the streamer info of its classes.
     pub fn copy(&mut self, directory: DirectoryId, name: &str, record: &Record) -> Result<()> {
-        if matches!(record.class.as_str(), "TTree" | "TNtuple" | "TNtupleD" | "TDirectory" | "TDirectoryFile")
-            || record.class.starts_with("ROOT::RNTuple")
-        {
+        if kinds::is_more_than_its_record(&record.class) {
             return Err(Error::unsupported(format!(
                 "{} is a {}, which is more than its record: write its data to a new one",
                 record.name, record.class

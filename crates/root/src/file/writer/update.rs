@@ -9,7 +9,7 @@ use super::{
 };
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
-use crate::file::{Key, RootFile};
+use crate::file::{Key, RootFile, kinds};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
@@ -242,7 +242,7 @@ impl FileWriter {
             self.keep(id, &key, raw);
             // Of several cycles the newest comes first.
             survey.look(&key, newest.insert(key.name.clone()));
-            if matches!(key.classname.as_str(), "TDirectory" | "TDirectoryFile") {
+            if kinds::DIRECTORIES.contains(&key.classname.as_str()) {
                 inner.push(key);
             }
         }

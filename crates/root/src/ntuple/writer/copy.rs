@@ -4,11 +4,12 @@ use super::columns::{CopiedTo, Sealed};
 use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
+use crate::file::kinds;
 use crate::file::writer::{DirectoryId, FileWriter};
 use crate::ntuple::envelope::{Locator, checksum, unpack};
 use crate::ntuple::pages::{Cluster, Page, PageList};
 use crate::ntuple::schema::{Field, Schema};
-use crate::ntuple::table::{CLASS, NTuple};
+use crate::ntuple::table::NTuple;
 use crate::table::writer::TableWriter;
 use rayon::prelude::*;
 use sapwood_io::Cause;
@@ -46,7 +47,7 @@ impl NTupleWriter {
         }
         let header = envelopes::header(name, &source.description, WRITER, &schema).within(place)?;
         let tops = tops(&schema).within(place)?;
-        let key = file.reserve(directory, CLASS, name, "")?;
+        let key = file.reserve(directory, kinds::NTUPLE, name, "")?;
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
 

@@ -24,12 +24,12 @@ use super::envelope::{Locator, checksum};
 use super::pages::{ClusterGroup, ColumnRange, Page, PageList};
 use super::schema::Schema;
 use super::structure::{Compiler, Structure};
-use super::table::{CLASS, NTuple};
+use super::table::NTuple;
 use crate::array::Column;
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
-use crate::file::{Key, RootFile};
+use crate::file::{Key, RootFile, kinds};
 use crate::table::writer::TableWriter;
 use columns::{CopiedTo, Pending, Sealed};
 use rayon::prelude::*;
@@ -148,7 +148,7 @@ impl NTupleWriter {
             return Err(Error::argument("pages and clusters have at least one byte, clusters one entry"));
         }
         let (schema, header, tops) = describe(name, fields, file.compression(), &options).within(place)?;
-        let key = file.reserve(directory, CLASS, name, "")?;
+        let key = file.reserve(directory, kinds::NTUPLE, name, "")?;
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
 

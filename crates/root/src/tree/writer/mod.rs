@@ -13,6 +13,7 @@ mod cluster;
 mod existing;
 mod item;
 mod joined;
+mod layout;
 mod metadata;
 mod plan;
 mod row;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
 pub use joined::JoinedTree;
+pub use layout::{BranchData, BranchLayout, BranchNames, Destination, Lists, Records};
 pub use plan::encode_value;
 
 /// Uncompressed bytes of small baskets that are compressed and written together.
@@ -46,7 +48,7 @@ const BATCH: usize = 128 << 10;
 const AHEAD: usize = 2;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
-/// A cluster measured in bytes takes at most so many times its compressed size before compression.
+/// A cluster measured in bytes takes at most this many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
 /// Uncompressed bytes of a branch that lie next to each other in a cluster; then comes the next branch.
 const RUN: usize = 512 << 10;

@@ -1,0 +1,25 @@
+//! The classes of objects that are more than their record: directories, and tables of entries.
+
+/// Directories.
+pub const DIRECTORIES: [&str; 2] = ["TDirectory", "TDirectoryFile"];
+/// Trees.
+pub const TREES: [&str; 3] = ["TTree", "TNtuple", "TNtupleD"];
+/// The anchor of an RNTuple.
+pub const NTUPLE: &str = "ROOT::RNTuple";
+/// The same in files from before the format was final, which differ.
+pub const EXPERIMENTAL_NTUPLE: &str = "ROOT::Experimental::RNTuple";
+
+/// Whether objects of a class are trees.
+pub fn is_tree(class: &str) -> bool {
+    TREES.contains(&class)
+}
+
+/// Whether objects of a class are RNTuples, of the final format or not.
+pub fn is_ntuple(class: &str) -> bool {
+    class == NTUPLE || class == EXPERIMENTAL_NTUPLE
+}
+
+/// Whether objects of a class are directories or tables.
+pub fn is_more_than_its_record(class: &str) -> bool {
+    DIRECTORIES.contains(&class) || is_tree(class) || is_ntuple(class)
+}
