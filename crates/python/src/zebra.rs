@@ -5,6 +5,9 @@
     reason = "files of all formats have the same methods"
 )]
 
+mod banks;
+mod writing;
+
 use crate::columns;
 use crate::errors::raise;
 use crate::file::PyFile;
@@ -13,26 +16,23 @@ use crate::runtime::{Deadline, with_files};
 use crate::storage::{self, Far};
 use crate::table::PyTable;
 use crate::trace::snapshot;
-use numpy::{IntoPyArray, PyReadonlyArray1};
+use banks::{Parsed, PyStructure, piece, pieces};
+use numpy::IntoPyArray;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use sapwood_io::sink::FileSink;
 use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::streamer::Object;
-use sapwood_root::zebra::bank::{Link, Structure};
 use sapwood_root::zebra::collect::{Collected, Collector};
 use sapwood_root::zebra::fz::{FzFile, Meaning, Mode, Reader};
 use sapwood_root::zebra::hbook::{self, Histogram};
-use sapwood_root::zebra::layout::{Kind, Run};
+use sapwood_root::zebra::layout::Kind;
 use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::{self, Cycle, RzDirectory, RzFile};
-use sapwood_root::zebra::words::{Order, Words};
-use sapwood_root::zebra::write::{Builder, Content, FzWriter, RzWriter, Shape};
+use sapwood_root::zebra::words::Order;
 use sapwood_root::{Error, ErrorKind};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The class of subdirectories.
@@ -477,131 +477,6 @@ impl PyRzDirectory {
     }
 }
 
-/// Words of one kind: the letter of the kind, and an array, a text or a number.
-fn piece<'py>(
-    py: Python<'py>,
-    words: &Words<'_>,
-    (kind, start, count): Run,
-) -> PyResult<(char, Bound<'py, PyAny>)> {
-    let part = words.slice(start, count).map_err(raise)?;
-    let data = match kind {
-        Kind::Int => part.iter().map(u32::cast_signed).collect::<Vec<i32>>().into_pyarray(py).into_any(),
-        Kind::Float => part.floats().map_err(raise)?.into_pyarray(py).into_any(),
-        Kind::Double => {
-            let doubles: Result<Vec<f64>, Error> =
-                (0..count / 2).map(|place| part.double(2 * place)).collect();
-            doubles.map_err(raise)?.into_pyarray(py).into_any()
-        }
-        Kind::Text => {
-            let text: String = match std::str::from_utf8(part.bytes()) {
-                Ok(text) => text.to_owned(),
-                Err(_) => part.bytes().iter().map(|&byte| char::from(byte)).collect(),
-            };
-            PyString::new(py, &text).into_any()
-        }
-        Kind::Bits | Kind::Control | Kind::Unused => {
-            part.iter().collect::<Vec<u32>>().into_pyarray(py).into_any()
-        }
-    };
-    Ok((kind.letter(), data))
-}
-
-fn pieces<'py>(py: Python<'py>, words: &Words<'_>, runs: &[Run]) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(py);
-    for &run in runs {
-        list.append(piece(py, words, run)?)?;
-    }
-    Ok(list)
-}
-
-/// Banks that were written together.
-#[pyclass(frozen, name = "Structure", module = "sapwood._native")]
-pub struct PyStructure {
-    bytes: Arc<Vec<u8>>,
-    parsed: Parsed,
-    order: Order,
-}
-
-/// What a structure says of its banks.
-struct Parsed {
-    banks: Vec<ParsedBank>,
-    entry: Option<usize>,
-}
-
-struct ParsedBank {
-    name: String,
-    number: i32,
-    structural: u32,
-    status: u32,
-    links: Vec<i64>,
-    io: Vec<u32>,
-    /// Where its data lie among the bytes.
-    data: std::ops::Range<usize>,
-    runs: Vec<Run>,
-}
-
-impl Parsed {
-    /// The banks begin behind `before` bytes.
-    fn of(structure: &Structure<'_>, before: usize) -> Self {
-        let target = |link: Link| match link {
-            Link::Null => -1,
-            Link::Outside => -2,
-            Link::Bank(number) => number as i64,
-        };
-        let bank = |number: usize| {
-            let found = structure.bank(number).copied();
-            let links = found.map_or(0, |bank| bank.links as usize);
-            let ends = [structure.next(number)];
-            let links = ends.into_iter().chain((1..=links).map(|link| structure.link(number, link)));
-            let place = |word: usize| before + 4 * word;
-            let data = found
-                .map_or(0..0, |bank| place(bank.data_start())..place(bank.data_start() + bank.data as usize));
-            ParsedBank {
-                name: structure.name(number),
-                number: structure.id(number),
-                structural: found.map_or(0, |bank| bank.structural),
-                status: structure.status(number),
-                links: links.chain([structure.up(number)]).map(target).collect(),
-                io: structure.io(number).map(|io| io.iter().collect()).unwrap_or_default(),
-                data,
-                runs: structure.runs(number).unwrap_or_default(),
-            }
-        };
-        Self { banks: (0..structure.banks.len()).map(bank).collect(), entry: structure.entry }
-    }
-}
-
-impl PyStructure {
-    fn bank(&self, index: usize) -> PyResult<&ParsedBank> {
-        self.parsed.banks.get(index).ok_or_else(|| PyIndexError::new_err(index))
-    }
-}
-
-#[pymethods]
-impl PyStructure {
-    #[getter]
-    fn entry(&self) -> Option<usize> {
-        self.parsed.entry
-    }
-    fn __len__(&self) -> usize {
-        self.parsed.banks.len()
-    }
-    /// Name, number, structural links, status, I/O words of a bank.
-    fn about(&self, index: usize) -> PyResult<(&str, i32, u32, u32, Vec<u32>)> {
-        let bank = self.bank(index)?;
-        Ok((&bank.name, bank.number, bank.structural, bank.status, bank.io.clone()))
-    }
-    /// The bank that each link leads to: next, 1 to the last, up; -1 for none, -2 for one that was not written.
-    fn links(&self, index: usize) -> PyResult<Vec<i64>> {
-        Ok(self.bank(index)?.links.clone())
-    }
-    fn data<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
-        let bank = self.bank(index)?;
-        let bytes = self.bytes.get(bank.data.clone()).unwrap_or_default();
-        pieces(py, &Words::new(bytes, self.order, 0), &bank.runs)
-    }
-}
-
 #[pymethods]
 impl PyFzFile {
     #[getter]
@@ -716,162 +591,6 @@ fn collected(py: Python<'_>, found: Vec<Collected>) -> PyResult<Bound<'_, PyList
     Ok(list)
 }
 
-/// The writer behind [`PyZebraWriter`].
-enum Inner {
-    Fz(FzWriter),
-    Rz(RzWriter),
-}
-
-/// Writes structures of one form to an FZ or RZ file.
-#[pyclass(frozen, name = "ZebraWriter", module = "sapwood._native")]
-pub struct PyZebraWriter {
-    inner: Mutex<Option<(Inner, Builder)>>,
-    /// Words of each shape, and whether there is a list of it.
-    sizes: Vec<(usize, bool)>,
-}
-
-fn four(name: &str) -> PyResult<[u8; 4]> {
-    let bytes = name.as_bytes().first_chunk::<4>().filter(|_| name.len() == 4).copied();
-    bytes.ok_or_else(|| {
-        raise(Error::argument(format!("the name of a bank has four characters, not {name:?}")))
-    })
-}
-
-fn kind_of(letter: char) -> PyResult<Kind> {
-    Ok(match letter {
-        'B' => Kind::Bits,
-        'I' => Kind::Int,
-        'F' => Kind::Float,
-        other => return Err(raise(Error::argument(format!("words are of kind B, I or F, not {other:?}")))),
-    })
-}
-
-/// A shape as Python gives it: name, kind and number of the first words, kind of the others, words, name of the list.
-type GivenShape = (String, Option<(char, u32)>, char, usize, Option<String>);
-
-impl PyZebraWriter {
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut (Inner, Builder)) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.as_mut().ok_or_else(|| Error::argument("the file is closed")).and_then(work)
-        })
-        .map_err(raise)
-    }
-    fn run(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut FzWriter) -> Result<(), Error> + Send,
-    ) -> PyResult<()> {
-        self.with(py, |(inner, _)| match inner {
-            Inner::Fz(writer) => work(writer),
-            Inner::Rz(_) => Err(Error::argument("only FZ files have runs")),
-        })
-    }
-}
-
-#[pymethods]
-impl PyZebraWriter {
-    #[new]
-    fn new(
-        path: PathBuf,
-        kind: &str,
-        record_words: usize,
-        top: &str,
-        shapes: Vec<GivenShape>,
-    ) -> PyResult<Self> {
-        let sizes = shapes.iter().map(|shape| (shape.3, shape.4.is_some())).collect();
-        let shapes = shapes.into_iter().map(|(name, first, rest, words, list)| {
-            let first = first.map(|(kind, count)| Ok::<_, PyErr>((kind_of(kind)?, count))).transpose()?;
-            let list = list.as_deref().map(four).transpose()?;
-            Ok(Shape { name: four(&name)?, kinds: (first, kind_of(rest)?), words, list })
-        });
-        let builder = Builder::new(four(top)?, shapes.collect::<PyResult<_>>()?);
-        let sink = Box::new(FileSink::recreate(&path)?);
-        let inner = match kind {
-            "fz" => FzWriter::new(sink, record_words).map(Inner::Fz),
-            "rz" => RzWriter::new(sink, record_words, top, "NUMBER").map(Inner::Rz),
-            other => Err(Error::argument(format!("a file is 'fz' or 'rz', not {other:?}"))),
-        };
-        Ok(Self { inner: Mutex::new(Some((inner.map_err(raise)?, builder))), sizes })
-    }
-    fn start_run(&self, py: Python<'_>, number: i32, user: Vec<i32>) -> PyResult<()> {
-        self.run(py, |writer| writer.start_run(number, &user))
-    }
-    fn end_run(&self, py: Python<'_>, user: Vec<i32>) -> PyResult<()> {
-        self.run(py, |writer| writer.end_run(&user))
-    }
-    /// Writes structures: the words of their top banks, of each shape where those of each structure begin and all words.
-    fn write(
-        &self,
-        py: Python<'_>,
-        first: i32,
-        count: usize,
-        top: PyReadonlyArray1<'_, u32>,
-        parts: Vec<(Option<PyReadonlyArray1<'_, i64>>, PyReadonlyArray1<'_, u32>)>,
-    ) -> PyResult<()> {
-        let top = top.as_slice()?;
-        let parts: Vec<(Option<&[i64]>, &[u32])> = parts
-            .iter()
-            .map(|(offsets, words)| {
-                Ok((offsets.as_ref().map(|o| o.as_slice()).transpose()?, words.as_slice()?))
-            })
-            .collect::<PyResult<_>>()?;
-        let sizes = &self.sizes;
-        if parts.len() != sizes.len() {
-            return Err(raise(Error::argument(format!(
-                "{} kinds of banks, not {}",
-                sizes.len(),
-                parts.len()
-            ))));
-        }
-        self.with(py, |(inner, builder)| {
-            let each = top.len() / count.max(1);
-            for event in 0..count {
-                let short = || Error::argument(format!("no words for structure {event} of {count}"));
-                let mut content = Content {
-                    top: top.get(each * event..each * (event + 1)).ok_or_else(short)?,
-                    parts: Vec::new(),
-                };
-                for ((offsets, words), (size, _)) in parts.iter().zip(sizes) {
-                    let (start, end) = match offsets {
-                        None => (event, event + 1),
-                        Some(offsets) => {
-                            let bounds = offsets.get(event).zip(offsets.get(event + 1)).ok_or_else(short)?;
-                            (*bounds.0 as usize, *bounds.1 as usize)
-                        }
-                    };
-                    let range = start.checked_mul(*size).zip(end.checked_mul(*size));
-                    let part = range.and_then(|(start, end)| words.get(start..end));
-                    content.parts.push(part.ok_or_else(short)?);
-                }
-                let number = first.saturating_add(event as i32);
-                match inner {
-                    Inner::Fz(writer) => {
-                        writer.event(builder, &[number], &content, number.cast_unsigned())?;
-                    }
-                    Inner::Rz(writer) => writer.put(number, builder, &content)?,
-                }
-            }
-            Ok(())
-        })
-    }
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
-            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            match taken {
-                Some((Inner::Fz(mut writer), _)) => writer.finish(),
-                Some((Inner::Rz(mut writer), _)) => writer.finish(),
-                None => Ok(()),
-            }
-        })
-        .map_err(raise)
-    }
-}
-
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyZebraFile>()?;
     module.add_class::<PyRzFile>()?;
@@ -880,6 +599,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyFzFile>()?;
     module.add_class::<PyFzReader>()?;
     module.add_class::<PyStructure>()?;
-    module.add_class::<PyZebraWriter>()?;
+    module.add_class::<writing::PyZebraWriter>()?;
     module.add_function(wrap_pyfunction!(open_file, module)?)
 }

@@ -15,6 +15,8 @@
 //! page becomes numbers.
 
 pub mod anchor;
+mod assembly;
+mod decode;
 pub mod encoding;
 pub mod envelope;
 pub mod listing;

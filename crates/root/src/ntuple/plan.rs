@@ -1,22 +1,16 @@
 //! Which pages are read for some entries of a field, and how what was read becomes a column.
 
+use super::assembly::{Assembly, unread, words};
+use super::decode::{ColumnDecoder, NOT_STORED, NUMBER_BITS, StoredIn, Wanted};
 use super::encoding::{self, Encoding};
-use super::envelope::{Locator, checksum};
+use super::envelope::Locator;
 use super::pages::ColumnRange;
 use super::structure::{Stored, Structure};
 use super::table::{ClusterPages, NTuple};
-use crate::array::{Builder, Column, Number, Type, pages};
-use crate::compress::decode;
-use crate::error::{Error, Result, Within};
+use crate::array::{Column, Number, Type};
+use crate::error::{Error, Result};
 use crate::streamer::compile::Programs;
-use crate::streamer::decode::Decoder;
-use crate::table::{
-    FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageDecoder, PagePlace, PageSlice,
-    PageWanted, PartsLeftOut, Table, Target, Unpacked,
-};
-use crate::wire::Cursor;
-use crate::wire::grow;
-use arrow_buffer::Buffer;
+use crate::table::{FieldPlan, FieldReader, Hidden, Lane, LaneValues, PagePlace, PageWanted, Table, Target};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -539,25 +533,15 @@ impl<'a> FieldEntries<'a> {
     }
 }
 
-/// Bytes of an element that says which type a variant has.
-const SWITCH_BYTES: usize = 12;
 /// Elements that are zero without being stored, for each byte of the file.
 const MOST_ZEROS: u64 = 1 << 15;
-/// Pages of a column are numbered by cluster and, in these lower bits, by their place in it.
-pub const NUMBER_BITS: u32 = 32;
 /// Set in the slot of the last ends of lists.
 const LAST_ENDS: usize = 1 << 30;
-/// Stands for the number of a page that is not stored.
-pub const NOT_STORED: usize = (1 << NUMBER_BITS) - 1;
 
 /// A page of zeros.
 fn absent(cluster: usize, items: usize, from: usize, to: usize) -> PageWanted {
     let number = cluster << NUMBER_BITS | NOT_STORED;
     PageWanted { number, first: 0, items, from, to, place: PagePlace::Absent }
-}
-
-fn unread() -> Error {
-    Error::corrupt("values of the stage before are missing")
 }
 
 /// The column that represents a field in a cluster.
@@ -573,318 +557,4 @@ impl Chosen {
     fn range<'c>(&self, pages: &'c ClusterPages) -> Option<&'c ColumnRange> {
         pages.cluster()?.columns.get(self.id)
     }
-}
-
-/// A column in a cluster, for decoding.
-struct StoredIn {
-    /// Number of the cluster.
-    number: usize,
-    cluster: ClusterPages,
-    column: usize,
-    encoding: Encoding,
-    /// Added to the ends of lists.
-    base: u64,
-}
-
-impl StoredIn {
-    /// How the elements are packed in a page that was unpacked.
-    fn encoding_in(&self, page: &Page<'_>) -> Encoding {
-        self.encoding.joined().filter(|_| page.joined).unwrap_or(self.encoding)
-    }
-}
-
-/// What becomes of elements.
-#[derive(Debug, Clone, Copy)]
-enum Wanted {
-    /// Numbers.
-    Numbers(Number),
-    /// Characters and bytes, which are not converted.
-    Bytes,
-    /// Type and place of variants, as they are stored.
-    Switch,
-    /// Ends of lists.
-    Ends,
-}
-
-impl Wanted {
-    /// The numbers that each element becomes.
-    fn numbers(self) -> (Number, usize) {
-        match self {
-            Self::Numbers(number) => (number, 1),
-            Self::Bytes => (Number::U8, 1),
-            Self::Switch => (Number::U8, SWITCH_BYTES),
-            Self::Ends => (Number::I64, 1),
-        }
-    }
-}
-
-/// Decodes the pages of a lane.
-struct ColumnDecoder {
-    /// In the order of their clusters.
-    chosen: Vec<StoredIn>,
-    wanted: Wanted,
-}
-
-impl ColumnDecoder {
-    fn chosen(&self, page: usize) -> Option<&StoredIn> {
-        let number = page >> NUMBER_BITS;
-        self.chosen.get(self.chosen.partition_point(|c| c.number < number)).filter(|c| c.number == number)
-    }
-    fn of(&self, page: usize) -> Result<&StoredIn> {
-        self.chosen(page).ok_or_else(|| Error::corrupt("a page of no cluster"))
-    }
-    /// Bytes of an element, if those in a page are those in memory.
-    fn copied(&self, encoding: Encoding) -> Option<usize> {
-        match self.wanted {
-            Wanted::Bytes | Wanted::Switch => encoding.stored_bytes(1),
-            Wanted::Numbers(number) => encoding.is_copied(number).then_some(number.size()),
-            Wanted::Ends => encoding.is_copied(Number::I64).then_some(8),
-        }
-    }
-}
-
-impl PageDecoder for ColumnDecoder {
-    fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked> {
-        let stored = self.of(page.number)?;
-        let list = stored.cluster.list();
-        let range = stored.cluster.cluster().and_then(|cluster| cluster.columns.get(stored.column));
-        let found = range.and_then(|range| list.pages(range).get(page.number & NOT_STORED));
-        let packed = if found.is_some_and(|found| found.checksum) {
-            let (packed, sum) =
-                record.split_last_chunk().ok_or_else(|| Error::corrupt("a page without its checksum"))?;
-            let (sum, found) = (u64::from_le_bytes(*sum), checksum(packed));
-            if sum != found {
-                return Err(Error::corrupt(format!(
-                    "the checksum of the page is {sum:016x}, its bytes give {found:016x}"
-                )));
-            }
-            packed
-        } else {
-            record
-        };
-        let size = stored.encoding.stored_bytes(page.items as u64);
-        let size = size.ok_or_else(|| Error::limit(format!("a page of {} elements", page.items)))?;
-        let compressed = packed.len() != size;
-        if packed.len() > size {
-            return Err(Error::corrupt(format!("{} bytes are stored for a page of {size}", packed.len())));
-        }
-        // Of a page that is wanted in part, further parts will be: then each is decoded without the others.
-        let joined = page.wanted() < page.items && stored.encoding.joined().is_some();
-        let room = size * (usize::from(compressed) + usize::from(joined));
-        if compressed {
-            decode::verify_size(packed, size)?;
-        }
-        if scratch.len() < room {
-            let more = room - scratch.len();
-            scratch
-                .try_reserve_exact(more)
-                .map_err(|_| Error::limit(format!("no memory for a page of {size} bytes")))?;
-            scratch.resize(room, 0);
-        }
-        let to = scratch.get_mut(..room).unwrap_or_default();
-        match (compressed, joined) {
-            (false, false) => {}
-            (true, false) => decode::decompress(packed, to)?,
-            (false, true) => encoding::join(stored.encoding, packed, to),
-            (true, true) => {
-                let (to, unpacked) = to.split_at_mut(size);
-                decode::decompress(packed, unpacked)?;
-                encoding::join(stored.encoding, unpacked, to);
-            }
-        }
-        Ok(Unpacked {
-            in_scratch: room > 0,
-            data: 0..size,
-            table: None,
-            origin: 0,
-            items: page.items,
-            sizes: false,
-            joined,
-            packed_bytes: packed.len(),
-            bytes: size,
-        })
-    }
-
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
-        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
-        let stored = self.of(slice.number)?;
-        let (number, _) = self.wanted.numbers();
-        pages::provide(out);
-        let encoding = stored.encoding_in(page);
-        if let Some(bytes) = self.copied(encoding) {
-            let from =
-                page.data.get(slice.from * bytes..slice.to * bytes).filter(|from| from.len() == out.len());
-            out.copy_from_slice(from.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
-        } else {
-            encoding::decode_some(encoding, page.data, slice.items, (slice.from, slice.to), number, out)?;
-        }
-        if let Wanted::Ends = self.wanted {
-            let base = stored.base as i64;
-            let mut all = 0;
-            for word in out.as_chunks_mut().0 {
-                let end = i64::from_ne_bytes(*word);
-                all |= end;
-                *word = end.wrapping_add(base).to_ne_bytes();
-            }
-            if all >> 62 != 0 {
-                return Err(Error::corrupt("the end of a list lies beyond all that can be stored"));
-            }
-        }
-        Ok(PartsLeftOut::new())
-    }
-
-    fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
-        let first = self.chosen.first()?;
-        let alike = self.chosen.iter().all(|chosen| chosen.encoding == first.encoding);
-        let bytes = first.encoding_in(page).element_bytes().filter(|_| alike)?;
-        item.checked_mul(bytes).filter(|&start| start <= page.data.len())
-    }
-
-    fn entries(&self, page: &PageWanted) -> std::ops::Range<u64> {
-        let cluster = self.chosen(page.number).and_then(|stored| stored.cluster.cluster());
-        cluster.map_or(0..0, |cluster| cluster.first_entry..cluster.first_entry + cluster.entries)
-    }
-
-    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
-        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
-        out.fill(0);
-        if let Wanted::Ends = self.wanted {
-            let base = self.chosen(page.number).map_or(0, |stored| stored.base as i64);
-            out.as_chunks_mut().0.iter_mut().for_each(|word| *word = base.to_ne_bytes());
-        }
-        Ok(())
-    }
-}
-
-/// Puts a column together.
-struct Assembly<'t> {
-    take: &'t mut dyn FnMut(usize) -> Result<Column>,
-    programs: Option<&'t Programs>,
-}
-
-impl Assembly<'_> {
-    fn column(&mut self, structure: &Structure, length: usize) -> Result<Column> {
-        let column = match structure {
-            Structure::Number { stored, .. } => (self.take)(stored.slot)?,
-            Structure::Text { offsets, chars } => {
-                Column::Text { offsets: self.buffer(offsets)?, bytes: self.buffer(chars)? }
-            }
-            Structure::List { offsets, item } => {
-                let offsets = self.buffer(offsets)?;
-                let items = words(&offsets).last().unwrap_or_default();
-                Column::List { values: Box::new(self.column(item, items as usize)?), offsets }
-            }
-            Structure::Option { offsets, item } => {
-                let offsets = self.buffer(offsets)?;
-                let items = words(&offsets).last().unwrap_or_default();
-                let mut index = grow::with_room(length)?;
-                let starts = words(&offsets);
-                for (start, end) in starts.zip(words(&offsets).skip(1)) {
-                    index.push(match end - start {
-                        0 => -1i64,
-                        1 => start as i64,
-                        n => return Err(Error::corrupt(format!("{n} values instead of one or none"))),
-                    });
-                }
-                self.column(item, items as usize)?.optional(index)
-            }
-            Structure::Sizes { offsets, number, .. } => {
-                let offsets = self.buffer(offsets)?;
-                let sizes = words(&offsets).zip(words(&offsets).skip(1)).map(|(start, end)| end - start);
-                let mut values: Vec<u8> = grow::with_room(length.saturating_mul(number.size()))?;
-                for size in sizes {
-                    if *number == Number::U64 {
-                        values.extend(size.to_ne_bytes());
-                    } else {
-                        let size = u32::try_from(size);
-                        let size = size.map_err(|_| Error::limit("a size that does not fit into 32 bits"))?;
-                        values.extend(size.to_ne_bytes());
-                    }
-                }
-                Column::Number { number: *number, values: Buffer::from_vec(values) }
-            }
-            Structure::Fixed { size, item } => {
-                let items = length.checked_mul(*size);
-                let items = items.ok_or_else(|| Error::limit(format!("{length} arrays of {size} items")))?;
-                Column::FixedList { length, size: *size, values: Box::new(self.column(item, items)?) }
-            }
-            Structure::Record { name, fields } => {
-                let mut columns = Vec::with_capacity(fields.len());
-                for (name, field) in fields {
-                    columns.push((name.clone(), self.column(field, length)?));
-                }
-                Column::Record { length, name: name.clone(), fields: columns }
-            }
-            Structure::Variant { switch, items } => {
-                let bytes = self.buffer(switch)?;
-                self.variants(&bytes, items)?
-            }
-            Structure::Streamed { offsets, bytes, kind, of } => {
-                let offsets = self.buffer(offsets)?;
-                let bytes = self.buffer(bytes)?;
-                let programs = self.programs.ok_or_else(unread)?;
-                let mut decoder = Decoder::new(programs, false);
-                let mut builder = Builder::new(of);
-                for (entry, (start, end)) in words(&offsets).zip(words(&offsets).skip(1)).enumerate() {
-                    let object = bytes.get(start as usize..end as usize).unwrap_or_default();
-                    let mut c = Cursor::new(object, 0);
-                    decoder.next_entry();
-                    let place = || format!("object {entry}");
-                    decoder.decode(kind, &mut c, &mut builder, 1).within(place)?;
-                    if c.remaining() > 0 {
-                        return Err(c
-                            .corrupt(format!("{} bytes are left over", c.remaining()))
-                            .within(place()));
-                    }
-                }
-                builder.finish()
-            }
-        };
-        if column.len() != length {
-            return Err(Error::corrupt(format!("{} values for {length} entries", column.len())));
-        }
-        Ok(column)
-    }
-
-    fn buffer(&mut self, stored: &Stored) -> Result<Buffer> {
-        match (self.take)(stored.slot)? {
-            Column::Number { values, .. } => Ok(values),
-            _ => Err(unread()),
-        }
-    }
-
-    /// The values of each type follow each other, so that the place of each is known by counting.
-    fn variants(&mut self, bytes: &[u8], items: &[Arc<Structure>]) -> Result<Column> {
-        let mut counts = vec![0i64; items.len()];
-        let length = bytes.len() / SWITCH_BYTES;
-        let mut tags = grow::with_room(length)?;
-        let mut index = grow::with_room(length)?;
-        for (_, tag) in encoding::switch(bytes) {
-            let tag = (tag as usize).checked_sub(1).and_then(|tag| Some((tag, counts.get_mut(tag)?)));
-            let (tag, place) = tag.map_or((-1, 0), |(tag, count)| {
-                *count += 1;
-                (tag as i8, *count - 1)
-            });
-            tags.push(tag);
-            index.push(place);
-        }
-        let mut variants = Vec::with_capacity(items.len());
-        for (item, &count) in items.iter().zip(&counts) {
-            variants.push(self.column(item, count as usize)?);
-        }
-        if let Some(first) = variants.first_mut() {
-            let (optional, none) = std::mem::replace(first, Column::Empty).with_none();
-            *first = optional;
-            for (tag, index) in tags.iter_mut().zip(&mut index).filter(|(tag, _)| **tag < 0) {
-                *tag = 0;
-                *index = none;
-            }
-        }
-        Ok(Column::Union { tags: Buffer::from_vec(tags), index: Buffer::from_vec(index), variants })
-    }
-}
-
-/// Numbers of 64 bits.
-fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
-    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
 }

@@ -1,10 +1,11 @@
 //! An RNTuple of a file.
 
 use super::anchor::{Anchor, Blob};
+use super::decode::{NOT_STORED, NUMBER_BITS};
 use super::envelope::{self, Kind, Reader};
 use super::listing::{self, Listed};
 use super::pages::{Cluster, ClusterGroup, PageList};
-use super::plan::{FieldColumns, NOT_STORED, NUMBER_BITS};
+use super::plan::FieldColumns;
 use super::schema::{Field, Role, Schema};
 use super::structure::Compiler;
 use crate::compress::decode;
