@@ -36,7 +36,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, made if it is missing, that holds so many bytes at most.
+    /// Opens a folder, made if it is missing, that holds this many bytes at most.
     pub fn open(path: &Path, limit: u64) -> Result<Arc<Self>> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::new(e.kind(), format!("block cache {}: {e}", path.display())))?;

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Runs for about so many seconds; gives a rate.
+/// Runs for about this many seconds; gives a rate.
 pub type Kernel = fn(f64) -> f64;
 
 /// Names, units and functions.
@@ -174,7 +174,7 @@ fn find(planes: &[Plane]) -> usize {
     found
 }
 
-/// STREAM's kernels on three arrays of so many numbers: MB/s of copy, scale, add and triad, each at its quickest.
+/// STREAM's kernels on three arrays of this many numbers: MB/s of copy, scale, add and triad, each at its quickest.
 pub fn stream(length: usize, seconds: f64) -> [f64; 4] {
     let scalar = black_box(3.0);
     let (mut a, mut b, mut c) = (vec![1.0f64; length], vec![2.0f64; length], vec![0.0f64; length]);

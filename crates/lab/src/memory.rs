@@ -3,7 +3,7 @@
 use crate::kernels::{Chance, least};
 use std::hint::black_box;
 
-/// At least so many bytes are worked on between two looks at the clock.
+/// At least this many bytes are worked on between two looks at the clock.
 const BATCH: usize = 4 << 20;
 
 fn rate(size: usize, seconds: f64, mut pass: impl FnMut()) -> f64 {

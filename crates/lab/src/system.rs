@@ -135,7 +135,7 @@ pub fn send(really: bool) {
     unsafe { libc::kill(libc::getpid(), if really { libc::SIGUSR1 } else { 0 }) };
 }
 
-/// New memory of so many bytes, zeros, kept until the process ends; empty where there is none.
+/// New memory of this many bytes, zeros, kept until the process ends; empty where there is none.
 pub fn memory(bytes: usize) -> &'static mut [u64] {
     let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
     if bytes < 8 {

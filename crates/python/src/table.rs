@@ -268,7 +268,7 @@ fn read<'py>(
     made.map(|()| list)
 }
 
-/// So many objects are made without collections of garbage between them.
+/// This many objects are made without collections of garbage between them.
 const MANY: usize = 500;
 
 /// Makes objects, all of them needed: if there are many, without collections of garbage, which cost as much again.

@@ -166,7 +166,7 @@ class TTree(HasBranches, KeyedTable):
 
     @property
     def auto_flush(self) -> int:
-        """How often clusters were closed: after so many entries, or if negative so many bytes (`fAutoFlush`)."""
+        """How often clusters were closed: after this many entries, or if negative this many bytes (`fAutoFlush`)."""
         return self._native.auto_flush
 
     def field_bytes(self) -> tuple[list[int], list[int]]:

@@ -428,7 +428,7 @@ def batches(
     seed
         The order follows from this number and the number of the epoch.
     rank, world
-        Return only the part of this rank of so many. The parts of all ranks are disjoint, and together complete.
+        Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint, and together complete.
     pad
         Cut lists off at this length, or fill them with zeros to it; ``NAME_mask`` is true where there is a value. One
         length, or some by name.

@@ -154,7 +154,7 @@ class Monitor:
             return self._keep("end", vsize, rss, max(user, seen[-1].user), max(system, seen[-1].system))
 
     def watch(self, steps: Iterable[Item], *, label: str = "", every: int = 1) -> Iterator[Item]:
-        """Return the items of something, and look after the work on each, or on every so many.
+        """Return the items of something, and look after the work on each, or on every Nth.
 
         Raises
         ------

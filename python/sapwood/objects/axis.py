@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 _MANY = 10_000_000
-"""So many bins an axis may have whatever the size of its object: edges of 80 MB."""
+"""This many bins an axis may have whatever the size of its object: edges of 80 MB."""
 
 
 class AxisTraits:

@@ -126,7 +126,7 @@ def _accepted(rate: float, ratios: Array, log_ways: Array, level: float) -> tupl
 
 
 def _feldman_cousins_of(total: int, passed: int, level: float) -> tuple[float, float]:
-    """Halve for the least true rate of which so many are the most accepted, and the greatest where the least."""
+    """Halve for the least true rate of which this many are the most accepted, and the greatest where the least."""
     counts = np.arange(total + 1)
     factorials = np.concatenate(([0.0], np.cumsum(np.log(counts[1:]))))
     log_ways = factorials[-1] - factorials - factorials[::-1]

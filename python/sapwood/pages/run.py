@@ -424,7 +424,7 @@ def _outputs(run: Run) -> str:
     ]
     if not rows:
         return ""
-    files = table(["File", "Task", "Entries", "Of so many", "Size", "Whole"], rows, numbers=(2, 3, 4), paths=(0,))
+    files = table(["File", "Task", "Entries", "Of", "Size", "Whole"], rows, numbers=(2, 3, 4), paths=(0,))
     return f"<section><h2>Files written</h2>{files}</section>"
 
 

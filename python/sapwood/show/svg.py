@@ -82,7 +82,7 @@ class Scale:
 
 
 def linear_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]:
-    """Choose about so many multiples of 1, 2, 2.5 or 5 times a power of ten between two values."""
+    """Choose about this many multiples of 1, 2, 2.5 or 5 times a power of ten between two values."""
     rough = (high - low) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)

@@ -139,7 +139,7 @@ class InFileSystem:
         self.size = int(system.size(path))
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
-        """Read (offset, length) ranges, in so many seconds."""
+        """Read (offset, length) ranges, in this many seconds."""
         starts = [offset for offset, _ in ranges]
         ends = [offset + length for offset, length in ranges]
         if limit is None or not hasattr(self._system, "_cat_ranges"):

@@ -49,7 +49,7 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
     query
         What is read.
     step_size
-        A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
+        A number of entries: each step has exactly this many (the last one what is left). A memory size: steps of whole
         clusters as far as they fit. A cluster that alone is larger is cut: into steps of that size if all of it can
         be carried over, or else into even parts, so small that two of them and what is carried over of the cluster's
         pages are at most two steps, or else of half a step.

@@ -168,7 +168,7 @@ class WritableNTuple(WritableTable):
         self._looked_at: list[str] = []
 
     def collect_zones(self, entries: int) -> None:
-        """Look at all values to come, for an index of the RNTuple with zones of so many entries."""
+        """Look at all values to come, for an index of the RNTuple with zones of this many entries."""
         self._zones = ZoneCollector(entries)
         # Fields that come later are not there in the first zones.
         self._looked_at = list(self._plan.shapes)

@@ -138,7 +138,7 @@ class WritableTree(WritableTable):
         self.add_branches(data, branch_types=branch_types)
 
     def collect_zones(self, entries: int) -> None:
-        """Look at all values to come, for an index of the tree with zones of so many entries."""
+        """Look at all values to come, for an index of the tree with zones of this many entries."""
         self._zones = ZoneCollector(entries)
 
     @property

@@ -156,7 +156,7 @@ impl Stop {
         if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) }
     }
 
-    /// Asks one server for the file, and for so many bytes of its start where that costs no time.
+    /// Asks one server for the file, and for this many bytes of its start where that costs no time.
     pub fn open(
         &self,
         refresh: bool,

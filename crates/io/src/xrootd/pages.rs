@@ -18,7 +18,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The most bytes that come for so many of the file.
+    /// The most bytes that come for this many of the file.
     pub fn most(length: u64) -> u64 {
         length + (length / PAGE + 2) * (CHECKSUM + ELEMENT) as u64
     }

@@ -227,7 +227,7 @@ impl Builder {
         }
     }
 
-    /// Makes room for so many items that take about so many bytes on disk, in the buffers that will hold most of them.
+    /// Makes room for this many items that take about this many bytes on disk, in the buffers that will hold most of them.
     pub fn reserve(&mut self, items: usize, bytes: usize) {
         match self {
             Self::Number { values, .. } if values.is_empty() => *values = pool::with_capacity(bytes),
@@ -486,7 +486,7 @@ trait Visit {
     fn words<T>(&mut self, values: &mut Vec<T>);
 }
 
-/// Makes room for so many times as much.
+/// Makes room for this many times as much.
 struct Foresee(f64);
 
 impl Foresee {
@@ -538,7 +538,7 @@ impl Visit for Rooms {
     }
 }
 
-/// Memory is made ready in blocks of so many bytes, since many pages hold less.
+/// Memory is made ready in blocks of this many bytes, since many pages hold less.
 const BLOCK: usize = 64 << 10;
 
 /// Has the memory of the blocks ready that `more` values begin, as far as there is room for them.

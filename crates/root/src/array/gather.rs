@@ -171,7 +171,7 @@ impl Lists {
         self.starts.as_slice().as_chunks::<8>().0.len()
     }
 
-    /// The end of so many lists.
+    /// The end of this many lists.
     fn end(&self, lists: usize) -> usize {
         self.offsets
             .as_slice()
@@ -371,7 +371,7 @@ const fn halves(first: u8) -> [u8; 2 * SHORT] {
     bytes
 }
 
-/// A block in which so many bytes are from the first half.
+/// A block in which this many bytes are from the first half.
 fn first_of(halves: &[u8; 2 * SHORT], count: usize) -> Option<&[u8; SHORT]> {
     halves.get(SHORT.checked_sub(count)?..)?.first_chunk()
 }

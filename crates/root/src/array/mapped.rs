@@ -11,7 +11,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
-/// Blocks of at least so many bytes are mappings of their own; smaller ones are left to the system's allocator.
+/// Blocks of at least this many bytes are mappings of their own; smaller ones are left to the system's allocator.
 const LARGE: usize = 64 << 10;
 /// What every mapping is aligned to.
 const PAGE: usize = 4096;

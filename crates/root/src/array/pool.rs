@@ -2,7 +2,7 @@
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
 //! Buffers of columns that are no longer wanted (a step of an iteration, an array that Python has let go) are kept for the
-//! next ones for some seconds, up to [`set_most_kept`], or all of them while there is a [`Hold`]; and never so many that
+//! next ones for some seconds, up to [`set_most_kept`], or all of them while there is a [`Hold`]; and never more than
 //! together with those in use they are more than have been in use at once.
 
 use super::pages;
@@ -245,7 +245,7 @@ impl Drop for Hold {
     }
 }
 
-/// A buffer with room for so many items, empty; with less room when there is no memory for that many.
+/// A buffer with room for this many items, empty; with less room when there is no memory for that many.
 pub fn with_capacity<T: Item>(items: usize) -> Vec<T> {
     let bytes = items.saturating_mul(size_of::<T>());
     let mut buffer: Vec<T> = take(bytes);
@@ -272,7 +272,7 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// So many bytes.
+    /// This many bytes.
     pub fn new(bytes: usize) -> Result<Self> {
         let mut buffer = take(bytes);
         if buffer.capacity() == 0 {
@@ -296,7 +296,7 @@ impl Filled {
     pub fn bytes(&mut self) -> &mut [u8] {
         self.buffer.get_mut(..self.bytes).unwrap_or_default()
     }
-    /// The buffer, with at least so many bytes.
+    /// The buffer, with at least this many bytes.
     pub fn into_inner(mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }

@@ -56,7 +56,7 @@ fn polynomial<const N: usize>(x: f64, factors: &[f64; N]) -> f64 {
     factors.iter().fold(0.0, |sum: f64, &factor| sum.mul_add(x, factor))
 }
 
-/// The sine of an angle and so many quarters of a turn.
+/// The sine of an angle and this many quarters of a turn.
 #[inline(always)]
 fn sine(angle: f64, quarters: u64) -> f64 {
     let rounded = angle.mul_add(std::f64::consts::FRAC_2_PI, ROUNDING);

@@ -299,7 +299,7 @@ impl<'a> Turns<'a> {
         state.spare.pop().unwrap_or_else(|| self.like.like())
     }
 
-    /// Makes room for the values behind the first, which are of so many bytes in the files.
+    /// Makes room for the values behind the first, which are of this many bytes in the files.
     fn foresee(&self, to: &mut Builder, first: f64) {
         to.foresee(FORESEEN * self.stored as f64 / first);
         self.lock().room = (first, to.room().into());

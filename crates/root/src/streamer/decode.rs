@@ -59,7 +59,7 @@ const DEEPEST: usize = 100;
 const DEEPEST_OBJECT: usize = 300;
 /// How many objects of an entry may be decoded again for pointers that refer to them, and how many bytes in all.
 const MOST_REPEATED: usize = 10_000;
-/// Bytes that may be decoded again because pointers lead to them: so many, and as many times the bytes of the entries.
+/// Bytes that may be decoded again because pointers lead to them: this many, and as many times the bytes of the entries.
 const REPEATED_BYTES: usize = 1 << 20;
 const MOST_TIMES: usize = 16;
 /// What an object counts for itself, however few its bytes.
@@ -420,7 +420,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A variable array or loop of `count` values, as one list; an array of pointers gives so many lists.
+    /// A variable array or loop of `count` values, as one list; an array of pointers becomes that many lists.
     fn counted(&mut self, step: &Step, c: &mut Cursor<'_>, fields: &mut Fields, count: usize) -> Result<()> {
         let out = field(fields, step, c)?;
         let (rows, out) = match (&step.kind, out) {

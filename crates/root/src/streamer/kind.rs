@@ -27,7 +27,7 @@ pub enum Kind {
     Counted {
         /// Field that counts.
         counter: usize,
-        /// So many such lists, for an array of pointers.
+        /// This many such lists, for an array of pointers.
         rows: Option<usize>,
         /// A byte precedes, 0 when no values follow (a member that is a pointer).
         flagged: bool,

@@ -16,7 +16,7 @@ pub enum Cpp {
     Text,
     /// `TString`.
     TString,
-    /// `std::bitset` of so many bits.
+    /// `std::bitset` of this many bits.
     Bits(usize),
     /// Any container of single elements.
     List(Box<Cpp>),

@@ -61,7 +61,7 @@ impl Kept {
         self.room += tail.bytes.len() + self.besides;
         Some(tail)
     }
-    /// Takes room for so many bytes, if need be from what was used longest ago, but not by this reading or a later one:
+    /// Takes room for this many bytes, if need be from what was used longest ago, but not by this reading or a later one:
     /// where a reading uses more than there is room for, some of it stays, and is there for the next one.
     fn reserve(&mut self, bytes: usize, reading: u64) -> bool {
         let bytes = bytes + self.besides;

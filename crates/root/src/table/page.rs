@@ -142,7 +142,7 @@ impl<'a> Page<'a> {
         if wrong { Err(not_rising(border)) } else { Ok(Some(bounds)) }
     }
 
-    /// Appends the ends of items `from` to `to`, which are lists of elements of so many bytes (a power of two), counted
+    /// Appends the ends of items `from` to `to`, which are lists of elements of this many bytes (a power of two), counted
     /// from `base` elements on; gives their bytes. Nothing is done if there is no table of starts.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// So many starts of items are looked at together.
+/// This many starts of items are looked at together.
 const STARTS: usize = 512;
 
 fn not_rising(border: u32) -> Error {

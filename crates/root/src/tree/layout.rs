@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// How entries stand in a basket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// Each entry is one value of so many bytes.
+    /// Each entry is one value of this many bytes.
     Fixed(usize),
     /// Each entry is `skip` bytes of header and any number of values of `bytes` each.
     Counted {

@@ -70,7 +70,7 @@ pub fn insert<T: Eq + Hash, S: BuildHasher>(set: &mut HashSet<T, S>, value: T) -
     Ok(set.insert(value))
 }
 
-/// An empty vector with room for exactly so many values.
+/// An empty vector with room for exactly this many values.
 pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
     let mut out = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
@@ -78,7 +78,7 @@ pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// So many copies of a value.
+/// This many copies of a value.
 pub fn filled<T: Copy>(count: usize, value: T) -> Result<Vec<T>> {
     let mut out = with_room(count)?;
     out.resize(count, value);

@@ -65,7 +65,7 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -
     for (target, source) in targets.iter_mut().zip(sources) {
         fill::<N>(source, target.as_chunks_mut::<N>().0);
     }
-    // SAFETY: so many blocks were reserved and are in `sources`, so the loop has written at least `length` bytes,
+    // SAFETY: this many blocks were reserved and are in `sources`, so the loop has written at least `length` bytes,
     // provided that a block is a number of groups: N is 1, 2, 4 or 8.
     unsafe { to.set_len(to.len() + length / N * N) };
     Ok(())

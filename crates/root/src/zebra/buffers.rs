@@ -22,9 +22,9 @@ pub(super) struct StoredColumn {
 /// How items lie in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Items {
-    /// So many words each.
+    /// This many words each.
     Words(usize),
-    /// So many bits each, as many in a word as fit.
+    /// This many bits each, as many in a word as fit.
     Bits(usize),
 }
 

@@ -652,7 +652,7 @@ impl Reader {
     }
 }
 
-/// Where the first logical record starts in a physical record of so many words, with `pending` words missing of one that
+/// Where the first logical record starts in a physical record of this many words, with `pending` words missing of one that
 /// began before it; how many fast records follow; whether the writer gave up the one that is pending.
 fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, u32, bool)> {
     let magic = MAGIC.iter().enumerate().all(|(index, &word)| record.get(index) == Some(word));

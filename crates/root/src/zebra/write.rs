@@ -156,7 +156,7 @@ pub struct FzWriter {
 }
 
 impl FzWriter {
-    /// With physical records of so many words: a multiple of 30.
+    /// With physical records of this many words: a multiple of 30.
     pub fn new(sink: Box<dyn Sink>, record: usize) -> Result<Self> {
         if record < 60 || !record.is_multiple_of(30) || record > 0xff_ffff {
             let message =
@@ -312,7 +312,7 @@ pub struct RzWriter {
 }
 
 impl RzWriter {
-    /// With records of so many words.
+    /// With records of this many words.
     pub fn new(sink: Box<dyn Sink>, record: usize, name: &str, tag: &str) -> Result<Self> {
         if !(128..=1 << 13).contains(&record) {
             return Err(Error::argument(format!("records of {record} words: from 128 to 8192 are needed")));

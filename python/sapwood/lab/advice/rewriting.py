@@ -292,7 +292,7 @@ def read_once(
     *,
     chunk: int = CHUNK,
 ) -> Cost:
-    """Read once, as `cost_of` does, about so many bytes at a time."""
+    """Read once, as `cost_of` does, about this many bytes at a time."""
     from sapwood import _native
 
     before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
@@ -310,7 +310,7 @@ def read_once(
 
 
 def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
-    """Cut a range of entries into parts of about so many bytes."""
+    """Cut a range of entries into parts of about this many bytes."""
     entries = max(1, tree.num_entries)
     step = max(1, round(size * entries / max(1, tree.uncompressed_bytes)))
     for first in range(start, stop, step):

@@ -30,7 +30,7 @@ from sapwood.lab.cold import forget
 from sapwood.storage.sources import source_of
 
 HISTOGRAMS = 20
-"""What a task fills: a histogram of each of so many branches, at most."""
+"""What a task fills: a histogram of each of this many branches, at most."""
 
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
 IMPORTED = (

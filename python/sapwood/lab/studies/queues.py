@@ -26,7 +26,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Load:
-    """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor.
+    """What a job does: files of this many bytes and events, read in pieces; costs in seconds of one processor.
 
     Opening a file takes `accesses` of the storage before its first piece.
 

@@ -14,7 +14,7 @@ CODEC = "zlib:1"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: so many branches, and events a file; `length` values in each list on average."""
+    """A kind of file: this many branches, and events a file; `length` values in each list on average."""
 
     branches: int
     events: int
@@ -27,7 +27,7 @@ KINDS = {"esd": Kind(406, 100, 32, "Tracks"), "pythia": Kind(22, 190, 500, "fPar
 
 
 def make(kind: str, path: Path, *, files: int = 1, codec: str = CODEC, alone: bool = False) -> None:
-    """Write a file with what so many files hold: the tree, and (but not `alone`) 40 histograms beside it."""
+    """Write a file with what this many files hold: the tree, and (but not `alone`) 40 histograms beside it."""
     import sapwood
     from sapwood.compression import parse_codec
 

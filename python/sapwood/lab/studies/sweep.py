@@ -65,7 +65,7 @@ _CLOSE = 0.05
 
 @dataclass(frozen=True)
 class Cell:
-    """One layout, and how a job writes it: into so many files at once, with a summary record in each or without."""
+    """One layout, and how a job writes it: into this many files at once, with a summary record in each or without."""
 
     codec: str
     cluster: str

@@ -81,7 +81,7 @@ def give_back() -> None:
 
 
 def fits(more: int, budget: int) -> bool:
-    """Return whether so many bytes more are within a budget; freed memory is given back if that decides it."""
+    """Return whether this many bytes more are within a budget; freed memory is given back if that decides it."""
     if resident() + more <= budget:
         return True
     give_back()

@@ -73,7 +73,7 @@ def parse_step_size(text: str) -> StepSize:
     try:
         parse_size(text)
     except ArgumentError as error:
-        raise ArgumentError(f"a step is so many entries, as 5000, or bytes: {error}") from error
+        raise ArgumentError(f"a step is a number of entries, as 5000, or bytes: {error}") from error
     return text
 
 
@@ -102,7 +102,7 @@ class Source:
         Raises
         ------
         ArgumentError
-            It is another one, or has not so many entries.
+            It is another one, or has fewer entries.
         """
         if self.uuid is not None and self.uuid.replace("-", "").lower() != uuid.replace("-", "").lower():
             raise ArgumentError(f"{self} has the uuid {uuid}, its description says {self.uuid}")

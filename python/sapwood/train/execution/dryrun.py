@@ -313,7 +313,7 @@ def _opening(source: Source) -> _Spent:
 
 
 def _whole(outcomes: Iterable[Run], share: float, opening: Sequence[_Spent], opened: int) -> tuple[float, float, int]:
-    """Conclude what a run spends with `share` times the entries of trials, and so many files opened."""
+    """Conclude what a run spends with `share` times the entries of trials, and this many files opened."""
     tried = [_Spent(outcome.time_cpu, outcome.time_wall, outcome.counters["bytes_read"]) for outcome in outcomes]
     cpu, wall, read = (
         max(sum(spent) - len(spent) * sum(one) / len(one), 0.0) * share + opened * sum(one) / len(one)
@@ -375,7 +375,7 @@ def _entries(
 
 
 def _wanted(dataset: Dataset, numbers: Sequence[int], stop_after: int | None) -> list[int]:
-    """Count the entries of each file that a run works on, of files with so many; none where it ends before."""
+    """Count the entries of each file that a run works on, of files with these entries; none where it ends before."""
     found: list[int] = []
     offset = 0
     offsets: Counter[str] = Counter()  # in each data set

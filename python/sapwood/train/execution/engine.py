@@ -302,7 +302,7 @@ class Engine:
         """Return how many leases are to be worked on at a time.
 
         Workers that wait for a processor only take caches and memory from each other. So where they share the cores of
-        one machine, only so many get work as keep these busy, by the part of the time in which a worker wants one.
+        one machine, only this many get work as keep these busy, by the part of the time in which a worker wants one.
         """
         slots, cores = self.executor.slots, self.executor.cores
         return min(slots, math.ceil(cores / max(self._wanting, 0.01) - 0.5)) if cores else slots

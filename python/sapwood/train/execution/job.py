@@ -120,7 +120,7 @@ def run(
         The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
         Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its pages several times.
     entries
-        Stop after so many entries, counted through the files in their order.
+        Stop after this many entries, counted through the files in their order.
     skip_bad_files
         Leave out files, or steps of files, that cannot be read, and list them in the record, instead of raising.
     drift

@@ -14,7 +14,7 @@ from sapwood.train.execution.executors import Processes
 from sapwood.train.execution.worker import Packed
 
 _PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
-"""Seconds between two looks at the lock, and after so many of them: so the looks cost less than 1 % of a processor."""
+"""Seconds between two looks at the lock, and after this many: so the looks cost less than 1 % of a processor."""
 _LATE = 0.0005
 """Seconds after which a thread that woke up is taken to have waited for the lock."""
 _WATCHED = 1.0

@@ -322,7 +322,7 @@ def _own(array: Foreign) -> Foreign:
 
 
 _ITEMS = 16
-"""Of long lists so many items are weighed."""
+"""This many items of a long list are weighed."""
 
 
 def size_of(value: Foreign, depth: int = 4) -> int:

@@ -232,7 +232,7 @@ class Writer:
     def take(self, task: str, results: dict[str, Any], read: Mapping[int, int]) -> None:
         """Take the entries of outputs out of the results of a task, and write them.
 
-        They are of so many entries that were `read`, by the place of the file. If one output cannot be written, those
+        They are of this many entries that were `read`, by the place of the file. If one output cannot be written, those
         before it have what they were given, and no other has.
         """
         for key, output in self._outputs.items():

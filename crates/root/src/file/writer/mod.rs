@@ -60,7 +60,7 @@ pub struct Options {
 pub enum CommitEvery {
     /// After each.
     Cluster,
-    /// After the first that ends so many bytes behind the last commit.
+    /// After the first that ends this many bytes behind the last commit.
     Bytes(u64),
     /// When asked for, and at the end.
     Never,
@@ -520,7 +520,7 @@ impl FileWriter {
     pub fn blob_key_bytes(&self) -> usize {
         KeyText::new(BLOB, "", "").size(true)
     }
-    /// The key of a record that no directory lists, of so many bytes, which will lie at `seek`.
+    /// The key of a record that no directory lists, of this many bytes, which will lie at `seek`.
     pub fn blob_key(&self, seek: u64, bytes: usize) -> Result<Vec<u8>> {
         let text = KeyText::new(BLOB, "", "");
         let key_bytes = text.size(true);

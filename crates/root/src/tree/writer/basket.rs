@@ -61,7 +61,7 @@ pub fn usual_bytes(compression: Compression, baskets: usize) -> usize {
     }
 }
 
-/// Bytes that so many entries take, with the table of their offsets.
+/// Bytes that this many entries take, with the table of their offsets.
 pub fn bytes(branch: &Branch, entries: usize) -> usize {
     branch.data.len() + if branch.varies() { 4 * entries } else { 0 }
 }

@@ -131,7 +131,7 @@ pub struct Branch {
     pub maximum: u32,
 }
 
-/// Room is made for at most so many bytes ahead of need.
+/// Room is made for at most this many bytes ahead of need.
 const MOST_AHEAD: usize = 256 << 20;
 
 /// Makes room for more: for all of a cluster, of which the values with these are one part in `parts`, or else by a

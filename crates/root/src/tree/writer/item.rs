@@ -14,7 +14,7 @@ pub enum Item {
     Packed(Packing),
     /// A length (one byte, or 255 and four) and bytes.
     Text,
-    /// So many values.
+    /// This many values.
     Array(usize, Box<Self>),
     /// A number of values (four bytes), and these.
     List(Box<Self>),
@@ -107,7 +107,7 @@ impl<'a> Offsets<'a> {
 
 /// A column seen as values of an [`Item`].
 pub enum View<'a> {
-    /// Numbers of so many bytes, in native order.
+    /// Numbers of this many bytes, in native order.
     Numbers { width: usize, values: &'a [u8] },
     /// Numbers to be packed.
     Packed { packing: Packing, values: &'a [u8] },

@@ -51,7 +51,7 @@ pub fn in_order<J: Sync, S: Default + Send>(
     let place = |_| Place { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
     let places: Vec<Place<S>> = (0..ahead).map(place).collect();
     let (places, fill) = (&places, &fill);
-    // A place is for every so many jobs: the next is begun when the result of the one before was taken.
+    // A place serves every `ahead`-th job: the next one is begun when the result of the one before was taken.
     let pairs = || jobs.iter().zip(places.iter().cycle());
     rayon::scope_fifo(|scope| {
         let begin = |(job, place)| {

@@ -271,7 +271,7 @@ fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
         for (index, branch) in tree.branches.iter().enumerate() {
             for basket in &branch.baskets {
                 let (number, entry) = (basket.first / cluster as u64, basket.first % cluster as u64);
-                // The first, and runs of half a mebibyte of each branch: entries of four bytes where there are so many.
+                // The first, and runs of half a mebibyte of each branch: entries of four bytes where there are this many.
                 let run = 4 * entry / (512 << 10);
                 baskets.push((number, (entry > 0, run), index, entry, basket.seek(), basket.bytes()));
             }

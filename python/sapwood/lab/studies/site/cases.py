@@ -23,7 +23,7 @@ LAYERS = ("waiting", "queue", "open", "decompression", "decoding", "task", "othe
 """Parts of a job's time, which add up to it: see `layers`."""
 
 MERGED = (10, 40, 200)
-"""So many files are merged into one, if nothing else is said."""
+"""This many files are merged into one, if nothing else is said."""
 CODECS, QUICK_CODECS = ("none", "lz4:4", "zstd:5"), ("none",)
 """By these files are compressed, if nothing else is said."""
 

@@ -92,7 +92,7 @@ def run(
     per_job
         How many files each job reads; by default given ones are dealt out.
     merge
-        So many files merged into one, each a variant.
+        This many files merged into one, each a variant.
     codecs
         Codecs by which files are compressed, each a variant; `CODECS` by default.
     read_ahead
