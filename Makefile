@@ -40,7 +40,7 @@ QUICK := house table_contract reading_arrays reading_columns reading_selection r
 
 quick: build ## Rust units, and the Python tests of tables, reading, writing and objects, which need no servers
 	cargo test --release -p sapwood-io -p sapwood-root --lib --quiet
-	$(BIN)/python -m pytest -q -m "not oracle and not corpus and not alone" -n 2 --dist loadfile --durations 25 \
+	$(BIN)/python -m pytest -q -m "not oracle and not corpus and not alone and not slow" -n 2 --dist loadfile --durations 25 \
 	  $(patsubst %,tests/python/test_%.py,$(QUICK))
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)

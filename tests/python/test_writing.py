@@ -51,6 +51,10 @@ def lists(tree: Any) -> dict[str, list[Any]]:
 # Any data
 
 
+# A length of 255 and more is stored otherwise.
+TEXTS = st.one_of(st.text(max_size=5), st.sampled_from(["x" * 254, "x" * 255, "ä" * 128, "x" * 300]))
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, Any]:
     """Draw tables of every type that branches have."""
@@ -61,7 +65,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
         kind = draw(st.sampled_from(["one", "fixed", "many", "rows", "text"]))
         dtype = draw(st.sampled_from(sorted(NUMBERS)))
         if kind == "text":
-            texts = draw(st.lists(st.text(max_size=300), min_size=entries, max_size=entries))
+            texts = draw(st.lists(TEXTS, min_size=entries, max_size=entries))
             table[f"b{i}"] = ak.Array(texts) if texts else ak.Array([""])[:0]
             continue
         counts = rng.integers(0, 4, entries)
@@ -498,6 +502,7 @@ def test_histograms_that_cannot_be_written(path: Path, data: Any, message: str) 
         assert file.keys() == []
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(path: Path) -> None:
     """What was committed when the process was killed is there, whatever it was doing."""
     script = f"""
@@ -748,9 +753,9 @@ def test_a_closed_pipe() -> None:
     assert sapwood.open(io.BytesIO(pipe.getvalue()))["t"].num_entries in (entries, entries - 1000)
 
 
-def test_twenty_thousand_branches_take_four_times_as_much_as_five_thousand(path: Path) -> None:
+def test_eight_thousand_branches_take_four_times_as_much_as_two_thousand(path: Path) -> None:
     sizes: list[int] = []
-    for number in (5000, 20_000):
+    for number in (2000, 8000):
         table = {f"branch_{i}": np.arange(20, dtype=np.float32) for i in range(number)}
         with sapwood.recreate(path) as file:
             file.mktree("t", table, auto_flush=10)
@@ -758,8 +763,8 @@ def test_twenty_thousand_branches_take_four_times_as_much_as_five_thousand(path:
     assert sizes[1] < 4.1 * sizes[0]
     with sapwood.open(path) as file:
         tree = file["t"]
-        assert len(tree.keys()) == 20_000
-        assert tree["branch_19999"].array().tolist() == list(range(20))
+        assert len(tree.keys()) == 8000
+        assert tree["branch_7999"].array().tolist() == list(range(20))
 
 
 def test_dicts_are_maps_where_the_branch_holds_maps(tmp_path: Path) -> None:
