@@ -229,12 +229,12 @@ def page(results: list[dict[str, Any]]) -> str:
     absent = [name for name in SCHEMAS if name not in seen]
     lines += [
         "",
-        "Files with other names than `nano.root`, `ntuple.root`, `maker.root` and `lite.root` were given to the command.",
+        "The command makes `nano.root`, `ntuple.root`, `maker.root` and `lite.root`; other files were given to it.",
         "",
         "In `uproot-issue-798.root` sapwood reads fields of xAOD classes that uproot leaves out. Where such a field",
         "shares its prefix with links (`AnalysisHLT_mu40`), coffea makes a record of both: `HLT_mu40.m_persKey` is",
-        "`HLT_mu40.TrigMatchedObjects.m_persKey` then. `EventInfo.streamTagRobs` and `streamTagDets` lack the parameter",
-        "for sets. With coffea 2025.11.0 no values of columns that both have differ.",
+        "`HLT_mu40.TrigMatchedObjects.m_persKey` then. `EventInfo.streamTagRobs` and `streamTagDets` lack the",
+        "parameter for sets. With coffea 2025.11.0 no values of columns that both have differ.",
     ]
     lines += ["", f"Not run: {', '.join(absent)}, for which there was no file." if absent else "", ""]
     return "\n".join(lines)
