@@ -175,7 +175,9 @@ class Windows:
         if end <= stop:
             return stop
         size, step = self._query.bytes_between(start, end), self._query.bytes_between(start, stop)
-        if (size if (start, end) == (first, last) else 2 * self._cluster + step) > max(self._most, 2 * step + self._room):
+        if (start, end) != (first, last):
+            size = 2 * self._cluster + step
+        if size > max(self._most, 2 * step + self._room):
             return stop
         pages, _ = self._query.source.table.native.plan(self._query.numbers, start, end)
         shared = len({page[1] for page in pages}) * ((end - start - 1) // length)
