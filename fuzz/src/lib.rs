@@ -8,10 +8,10 @@ use sapwood_root::compress::decode;
 use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
-use sapwood_root::file::{Directory, Key, RootFile};
+use sapwood_root::file::{Directory, Key, RootFile, kinds};
 use sapwood_root::ntuple::envelope::{Locator, checksum};
 use sapwood_root::ntuple::verify::verify;
-use sapwood_root::ntuple::{CLASS, NTuple};
+use sapwood_root::ntuple::NTuple;
 use sapwood_root::streamer::Classes;
 use sapwood_root::read::{Carry, Part, read, read_with};
 use sapwood_root::tree::Tree;
@@ -119,7 +119,7 @@ fn opened(data: &[u8]) -> Option<Arc<RootFile>> {
 }
 
 fn ntuple_key(data: &[u8]) -> Option<Key> {
-    opened(data)?.directory().ok()?.keys.into_iter().find(|key| key.classname == CLASS)
+    opened(data)?.directory().ok()?.keys.into_iter().find(|key| key.classname == kinds::NTUPLE)
 }
 
 fn part(data: &mut [u8], (offset, length): (u64, u64)) -> Option<&mut [u8]> {
