@@ -180,6 +180,9 @@ def fake_tree(top: list[FakeBranch], entries: int, **more: Any) -> TTree:
 class FakeCarry:
     """What the native core keeps from step to step: nothing of a fake tree."""
 
+    announced = True
+    """Steps are read one by one."""
+
     def __init__(self, room: int) -> None:
         """Take what the native one takes."""
 

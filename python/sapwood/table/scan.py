@@ -10,7 +10,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, CorruptError, LimitError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError, UnsupportedError
 from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
@@ -120,9 +120,23 @@ class Scan:
             end = stop if self._windows is None else self._windows.end(start, stop)
             if end == stop or self._kept.between(start, end) != [(start, end)]:
                 return self.read(start, stop)
-            begin, data = start, self.read(start, end)
+            try:
+                begin, data = start, self._read_whole(start, end)
+            except SapwoodError:
+                # Steps before the fault are still returned, and the step that has it raises the error of its own range.
+                if self.lost.settled:
+                    self._windows = None
+                return self.read(start, stop)
         self._window = (begin, end, data) if stop < end else None
         return [column and columns.cut_out(column, start - begin, stop - begin) for column in data]
+
+    def _read_whole(self, start: int, stop: int) -> list[Column | None]:
+        """Read several steps; raise an error where a field cannot be decoded that the first step did not leave out."""
+        lost = Lost(self.lost)
+        lost.settled = True
+        data = read([Slice.of(self.query, start, stop)], self.carry, lost, self.friend_carries)
+        self.lost.settled = True
+        return data
 
     def give_up(self) -> None:
         """End what is being read."""
