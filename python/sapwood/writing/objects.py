@@ -278,8 +278,8 @@ def _from_profile(
     }
     if weighted:
         members["fBinSumw2"] = cells_of(entries2)
-        # Sums of weights do not say how often it was filled.
-        known = getattr(data, "metadata", None)
+        # Sums of weights do not say how often it was filled. Where no metadata was set, boost-histogram warns of the attribute.
+        known = getattr(data, "__dict__", {}).get("metadata")
         if isinstance(known, Mapping) and "fEntries" in known:
             members["fEntries"] = float(known["fEntries"])
     return title, (("TProfile", "TProfile2D", "TProfile3D")[len(axes) - 1], members)
