@@ -275,59 +275,59 @@ def _gains(trial: Trial, price: Price) -> bool:
 LAYOUTS = (
     Problem(
         "tiny-baskets",
-        "64 baskets or more, and half of them only because baskets of less than 8 kB were closed within a cluster",
-        "larger baskets, one a cluster for most branches",
+        "64 baskets or more; half of them could be merged within clusters, in branches of less than 8 kB a basket",
+        "larger baskets: one a cluster for most branches",
         _tiny_baskets,
     ),
     Problem(
         "one-entry-clusters",
-        "8 clusters or more, of less than 2 entries and 1 MB",
+        "8 clusters or more, with less than 2 entries and at most 1 MB on average",
         "larger clusters (30 MB)",
         _one_entry_clusters,
     ),
     Problem(
         "small-clusters",
-        "8 clusters or more, of 2 entries or more and less than 1 MB, in a tree of 300 kB or more",
+        "8 clusters or more, with 2 entries or more and at most 1 MB on average, in a tree of 300 kB or more",
         "larger clusters (30 MB)",
         _small_clusters,
     ),
     Problem(
         "huge-clusters",
-        "a cluster of the branches that are read takes more memory than a job has (400 MB, or `--memory`)",
+        "one cluster of the branches in use takes more memory than a job has (400 MB, or `--memory`)",
         "clusters of 30 MB",
         huge_clusters(MEMORY),
     ),
     Problem(
         "unclustered",
-        "auto-flush is 0, and of the ends of the longest baskets less than half are ends in all other branches of two "
-        "baskets or more",
+        "auto-flush is 0; of the basket ends in the branch with the fewest baskets, less than half are basket ends in "
+        "all other branches (branches with one basket are ignored)",
         "clusters (30 MB)",
         _unclustered,
         of_rntuples=False,
     ),
     Problem(
         "lock-step-trees",
-        "the baskets of a tree lie in 32 pieces or more, of less than 1 MB each, between those of other trees",
-        "one tree behind the other",
+        "other trees split the baskets of a tree into 32 pieces or more, of less than 1 MB on average",
+        "one tree after the other",
         _lock_step_trees,
     ),
     Problem(
         "scattered-clusters",
-        "a cluster lies in more than 4 pieces of the file on average (ROOT itself makes up to 3)",
+        "a cluster has more than 4 pieces in the file on average (ROOT itself makes up to 3)",
         "the baskets of a cluster next to each other",
         _scattered_clusters,
         of_rntuples=False,
     ),
     Problem(
         "lzma",
-        "more than 10 % of the bytes that are read (of all bytes, where no usage is given) are LZMA",
+        "more than 10 % of the bytes in use are LZMA (of all bytes if no usage is given)",
         "ZSTD, level 5, for these branches",
         _lzma,
         zstd,
     ),
     Problem(
         "slow-codec",
-        "more than half of the bytes that are read are ZLIB; in the trial ZSTD saves 5 % of the cost",
+        "more than half of the bytes in use are ZLIB; in the trial ZSTD saves 5 % of the cost",
         "ZSTD, level 5, for these branches",
         _slow_codec,
         _faster,
@@ -335,8 +335,8 @@ LAYOUTS = (
     ),
     Problem(
         "incompressible",
-        "20 % of the bytes that are read, and at least 100 kB, shrink by less than 1.1; in the trial 10 % of the "
-        "cost is saved without compression",
+        "20 % of the bytes in use, and at least 100 kB, have a compression factor below 1.1; in the trial no "
+        "compression saves 10 % of the cost",
         "no compression for these branches",
         _not_worth_compressing,
         _plain,
@@ -345,7 +345,8 @@ LAYOUTS = (
     ),
     Problem(
         "uncompressed",
-        "1 MB or more, and half of all bytes, are uncompressed; in the trial ZSTD saves 10 % of them and 5 % of cost",
+        "1 MB or more, and half of all bytes, are uncompressed; in the trial ZSTD has a factor of 1.1 and saves 5 % "
+        "of cost",
         "ZSTD, level 5, for these branches",
         _uncompressed,
         zstd,
@@ -361,14 +362,14 @@ LAYOUTS = (
     ),
     Problem(
         "unused-branches",
-        "a usage is given, and 25 % of the bytes or more are of branches, or of objects, that it does not name",
+        "a usage is given, and branches or objects that it does not name hold 25 % of the bytes or more",
         "a copy without them",
         _unused_branches,
         _without_unused,
     ),
     Problem(
         "many-branches",
-        "2,000 branches or more, of less than 2 kB each in a cluster",
+        "2,000 branches or more, with less than 2 kB each in a cluster",
         "fewer branches: lists or records instead of numbered ones",
         _too_many_branches,
         None,
@@ -412,7 +413,7 @@ FILES = (
     (
         Problem(
             "old-cycles",
-            "20 % of a file or more, and at least 100 kB, are used by older cycles of its objects alone",
+            "only older cycles of objects use 20 % of a file or more, and at least 100 kB",
             "a copy without them: `sapwood rewrite`",
             change=None,
         ),
@@ -421,8 +422,8 @@ FILES = (
     (
         Problem(
             "many-trees",
-            "20 trees or more, of less than 1 MB on average",
-            "one tree with a branch that tells them apart",
+            "20 trees or more, with less than 1 MB on average",
+            "one tree with a branch that distinguishes them",
             change=None,
             applied=False,
         ),
@@ -434,6 +435,6 @@ FILES = (
 SMALL_FILES = Problem(
     "small-files",
     "4 files or more with the same trees and branches, half of them smaller than 10 MB",
-    "files merged",
+    "merge the files",
 )
 """A problem of all files together."""

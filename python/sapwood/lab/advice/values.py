@@ -279,8 +279,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "never-filled",
-            "branches of zeros or empty lists alone hold 10 % of the bytes before compression, or are 5 and a fifth of "
-            "all branches",
+            "branches with only zeros or empty lists hold 10 % of the bytes before compression, or are at least 5 "
+            "branches and a fifth of all",
             "a copy without them (`sapwood rewrite --drop`)",
             applied=False,
         ),
@@ -289,8 +289,9 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "constant-branches",
-            "branches of one value hold 10 % of the bytes before compression, or are 5 and a fifth of all branches",
-            "a copy without them (`sapwood rewrite --drop`), the value in the title or another object",
+            "branches of one value hold 10 % of the bytes before compression, or are at least 5 branches and a fifth "
+            "of all",
+            "a copy without them (`sapwood rewrite --drop`); keep the value in the title or another object",
             applied=False,
         ),
         _constant,
@@ -299,7 +300,7 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
         Problem(
             "duplicate-branches",
             "branches equal to others hold 5 % of the stored bytes",
-            "a copy without them (`sapwood rewrite --drop`), an alias for their names",
+            "a copy without them (`sapwood rewrite --drop`); define an alias for their names",
             applied=False,
         ),
         _duplicates,
@@ -307,8 +308,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "equal-counters",
-            "counters of lists that equal other counters hold 1 % of the stored bytes",
-            "one counter for the lists of equal length",
+            "list counters that equal other counters hold 1 % of the stored bytes",
+            "one counter for all lists of equal length",
             change=None,
             applied=False,
         ),
@@ -317,8 +318,8 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "doubles-hold-floats",
-            "compressed doubles of which each is a float hold 10 % of the stored bytes; in the trial floats save "
-            "5 % of the cost",
+            "compressed doubles whose values are all exact as floats hold 10 % of the stored bytes; in the trial "
+            "floats save 5 % of the cost",
             "float instead of double: no value changes",
             is_one=lambda trial, price: trial.gain(price) >= WORSE,
             applied=False,
@@ -328,9 +329,9 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "wide-integers",
-            "compressed integers that fit in half of their bytes hold 10 % of the stored bytes; in the trial narrower "
-            "ones save 5 % of the cost",
-            "narrower integers: no value changes while the range holds",
+            "compressed integers that fit into half of their bytes hold 10 % of the stored bytes; in the trial "
+            "narrower integers save 5 % of the cost",
+            "narrower integers: no value changes if the range stays the same",
             is_one=lambda trial, price: trial.gain(price) >= WORSE,
             applied=False,
         ),
@@ -339,9 +340,10 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
     (
         Problem(
             "sorted-integers",
-            "integers in ascending order hold 10 % of the stored bytes; in the trial their differences save 10 % of "
-            "the bytes",
-            "differences to the entry before; or a smaller type, or none where they follow from the entry",
+            "integers in ascending order hold 10 % of the stored bytes; in the trial their differences shrink the "
+            "bytes by a factor of 1.1",
+            "store differences to the previous entry, or a smaller type; or drop integers that follow from the entry "
+            "number",
             is_one=lambda trial, price: trial.size >= 1.1,
             applied=False,
         ),

@@ -27,33 +27,33 @@ FORMAT, FORMAT_VERSION = "sapwood lab", 1
 
 WARNINGS = {
     "noisy": (
-        "values of one measurement lie more than 15 % from their median",
-        "stop other programs, take more rounds, compare medians",
+        "values of one measurement differ by more than 15 % from their median",
+        "stop other programs, use more rounds, compare medians",
     ),
     "too-short": (
-        "the median is below 20 ms, where clocks and start-up weigh",
-        "take more events, or trust only ratios well away from 1",
+        "the median is below 20 ms, where clock resolution and start-up matter",
+        "use more events, or trust only ratios far from 1",
     ),
-    "few-rounds": ("fewer than 3 values", "take three rounds or more before comparing"),
+    "few-rounds": ("fewer than 3 values", "use three rounds or more before comparing"),
     "page-cache-not-dropped": (
         "a cold reading found part of its file in memory",
-        "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
+        "use a local file system, or have root write 3 to /proc/sys/vm/drop_caches between the runs",
     ),
     "server-cache": (
         "servers may have kept remote files in memory between the runs",
-        "take files that nobody read lately, more than a server has memory, or one round",
+        "use files that were not read recently, more data than the server has memory, or one round",
     ),
     "loaded": (
-        "the load of the machine was above half of its cores when the study began or went on",
-        "wait until it is idle",
+        "the load of the machine was above half of its cores when the study started or resumed",
+        "wait until the machine is idle",
     ),
     "budget": (
-        "the time given ended before all rounds were measured",
-        "give more time, or measure fewer things",
+        "the time budget ended before all rounds were measured",
+        "allow more time, or measure less",
     ),
     "changed-source": (
-        "sapwood's checkout differs from the commit that is named",
-        "commit first, if the figures are to be kept",
+        "sapwood's checkout differs from the recorded commit",
+        "commit before measuring figures that you keep",
     ),
 }
 """All warnings: code, what it means, and advice."""
