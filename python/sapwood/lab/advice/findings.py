@@ -1,4 +1,4 @@
-"""What is wrong with files, by a closed list of problems, and what a remedy gains."""
+"""Find the problems of files, from a closed list, and measure the gain of their remedies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sapwood.show.units import bytes_text
 from sapwood.train.data.dataset import Dataset, Source, parse_size
 
 SAMPLE = 32_000_000
-"""Uncompressed bytes on which remedies are tried."""
+"""Uncompressed bytes of the sample on which remedies are tried."""
 
 PROBLEMS: tuple[Problem, ...] = (
     *LAYOUTS, *(problem for problem, _ in VALUES), *(problem for problem, _ in FILES), SMALL_FILES,
@@ -39,17 +39,17 @@ PROBLEMS: tuple[Problem, ...] = (
 """All problems, in the order of the findings."""
 
 RNTUPLE = "rntuple"
-"""The code of a conversion to an RNTuple among the findings, which is no problem but a comparison."""
+"""The code of the comparison with an RNTuple; it is not a problem."""
 _COSTS = 12
 _SMALL, _FEWEST = 10e6, 4
 
 
 @dataclass
 class Finding:
-    """A problem of a tree, in some of the files; `trial` is None where no remedy was tried.
+    """A problem of a tree, in some of the files.
 
-    `note` says why, or what a trial tells besides. `entries` are those of the tree in all of these files. What is
-    `applied` is part of the advised layout.
+    `trial` is None if no remedy was tried. `note` has the reason, or a remark on the trial. `entries` is the number of
+    entries of the tree in all of these files. `applied` is true if the remedy is part of the advised layout.
     """
 
     code: str
@@ -65,10 +65,10 @@ class Finding:
 
 @dataclass
 class Advice:
-    """What was found in files, the layout that is advised, and what it gains on the sample.
+    """The findings for files, the advised layout, and its gain on the sample.
 
-    `costs` are those of the largest branches of a tree, by its path in the first file; `rntuple` compares the first
-    tree with an RNTuple. Both are there where they were asked for.
+    `costs` has the costs of the largest branches of each tree, by its path in the first file. `rntuple` compares the
+    first tree with an RNTuple. Both are filled only on request.
     """
 
     files: list[str]
@@ -81,7 +81,7 @@ class Advice:
     rntuple: Finding | None = None
 
     def tojson(self) -> dict[str, Any]:
-        """Return all as JSON knows it."""
+        """Return everything in JSON types."""
         trees = [
             {
                 "file": tree.file,
@@ -119,7 +119,7 @@ class Advice:
         return shown
 
     def seconds(self, finding: Finding) -> float:
-        """Return the seconds that one reading of all entries saves by a remedy; 0 without a trial."""
+        """Return the seconds that a remedy saves in one reading of all entries; 0 without a trial."""
         return finding.trial.seconds(self.price, finding.entries) if finding.trial is not None else 0.0
 
     @staticmethod
@@ -156,7 +156,7 @@ class _Advising:
         check_names(used or (), found, trees)
 
     def of_layouts(self) -> None:
-        """Look for what the records show."""
+        """Look for problems in the records."""
         for problem in LAYOUTS:
             look = huge_clusters(self.memory) if problem.code == "huge-clusters" else problem.look
             by_tree: dict[str, list[tuple[TreeLayout, str]]] = {}
@@ -181,7 +181,7 @@ class _Advising:
             self.tell(f"trying a remedy for {problem.code}")
             self._try(finding, first, problem.change(Layout(), first, names), alone=problem.is_one is not None)
             if finding.trial and problem.change is not zstd and any(branch.mixed for branch in first.branches):
-                finding.note = "branches have baskets of several codecs: to have one is a part of the gain"
+                finding.note = "branches have baskets of several codecs: using a single codec is part of the gain"
         self._keep(problem, finding, first)
 
     def _try(self, finding: Finding, where: TreeLayout, layout: Layout, *, alone: bool) -> None:
@@ -201,7 +201,7 @@ class _Advising:
             self.layout = problem.change(self.layout, where, self.names[where.file, where.tree])
 
     def of_values(self) -> None:
-        """Look for what the values of a sample show; of each tree in the first file that has entries of it."""
+        """Look for problems in the values of a sample: of each tree, in the first file that has entries of it."""
         trees: dict[str, TreeLayout] = {}
         entries: dict[str, int] = {}
         for file in self.files:
@@ -232,7 +232,7 @@ class _Advising:
                 self._keep(problem, finding, tree)
 
     def of_files(self) -> None:
-        """Look for what is wrong with single files."""
+        """Look for problems of single files."""
         for problem, look in FILES:
             having = [(file, detail) for file in self.files if (detail := look(file)) is not None]
             if having:
@@ -285,37 +285,38 @@ def advise(
     tree
         Only this tree or RNTuple; all of a file by default.
     used
-        Names of the branches that are read, or of objects with all their members, or patterns such as ``mu*``. Those
-        that count their lists are used too. A tree of which none is named is judged as if this were not given.
+        Names of the branches that are read, names of objects (all their members), or patterns such as ``mu*``. The
+        counters of their lists are used too. A tree without any of these names is judged as if this were not given.
     sample
-        Uncompressed bytes of a tree to try remedies on, and to look for problems of values; 0 for neither.
+        Uncompressed bytes of a tree for trials of remedies and for problems of values; 0 for neither.
     trials
-        Try all remedies; else only those whose trial tells whether there is a problem.
+        Try all remedies; otherwise only those whose trial decides whether there is a problem.
     price
-        What storage, network and memory cost. A remedy by which reading costs more is named, but is not in the layout.
+        The prices of storage, network and memory. A remedy that makes reading more expensive is reported, but it is
+        not in the layout.
     memory
         Bytes that a job has for a cluster.
     loss
-        Relative change of floats that is allowed, such as 0.001; 0 to leave their precision alone.
+        Allowed relative change of floats, such as 0.001; 0 keeps their precision.
     costs
-        Measure what the largest branches cost.
+        Measure the costs of the largest branches.
     rntuple
-        Measure what an RNTuple gains, with the first tree.
+        Measure the gain of an RNTuple, with the first tree.
     progress
         Called with a text at each step.
 
     Returns
     -------
     Advice
-        The findings, in the order of `PROBLEMS`; none where all is well.
+        The findings, in the order of `PROBLEMS`; none if there is no problem.
 
     Raises
     ------
     ArgumentError
-        A name in `used` is of no branch of any of the trees; of names that are `Recorded`: all of them are.
+        No tree has a branch of a name in `used`. For `Recorded` names: no tree has any of them.
     """
     if not 0 <= loss < 1:
-        raise ArgumentError(f"a loss is a part of values from 0 to 1, such as 0.001, not {loss}")
+        raise ArgumentError(f"a loss is a relative change from 0 to 1, such as 0.001, not {loss}")
     tell = progress or (lambda _: None)
     dataset = Dataset.of(inputs, tree)
     files: list[FileLayout] = []
@@ -350,7 +351,7 @@ def advise(
 
 
 def groups(dataset: Dataset, trees: Sequence[TreeLayout]) -> list[Dataset]:
-    """Put files together that can become one: those of the same trees with the same branches."""
+    """Group files that can be merged: files with the same trees and the same branches."""
     shapes: dict[str, set[tuple[str, ...]]] = {source.path: set() for source in dataset.sources}
     for tree in trees:
         if tree.entries:
@@ -374,17 +375,17 @@ def chosen_layout(
     streaming: str | None = None,
     drop: Sequence[str] = (),
 ) -> Layout | None:
-    """Make a layout of the words of the command line; those that are given go before what is advised.
+    """Return the layout for the options of the command line; options override the advice.
 
-    None where nothing is advised, and nothing else is wanted.
+    Return None if nothing is advised and no option changes the layout.
 
     Raises
     ------
     ArgumentError
-        One of the words means nothing, or nothing here.
+        An option is invalid, or has no effect here.
     """
     if trace is not None and not advised:
-        raise ArgumentError("a usage (--trace) says something only to --layout advised")
+        raise ArgumentError("a usage (--trace) applies only to --layout advised")
     used = None if trace is None else used_branches(trace)
     layout = Layout()
     if advised:

@@ -1,6 +1,6 @@
-"""How the trees and RNTuples of a file lie: baskets or pages, clusters, codecs, sizes.
+"""The layout of the trees and RNTuples of a file: baskets or pages, clusters, codecs, sizes.
 
-All of it is read from their records and from the heads of some baskets.
+It is read from their records and from the headers of some baskets.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ Integers = NDArray[np.int64]
 _GAP = 1_000_000
 
 _LOOKED_AT = 8
-"""Baskets of a branch whose heads are read."""
+"""Number of baskets of a branch whose headers are read."""
 
 
 @dataclass(frozen=True)
 class BranchLayout:
-    """One branch with data. `offsets` are the entries at which its baskets begin, and the end.
+    """One branch with data.
 
-    `sizes` and `seeks` are those of its baskets in the file, in bytes; a basket inside the tree's record is not among
-    them. `compression` is that of the most bytes, `lzma` the part of them that is LZMA, `mixed` says whether there are
-    several codecs: by baskets that lie evenly in a local file, or the largest one of a remote file. `unsplit` marks a
-    branch that holds whole objects.
+    `offsets` has the first entry of each basket, and the end. `sizes` and `seeks` are the sizes and positions of the
+    baskets in the file, in bytes, without a basket inside the tree's record.
+
+    `compression` is the codec of the most bytes, `lzma` the fraction of the bytes in LZMA, and `mixed` whether there
+    are several codecs. They come from evenly spaced baskets of a local file, or the largest basket of a remote file.
+    `unsplit` marks a branch that holds whole objects.
     """
 
     name: str
@@ -63,11 +65,11 @@ class BranchLayout:
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """One tree or RNTuple, whose columns are its branches and whose pages are their baskets.
+    """One tree or RNTuple. Columns of an RNTuple count as branches, and their pages as baskets.
 
-    `clusters` are the entries at which its clusters begin, and the end, as the tree states them. Where it states none,
-    they are the baskets, if those of all branches end together though the branches do not take the same space; else
-    there is one cluster.
+    `clusters` has the first entry of each cluster that the tree states, and the end. If the tree states none, baskets
+    count as clusters when the baskets of all branches end together and the branches differ in size. Otherwise there is
+    one cluster.
     """
 
     file: str
@@ -95,9 +97,9 @@ class TreeLayout:
         return sum(branch.baskets for branch in self.branches)
 
     def pieces(self) -> float:
-        """Return in how many pieces of the file a cluster lies on average; 1 is best, 1 to 3 is what ROOT writes.
+        """Return the mean number of pieces of a cluster in the file. 1 is best; ROOT writes 1 to 3.
 
-        A piece ends where a basket of another cluster begins, or where nothing of this tree is for 1 MB.
+        A piece ends at a basket of another cluster, or at a gap of 1 MB without data of this tree.
         """
         seeks, sizes, starts = (
             np.concatenate([getattr(branch, what) for branch in self.branches] or [np.zeros(0, np.int64)])
@@ -113,7 +115,7 @@ class TreeLayout:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """One file: its trees, the bytes of free segments, and those that only older cycles of its objects take."""
+    """One file: its trees, the bytes of free segments, and the bytes that only older cycles of objects use."""
 
     path: str
     size: int
@@ -122,7 +124,7 @@ class FileLayout:
     older: Mapping[str, int]
 
     def runs(self, tree: TreeLayout) -> int:
-        """Return in how many runs the baskets of a tree lie: baskets of other trees are between them."""
+        """Return the number of runs of baskets of a tree, which baskets of other trees separate."""
         seeks = np.concatenate([branch.seeks for one in self.trees for branch in one.branches] or [np.zeros(0)])
         mine = np.concatenate(
             [np.full(len(branch.seeks), one is tree) for one in self.trees for branch in one.branches] or [np.zeros(0)]
@@ -136,9 +138,9 @@ def tree_paths(file: Foreign, source: Source, kinds: frozenset[str] = TREES) -> 
     Raises
     ------
     NotFoundError
-        There is none.
+        The file has no tree.
     UnsupportedError
-        The source names an ntuple of HBOOK.
+        The source names an HBOOK ntuple.
     """
     if source.tree is not None:
         kind = getattr(file[source.tree], "classname", "")
@@ -153,22 +155,22 @@ def tree_paths(file: Foreign, source: Source, kinds: frozenset[str] = TREES) -> 
 
 
 def plain_path(path: str) -> str:
-    """Return the path of an object without its cycle and the slash before it."""
+    """Return the path of an object without its cycle and its leading slash."""
     return path.partition(";")[0].strip("/")
 
 
 def layouts_of(source: Source) -> list[TreeLayout]:
-    """Read the layout of the trees and RNTuples of a file; raises as `file_layout`."""
+    """Read the layout of the trees and RNTuples of a file; raises the errors of `file_layout`."""
     return list(file_layout(source).trees)
 
 
 def file_layout(source: Source) -> FileLayout:
-    """Read the layout of a file, with all its trees and RNTuples or the one that is named.
+    """Read the layout of a file, with all its trees and RNTuples or only the named one.
 
     Raises
     ------
     NotFoundError
-        The file has no tree, or not the one that is named.
+        The file has no tree, or not the named one.
     SapwoodError
         The file cannot be read.
     """
@@ -180,7 +182,7 @@ def file_layout(source: Source) -> FileLayout:
 
 
 def _older_cycles(file: Foreign) -> dict[str, int]:
-    """Return the bytes that older cycles of objects take alone, by their paths with the cycle."""
+    """Return the bytes that only older cycles of objects use, by their paths with the cycle."""
     cycles: dict[str, list[int]] = {}
     for key in file.keys(recursive=True):
         path, _, cycle = key.rpartition(";")
@@ -203,7 +205,7 @@ def _places(tree: Foreign) -> dict[int, int]:
 
 
 def readable(table: Foreign) -> list[Any]:
-    """Return the native branches of a tree that can be read by themselves, or the fields of an RNTuple."""
+    """Return the native branches of a tree that can be read alone, or the fields of an RNTuple."""
     if table.classname in RNTUPLES:
         return [one for one in table.native.fields if one.parent is None and one.type is not None]
     return [one for one in table.native.branches if one.has_data and one.type is not None]
@@ -275,7 +277,7 @@ def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
 
 
 def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
-    """Return the codec of the baskets of each branch with data, by its index: branches may state another."""
+    """Return the codec of the baskets of each branch with data, by its index. The branch may state another codec."""
     native = [branch for branch in tree.native.branches if branch.has_data]
     codecs = _codecs(tree, native)
     return {branch.index: _held(branch, codec) for branch, codec in zip(native, codecs, strict=True)}
@@ -284,8 +286,8 @@ def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
 def _end_together(branches: Sequence[BranchLayout]) -> bool:
     """Return whether baskets show clusters that the tree does not state.
 
-    Borders that only some baskets share are chance. Baskets of branches that take the same space all end together
-    wherever they are full: that shows nothing.
+    Boundaries that only some baskets share are a coincidence. Baskets of branches of the same size always end together
+    when they are full, which says nothing about clusters.
     """
     if len({branch.offsets.tobytes() for branch in branches}) != 1:
         return False
@@ -300,12 +302,12 @@ def _top(branches: Sequence[Any], branch: Any) -> str:
 
 
 def _codecs(tree: Foreign, branches: Sequence[Any]) -> list[dict[int, int]]:
-    """Find by which codecs the baskets of branches are compressed, and how many bytes of them by each.
+    """Return the codecs of the baskets of branches, and the bytes of each codec.
 
-    Copies that keep baskets put one file behind the other: so the heads of some baskets that lie evenly in a branch
-    are read, and what lies between counts as the nearest of these; of one only, that of the largest.
+    Fast copies concatenate the baskets of several files. Therefore the headers of evenly spaced baskets of a branch
+    are read, and each other basket counts as the nearest of these. If only one is read, it is the largest.
     """
-    most = 1 if tree.file.is_far else _LOOKED_AT  # on remote storage each head is a request
+    most = 1 if tree.file.is_far else _LOOKED_AT  # on remote storage, each header is one request
     looked_at: list[tuple[int, int]] = []
     shares: list[Sequence[int]] = []
     for branch in branches:
@@ -359,22 +361,22 @@ def _branch(native: Any, top: str, codecs: Mapping[int, int]) -> BranchLayout:
 
 
 def _packed(codecs: Mapping[int, int]) -> dict[int, int]:
-    """Leave out baskets that are stored as they are, if there are others: not all can be compressed."""
+    """Leave out uncompressed baskets if there are others: not all baskets can be compressed."""
     return {codec: size for codec, size in codecs.items() if codec} or dict(codecs)
 
 
 def _held(native: Any, codecs: Mapping[int, int]) -> Compression | None:
-    """Return the codec of the most bytes of baskets, with the level that the branch states."""
+    """Return the codec of most bytes of the baskets, with the level that the branch states."""
     packed = _packed(codecs)
     setting, codec = native.compression, max(packed, key=packed.__getitem__, default=None)
-    known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
+    known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 if the branch had no file
     if not codec or (known is not None and known.algorithm == codec):
         return known
     return Compression.from_code(100 * codec + (known.level if known is not None else 1))
 
 
 def is_object(kind: Sequence[Any] | None) -> bool:
-    """Return whether a branch of such a type has objects: a leaf list is none, it has a record without a class."""
+    """Return whether a branch of such a type has objects. A leaf list has none: its record has no class."""
     listed = False
     while kind is not None and kind[0] in ("list", "fixed"):
         kind, listed = kind[-1], listed or kind[0] == "list"

@@ -1,4 +1,4 @@
-"""Advice as one HTML page that needs nothing but itself."""
+"""Advice as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sapwood.show.units import bytes_text, count_text, seconds_text
 
 
 def advice_page(advice: Advice, version: str) -> str:
-    """Write the page: the gain of all remedies, the findings by their gain, the costs of branches, the trees."""
+    """Return the page: the gains of all remedies, the findings sorted by gain, the costs of branches, and the trees."""
     ordered = sorted(advice.findings, key=lambda one: -advice.seconds(one))
     best = next((one for one in ordered if advice.seconds(one) > 0), None)
     stored = sum(one.stored for one in advice.trees)
     count = len(advice.findings)
     headline = "No problem was found" if not count else f"{count} problem{'s' * (count > 1)} found"
     if best is not None:
-        headline += f"; the remedy for {best.code} saves {seconds_text(advice.seconds(best))} of each reading"
+        headline += f"; the remedy for {best.code} saves {seconds_text(advice.seconds(best))} in each reading"
     top = tiles([
         (str(count), f"problem{'s' * (count != 1)} in {len(advice.files)} file{'s' * (len(advice.files) > 1)}"),
         (bytes_text(stored), f"stored, {count_text(sum(one.entries for one in advice.trees))} entries"),
-        (seconds_text(advice.seconds(best)) if best else "–", "saved by the best remedy, of each reading"),
+        (seconds_text(advice.seconds(best)) if best else "–", "saved by the best remedy in each reading"),
     ])  # fmt: skip
     body = [
         f'<header><h1>sapwood advise</h1><p class="headline">{_text(headline)}.</p></header>',
@@ -56,12 +56,12 @@ def _findings(advice: Advice, ordered: list[Finding]) -> str:
         for one in shown
     ]  # fmt: skip
     head = ["Problem", "Tree", "Found", "Remedy", "Measured on the sample", "Verdict", "Saves"]
-    caption = f"Saves: of one reading of all entries, at {advice.price.text()}. The largest gain first."
+    caption = f"Saves: in one reading of all entries, at {advice.price.text()}. The largest gain is first."
     listed = {"title": "Findings", "head": head, "rows": rows, "words": range(1, 6), "caption": caption}
     tried = [one for one in shown if one.trial is not None and advice.seconds(one) > 0]
     figure = {
         "kind": "bars", "title": "What each remedy saves", "engines": ["sapwood"], "unit": "s",
-        "label": "Of one reading of all entries [s]",
+        "label": "Saved in one reading of all entries [s]",
         "groups": [
             [", ".join(filter(None, (one.code, one.tree))), {"sapwood": [advice.seconds(one)] * 3}] for one in tried
         ],

@@ -1,4 +1,4 @@
-"""What reading and writing cost: processor time, bytes, requests and memory as seconds of a job."""
+"""The cost of reading and writing: processor time, bytes, requests and memory as seconds of a job."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sapwood.errors import ArgumentError
 from sapwood.show.units import bytes_text, parse_rate, parse_time, seconds_text
 
 WORSE = 0.05
-"""A cost that rises or falls by less than this part is not called worse or better."""
+"""A relative change of cost below this counts as neither worse nor better."""
 
 
 @dataclass(frozen=True)
 class Price:
     """The prices of storage, network and memory.
 
-    `latency` is seconds a request, `bandwidth` bytes a second. `write` and `read` say how often a file is written and
-    read. `size` is the price of a stored gigabyte in seconds, `memory` how many processors a gigabyte of memory takes
-    up: 0.5 where a core has 2 GB.
+    `latency` is in seconds a request, `bandwidth` in bytes a second. `write` and `read` are how often a file is
+    written and read. `size` is the price of a stored gigabyte in seconds. `memory` is how many processors a gigabyte of
+    memory occupies: 0.5 if each core has 2 GB.
     """
 
     latency: float = 1e-3
@@ -31,21 +31,21 @@ class Price:
     memory: float = 0.5
 
     def job(self, cpu: float, moved: float, requests: float = 0.0, memory: float = 0.0) -> float:
-        """Return the cost in seconds of a job that moves bytes in some requests and holds memory."""
+        """Return the cost in seconds of a job from its CPU seconds, moved bytes, requests, and bytes of memory."""
         seconds = cpu + moved / self.bandwidth + requests * self.latency
         return seconds * (1 + self.memory * memory / 1e9)
 
     def total(self, written: float, read: float, stored: float) -> float:
-        """Return the cost of a file, from that of one writing and of one reading."""
+        """Return the cost of a file from the cost of one writing, the cost of one reading, and its stored bytes."""
         return self.write * written + self.read * read + self.size * stored / 1e9
 
     def text(self) -> str:
-        """Write the prices of storage."""
+        """Return the prices of storage as text."""
         return f"{bytes_text(self.bandwidth)}/s and {seconds_text(self.latency)} a request"
 
 
 WEIGHTS = ("write", "read", "size", "memory")
-"""Prices that are given as NAME=NUMBER."""
+"""Prices of the form NAME=NUMBER."""
 
 
 def parse_price(latency: str | None = None, bandwidth: str | None = None, weights: Sequence[str] = ()) -> Price:
@@ -54,7 +54,7 @@ def parse_price(latency: str | None = None, bandwidth: str | None = None, weight
     Raises
     ------
     ArgumentError
-        A word is no price.
+        A word is not a price.
     """
     price = Price()
     changes: dict[str, float] = {}
@@ -71,5 +71,5 @@ def parse_price(latency: str | None = None, bandwidth: str | None = None, weight
         except ValueError:
             changes[name] = math.nan
         if not 0 <= changes[name] < math.inf:
-            raise ArgumentError(f"a weight is a name and a number from 0 on, such as read=2, not {word!r}")
+            raise ArgumentError(f"a weight is a name and a number of at least 0, such as read=2, not {word!r}")
     return dataclasses.replace(price, **changes)

@@ -1,4 +1,4 @@
-"""The problems of layouts: the rule by which each is found in the records of a file, and what helps."""
+"""The problems of layouts: the rule that finds each one in the records of a file, and its remedy."""
 
 from __future__ import annotations
 
@@ -17,32 +17,40 @@ from sapwood.lab.advice.trials import Trial
 from sapwood.show.units import bytes_text, count_text, share_text
 
 MEMORY = 400_000_000
-"""Bytes before compression that a cluster may have, if nothing else is said."""
+"""Default limit of a cluster: bytes before compression."""
 
 _BASKET, _BASKET_WANTED = 8192, 32_000
 _CLUSTER = 1_000_000
 _UNSPLIT = 100_000
 _NAMED = 5
-_PACKS = 1.1  # a compression factor below which compression does not pay
-_KEPT = 1.005  # a factor up to which baskets are stored as they are
-_SLOW = frozenset({1, 3})  # zlib, and ROOT's codec before it
-_INTERLEAVED, _RUN = 32, 1_000_000  # runs of baskets, and stored bytes of one
-_TREES, _TREE = 20, 1_000_000  # trees of a file, and their mean stored bytes
-_LOST = 100_000  # bytes of a file that nothing uses
-_BRANCHES, _OF_BRANCH = 2000, 2048  # branches, and bytes of one in a cluster
+_PACKS = 1.1  # below this compression factor, compression does not pay
+_KEPT = 1.005  # up to this factor, baskets are stored uncompressed
+_SLOW = frozenset({1, 3})  # zlib, and ROOT's older codec
+_INTERLEAVED, _RUN = 32, 1_000_000  # number of runs of baskets, and stored bytes of one run
+_TREES, _TREE = 20, 1_000_000  # number of trees in a file, and their mean stored bytes
+_LOST = 100_000  # unused bytes of a file
+_BRANCHES, _OF_BRANCH = 2000, 2048  # number of branches, and bytes of one branch in a cluster
 
 Used = Sequence[str] | None
-"""The branches in use, if that is known."""
+"""The branches in use; None if they are not known."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One kind of problem: what it is, the rule by which it is found, and what helps.
+    """One kind of problem: its code, the rule that finds it, and its remedy.
 
-    `look` gives the figures where a tree of a file has the problem, `change` the layout that helps. `is_one` tells by
-    the trial of the remedy whether it is a problem, where its look cannot. What is not `applied` changes what programs
-    find in the file, so that no layout contains it. What is not `named` without a trial is no finding where none was
-    made.
+    Attributes
+    ----------
+    look
+        Return the figures of the problem if a tree of a file has it.
+    change
+        Return the layout that removes the problem.
+    is_one
+        Return whether the trial of the remedy confirms the problem; None if `look` is sufficient.
+    applied
+        Whether layouts contain the remedy. False for remedies that change the content of the file for programs.
+    named
+        Whether the problem is a finding without a trial.
     """
 
     code: str
@@ -57,7 +65,7 @@ class Problem:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name the first few of some."""
+    """Return the first few names as text."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -68,7 +76,7 @@ def _tiny_baskets(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
     for branch in tree.branches:
         if (
             branch.full and branch.baskets and branch.full / branch.baskets < _BASKET
-        ):  # not of a file whose data were taken out
+        ):  # false in a file whose data were removed
             excess += max(0, branch.baskets - max(clusters, -(-branch.full // _BASKET_WANTED)))
             small += 1
     if tree.baskets < 64 or 2 * excess < tree.baskets:
@@ -78,7 +86,7 @@ def _tiny_baskets(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
 
 
 def _cluster_size(tree: TreeLayout) -> tuple[int, float, float]:
-    """Return how many clusters there are, and the mean entries and stored bytes of one."""
+    """Return the number of clusters, and the mean entries and stored bytes of a cluster."""
     count = max(1, len(tree.clusters) - 1)
     return count, tree.entries / count, tree.stored / count
 
@@ -98,14 +106,14 @@ def _small_clusters(tree: TreeLayout, used: Used, file: FileLayout) -> str | Non
 
 
 def huge_clusters(memory: int) -> Callable[[TreeLayout, Used, FileLayout], str | None]:
-    """Look for clusters that take more than a job has of memory."""
+    """Return a function that looks for clusters larger than the memory of a job."""
 
     def look(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
         count = max(1, len(tree.clusters) - 1)
         size = sum(branch.full for branch in tree.branches if used is None or branch.name in used) / count
         if size <= memory or tree.auto_flush == 0:
             return None
-        return f"a cluster takes {bytes_text(size)} of memory when it is read; a job has {bytes_text(memory)}"
+        return f"reading a cluster takes {bytes_text(size)} of memory; a job has {bytes_text(memory)}"
 
     return look
 
@@ -117,14 +125,14 @@ def _unclustered(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
     if not cut:  # a tree without entries
         return None
     together = functools.reduce(np.intersect1d, cut)
-    if 2 * len(together) >= min(map(len, cut)):  # fewer may be chance
+    if 2 * len(together) >= min(map(len, cut)):  # fewer may be a coincidence
         return None
     where = f"only at {count_text(len(together))} entries" if len(together) else "nowhere"
     return f"auto-flush was off: the baskets of {len(cut)} branches end {where} together"
 
 
 def _interleaved(tree: TreeLayout, file: FileLayout) -> int:
-    """Return in how many runs the baskets of a tree lie between those of others; 0 where that is no problem."""
+    """Return into how many runs other trees split the baskets of a tree; 0 if that is not a problem."""
     if len(file.trees) < 2:
         return 0
     runs = file.runs(tree)
@@ -137,8 +145,8 @@ def _lock_step_trees(tree: TreeLayout, used: Used, file: FileLayout) -> str | No
         return None
     others = len(file.trees) - 1
     return (
-        f"its baskets lie in {count_text(runs)} pieces of {bytes_text(tree.stored / runs)}: those of {others} other "
-        f"tree{'s' * (others > 1)} lie between them"
+        f"the baskets are split into {count_text(runs)} pieces of {bytes_text(tree.stored / runs)} by those of "
+        f"{others} other tree{'s' * (others > 1)}"
     )
 
 
@@ -146,7 +154,7 @@ def _scattered_clusters(tree: TreeLayout, used: Used, file: FileLayout) -> str |
     count, pieces = len(tree.clusters) - 1, tree.pieces()
     if count < 2 or pieces <= 4 or tree.is_rntuple or _interleaved(tree, file):
         return None
-    return f"each of {count_text(count)} clusters lies in {pieces:.0f} pieces of the file"
+    return f"each of {count_text(count)} clusters has {pieces:.0f} pieces in the file"
 
 
 def _hot(tree: TreeLayout, used: Used) -> list[BranchLayout]:
@@ -183,7 +191,7 @@ def _slow_codec(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
 
 
 def _incompressible(tree: TreeLayout, used: Used) -> list[BranchLayout]:
-    # Baskets that a codec does not shrink are stored as they are: they cost nothing.
+    # Baskets that a codec does not shrink are stored uncompressed: they cost no decompression.
     return [b for b in _hot(tree, used) if b.compression and not b.lzma and not _packs(b) and b.full > _KEPT * b.stored]
 
 
@@ -194,18 +202,18 @@ def _not_worth_compressing(tree: TreeLayout, used: Used, file: FileLayout) -> st
         return None
     factor = sum(branch.full for branch in having) / size
     names = listed([branch.name for branch in having])
-    return f"{share_text(size, hot)} of the bytes that are read shrink by {factor:.2f} only ({names})"
+    return f"{share_text(size, hot)} of the bytes that are read shrink by only {factor:.2f} ({names})"
 
 
 def _uncompressed(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
     plain = sum(branch.stored for branch in tree.branches if branch.compression is None)
     if plain < 1e6 or 2 * plain < tree.stored:
         return None
-    return f"{share_text(plain, tree.stored)} of {bytes_text(tree.stored)} are stored as they are"
+    return f"{share_text(plain, tree.stored)} of {bytes_text(tree.stored)} are stored uncompressed"
 
 
 def _unused(tree: TreeLayout, used: Used) -> list[str]:
-    """Return the branches directly below the tree of which nothing is used: objects are copied as a whole."""
+    """Return the top-level branches without any used branch; objects are copied as a whole."""
     if used is None:
         return []
     kept = {branch.top for branch in tree.branches if branch.name in used}
@@ -246,7 +254,7 @@ def _codecs(layout: Layout, tree: TreeLayout, names: Sequence[str], codec: Compr
 
 
 def zstd(layout: Layout, tree: TreeLayout, used: Used) -> Layout:
-    """Want ZSTD of branches that are LZMA or not compressed."""
+    """Return the layout with ZSTD for branches that are LZMA or uncompressed."""
     slow = _lzma_branches(tree, used)
     slow += [branch for branch in tree.branches if branch.compression is None]
     return _codecs(layout, tree, [branch.name for branch in slow], ZSTD(5))
@@ -376,7 +384,7 @@ LAYOUTS = (
         applied=False,
     ),
 )
-"""Problems that the records of a tree show."""
+"""Problems that are found in the records of a tree."""
 
 
 def _free(file: FileLayout) -> str | None:
@@ -430,7 +438,7 @@ FILES = (
         _many_trees,
     ),
 )
-"""Problems of single files, which are found without a trial."""
+"""Problems of single files, found without a trial."""
 
 SMALL_FILES = Problem(
     "small-files",

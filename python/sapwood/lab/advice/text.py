@@ -1,4 +1,4 @@
-"""Advice and what came of it as lines of text."""
+"""Advice, and the result of a rewrite, as lines of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TREES = 10
 
 
 def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | None = None) -> str:
-    """Lay out advice as lines of text, with the command that applies it: of that tree and usage, if they were given."""
+    """Return advice as lines of text, with the command that applies it, for the given tree and usage."""
     lines = list(tree_lines(advice))
     for path, costs in advice.costs.items():
         stored = next(one.stored for one in advice.trees if one.tree == path)
@@ -76,7 +76,7 @@ def command(advice: Advice, *, tree: str | None = None, trace: str | Path | None
 
 
 def verdict(trial: Trial, price: Price) -> str:
-    """Return what the remedy does to the cost of reading."""
+    """Return the effect of the remedy on the cost of reading."""
     before, after = trial.costs(price)
     gain = trial.gain(price)
     at = f"({seconds_text(before)} → {seconds_text(after)} a reading of the sample at {price.text()})"
@@ -88,7 +88,7 @@ def verdict(trial: Trial, price: Price) -> str:
 
 
 def gain_text(before: Cost, after: Cost) -> str:
-    """Return what reading took before and after."""
+    """Return the costs of reading before and after."""
     return (
         f"reading {seconds_text(before.cpu)} → {seconds_text(after.cpu)} of processor time, "
         f"{bytes_text(before.stored)} → {bytes_text(after.stored)}, "
@@ -97,7 +97,7 @@ def gain_text(before: Cost, after: Cost) -> str:
 
 
 def rewriting_text(done: dict[str, Any]) -> str:
-    """Lay out what `rewrite` gave as lines of text."""
+    """Return the result of `rewrite` as lines of text."""
     if done["copied"]:
         return f"{done['output']}: a copy of {done['inputs'][0]} as it is\n"
     before, after = Cost(**done["before"]), Cost(**done["after"])

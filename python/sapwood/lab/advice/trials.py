@@ -1,4 +1,4 @@
-"""Trials of remedies: a sample of a tree is written in another way, and both are read."""
+"""Trials of remedies: write a sample of a tree in another layout, and read both."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 FILES_MERGED = 8
-"""Files that are merged to try what larger files gain."""
+"""Number of files that are merged to measure the gain of larger files."""
 _WHOLE = 4
-"""Trees of up to this many samples are compressed again as a whole, where their values cannot be written."""
+"""Up to this many samples, a tree whose values cannot be written is compressed again as a whole."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Reading a sample as it is and after the remedy."""
+    """The costs of reading the sample before and after the remedy."""
 
     before: Cost
     after: Cost
 
     @property
     def time(self) -> float:
-        """Processor time before over that after."""
+        """The ratio of processor time before to after."""
         return self.before.cpu / self.after.cpu if self.after.cpu else 1.0
 
     @property
     def size(self) -> float:
-        """Stored bytes before over those after."""
+        """The ratio of stored bytes before to after."""
         return self.before.stored / self.after.stored if self.after.stored else 1.0
 
     @property
     def calls(self) -> float:
-        """Requests to storage before over those after."""
+        """The ratio of requests to storage before to after."""
         return self.before.calls / self.after.calls if self.after.calls else 1.0
 
     def costs(self, price: Price) -> tuple[float, float]:
-        """Return what one reading of the sample costs, before and after."""
+        """Return the cost of one reading of the sample, before and after."""
         before, after = (price.job(one.cpu, one.stored, one.calls) for one in (self.before, self.after))
         space = [price.size * one.stored / 1e9 for one in (self.before, self.after)]
         return price.read * before + space[0], price.read * after + space[1]
 
     def gain(self, price: Price) -> float:
-        """Return the part of the cost that the remedy saves; negative where it makes reading dearer."""
+        """Return the fraction of the cost that the remedy saves; negative if reading costs more."""
         before, after = self.costs(price)
         return 1 - after / before if before else 0.0
 
@@ -75,7 +75,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class BranchCost:
-    """What a branch directly below the tree costs, with all that it holds: on the sample seconds, else bytes of all."""
+    """The cost of a top-level branch with its sub-branches: seconds for the sample, bytes for all entries."""
 
     name: str
     stored: int
@@ -94,10 +94,9 @@ def try_layout(
     of_all: bool = False,
     alone: bool = False,
 ) -> tuple[Trial | None, str]:
-    """Try a layout on the first entries of a tree; `of_all` counts the stored bytes of branches that are not used.
+    """Try a layout on the first entries of a tree; `of_all` also counts the stored bytes of unused branches.
 
-    With `alone` it is compared with the same entries in the default layout, so that new clusters are no part of the
-    gain.
+    With `alone` it is compared with the same entries in the default layout: new clusters do not count as a gain.
 
     Returns
     -------
@@ -118,7 +117,7 @@ def try_layout(
                 return None, why
             stop, alone = where.entries, False
             recompress(file, where, part, codec)
-        # What is not read costs no time, but space.
+        # Unread branches cost space, but no time.
         of_size = None if of_all else names
         with contextlib.ExitStack() as stack:
             new, old = stack.enter_context(sapwood.open({str(part): None}))["T"], tree
@@ -128,7 +127,7 @@ def try_layout(
                 old = stack.enter_context(sapwood.open({str(base): None}))["T"]
             before, after = cost_of([old], 0, stop, names), cost_of([new], names=names)
             stored = cost_of([old], 0, stop, of_size).stored, cost_of([new], names=of_size).stored
-            if tree.file.is_far:  # both as they are planned for remote storage: the sample itself is a local file
+            if tree.file.is_far:  # both as planned for remote storage, because the sample itself is a local file
                 calls = [_planned(one, stop, names, price) for one in (old, new)]
                 before, after = (dataclasses.replace(c, calls=n) for c, n in zip((before, after), calls, strict=True))
     before, after = (dataclasses.replace(c, stored=s) for c, s in zip((before, after), stored, strict=True))
@@ -156,7 +155,7 @@ def write_rntuple(
 
 
 def _codec_of(layout: Layout, where: TreeLayout) -> Compression | None:
-    """Return the codec of an RNTuple that is written again: the wanted one, else that of most bytes."""
+    """Return the codec for rewriting an RNTuple: the requested one, otherwise the codec of most bytes."""
     if (wanted := _only_codec(layout, where)) is not None:
         return wanted
     most = max(where.branches, key=lambda branch: branch.stored, default=None)
@@ -164,7 +163,7 @@ def _codec_of(layout: Layout, where: TreeLayout) -> Compression | None:
 
 
 def _only_codec(layout: Layout, where: TreeLayout) -> Compression | None:
-    """Return the codec that a layout wants of branches, if it changes nothing else."""
+    """Return the codec that a layout sets for branches, if it changes nothing else."""
     wanted = set(layout.codecs.get(plain_path(where.tree), {}).values())
     if not isinstance(layout.compression, EllipsisType):
         wanted.add(layout.compression)
@@ -172,7 +171,7 @@ def _only_codec(layout: Layout, where: TreeLayout) -> Compression | None:
 
 
 def recompress(file: Foreign, where: TreeLayout, path: Path, codec: Compression) -> None:
-    """Compress all baskets of a tree of an open file again, whatever they hold, as tree ``T`` of a new file."""
+    """Compress all baskets of a tree again, without decoding, as tree ``T`` of a new file."""
     with sapwood.recreate(path, compression=codec, commit_every=None) as new:
         key = file.key(where.tree).native
         native, old = new.file.native, file.file.native
@@ -181,9 +180,9 @@ def recompress(file: Foreign, where: TreeLayout, path: Path, codec: Compression)
 
 
 def near(file: str, folder: str) -> Any:
-    """Open a file; a remote one so that its blocks stay in a folder after the first reading.
+    """Open a file. Blocks of a remote file stay in a folder after the first reading.
 
-    So readings that are measured later come from local storage, as those of the remedy do.
+    Later, measured readings then use local storage, like the readings of the remedy.
     """
     if re.match(r"(https?|s3|x?roots?)://", file):
         return sapwood.open({file: None}, block_cache=str(Path(folder) / "blocks"))
@@ -191,7 +190,7 @@ def near(file: str, folder: str) -> Any:
 
 
 def _planned(tree: Any, stop: int, names: Callable[[str], bool] | None, price: Price) -> int:
-    """Return how many requests reading takes from remote storage of these prices."""
+    """Return the number of requests for reading from remote storage of these prices."""
     branches = [one.index for one in readable(tree) if names is None or names(one.name)]
     rows = tree.native.plan(branches, 0, min(stop, tree.num_entries))[0]
     return len(
@@ -200,7 +199,7 @@ def _planned(tree: Any, stop: int, names: Callable[[str], bool] | None, price: P
 
 
 def sample_end(tree: TreeLayout, sample: int) -> int:
-    """Return where the sample ends: at the end of a cluster, if one is near."""
+    """Return the end of the sample: the end of a cluster, if one is near."""
     if tree.full <= sample:
         return tree.entries
     wanted = max(1, tree.entries * sample // tree.full)
@@ -209,7 +208,7 @@ def sample_end(tree: TreeLayout, sample: int) -> int:
 
 
 def try_merging(dataset: Dataset) -> tuple[Trial | None, str]:
-    """Try what larger files gain; returns as `try_layout`."""
+    """Measure the gain of larger files; returns the same as `try_layout`."""
     chosen = Dataset(dataset.sources[:FILES_MERGED])
     if any("://" in source.path for source in chosen.sources):
         return None, "merging was not tried: the files are remote, and a merged one here would be local"
@@ -242,7 +241,7 @@ def _opening(sources: Sequence[Source]) -> Cost:
 
 
 def try_rntuple(where: TreeLayout, sample: int, price: Price) -> tuple[Trial | None, str]:
-    """Try what an RNTuple of the same values gains, with ZSTD of level 5; returns as `try_layout`."""
+    """Measure the gain of an RNTuple with the same values and ZSTD level 5; returns the same as `try_layout`."""
     with tempfile.TemporaryDirectory() as folder, near(where.file, folder) as file:
         tree, stop = file[where.tree], sample_end(where, sample)
         part = Path(folder) / "part.root"
@@ -259,7 +258,7 @@ def try_rntuple(where: TreeLayout, sample: int, price: Price) -> tuple[Trial | N
 
 
 def branch_costs(where: TreeLayout, sample: int, most: int) -> list[BranchCost]:
-    """Return what the branches of most stored bytes cost; each is read by itself, on the sample."""
+    """Return the costs of the branches with the most stored bytes; each is read alone, on the sample."""
     tops: dict[str, list[Any]] = {}
     for branch in where.branches:
         tops.setdefault(branch.top, []).append(branch)
@@ -276,7 +275,7 @@ def branch_costs(where: TreeLayout, sample: int, most: int) -> list[BranchCost]:
 
 
 def cost_row(one: BranchCost, all_stored: int) -> list[str]:
-    """Lay out what a branch costs: name, stored bytes, their share, compression factor, baskets, milliseconds."""
+    """Return the cost of a branch as texts: name, stored bytes, share, compression factor, baskets, milliseconds."""
     return [
         one.name, bytes_text(one.stored), f"{100 * one.stored / max(1, all_stored):.1f} %",
         f"{one.full / max(1, one.stored):.2f}", str(one.baskets), f"{1e3 * one.cpu:.2f} ms",

@@ -1,4 +1,4 @@
-"""Which branches of files are in use."""
+"""Read which branches of files are in use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SHOWN = 5
 
 
 class Recorded(list[str]):
-    """Names that a program noted: those of other files are no mistake, as they are in a list by hand.
+    """Names that a program recorded. Names of other files are no error here, unlike in a list written by hand.
 
-    `trees` are the paths of the trees that it read; None where that is not known.
+    `trees` has the paths of the trees that the program read; None if they are not known.
     """
 
     def __init__(self, names: Iterable[str] = (), trees: Iterable[str] | None = None) -> None:
@@ -29,14 +29,14 @@ class Recorded(list[str]):
 
 
 def used_branches(path: str | Path) -> list[str]:
-    """Read which branches are used: a trace, ``results.json`` of `sapwood run`, or a text with a name on each line.
+    """Read the used branches from a trace, from ``results.json`` of `sapwood run`, or from a text with one name a line.
 
-    What a trace or a result names is `Recorded`.
+    Names from a trace or a result are `Recorded`.
 
     Raises
     ------
     ArgumentError
-        It is none of these.
+        The file is none of these.
     """
     if Path(path).suffix in TRACES:
         read = wanted_of(Trace.load(path))
@@ -51,7 +51,7 @@ def used_branches(path: str | Path) -> list[str]:
             names = sorted({name for task in job["tasks"] for name in task["columns"]})
             return Recorded(names, {file["tree"] for file in job["files"]})
         except (ValueError, KeyError, TypeError):
-            raise ArgumentError(f"{path} is no results.json of sapwood run") from None
+            raise ArgumentError(f"{path} is not a results.json of sapwood run") from None
     names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not names:
         raise ArgumentError(f"{path} names no branches")
@@ -59,10 +59,11 @@ def used_branches(path: str | Path) -> list[str]:
 
 
 def names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> list[str] | None:
-    """Return the names of the branches of a tree that are used, with those that count their lists; add what is `found`.
+    """Return the names of the used branches of a tree, with the counters of their lists.
 
-    A name is as `TTree.__getitem__` takes it: with the path of its object or without. An object means all its members.
-    None where that is not known: of a tree of which nothing is named, too, for then the usage is of other trees.
+    Add each name that the tree has to `found`. A name has the form that `TTree.__getitem__` takes: with or without the
+    path of its object. The name of an object means all its members. Return None if the usage is not known, or if it
+    names nothing of this tree: it is then the usage of other trees.
     """
     elsewhere = isinstance(used, Recorded) and used.trees is not None and plain_path(tree.tree) not in used.trees
     if used is None or elsewhere:
@@ -84,7 +85,7 @@ def names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> l
 
 
 def check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout]) -> None:
-    """Refuse names that no tree has; of `Recorded` ones: if no tree has any of them.
+    """Refuse names that no tree has. `Recorded` names are refused only if no tree has any of them.
 
     Raises
     ------
@@ -97,4 +98,4 @@ def check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout
     there = sorted({branch.name for tree in trees for branch in tree.branches})
     shown = [repr(name) + suggestion(name, there) for name in unknown[:_SHOWN]]
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    raise ArgumentError(f"named as used, but no branch of these trees: {', '.join(shown)}{more}")
+    raise ArgumentError(f"the usage has names that are no branch of these trees: {', '.join(shown)}{more}")

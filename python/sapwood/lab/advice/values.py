@@ -1,4 +1,4 @@
-"""Problems of values: what a sample of them shows."""
+"""Problems of values, found in a sample."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from sapwood.show.units import bytes_text, count_text, share_text
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
-_PART = 0.1  # of the bytes, from which on branches matter
-_MANY, _FIFTH = 5, 0.2  # branches are too many from this number and this share on
+_PART = 0.1  # branches matter from this share of the bytes
+_MANY, _FIFTH = 5, 0.2  # branches are too many from this number and this share of all
 _COUNTERS = 0.01  # of the stored bytes
 _DUPLICATES = 0.05
-_ENTRIES = 1000  # fewer are no sample
-_CHUNK = 64  # branches that are read at a time
+_ENTRIES = 1000  # fewer entries are not a sample
+_CHUNK = 64  # branches read at a time
 
 
 @dataclass(frozen=True)
 class Column:
-    """The values of a branch in the sample, flat, and of lists their lengths; bytes are those of the whole branch.
+    """The flat values of a branch in the sample, and the lengths of its lists.
 
-    One that `is_plain` is not compressed.
+    `stored` and `full` are the bytes of the whole branch. `is_plain` is true for an uncompressed branch.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Column:
     is_plain: bool
 
     def digest(self) -> bytes:
-        """Return what is equal for columns of equal values."""
+        """Return a digest that is equal for columns of equal values."""
         found = hashlib.sha256(str(self.values.dtype).encode() + np.ascontiguousarray(self.values).tobytes())
         if self.counts is not None:
             found.update(np.ascontiguousarray(self.counts).tobytes())
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The columns of numbers of a tree, in the first entries; `counters` are those that count lists."""
+    """The columns of numbers of a tree, in the first entries; `counters` has the names of list counters."""
 
     entries: int
     columns: tuple[Column, ...]
@@ -64,7 +64,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Shown:
-    """A problem that values show: its figures, the branches that would be left out, and changes of others."""
+    """A problem found in values: its figures, the branches to drop, and the changes of other branches."""
 
     detail: str
     drop: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def _is_constant(column: Column) -> bool:
 
 
 def _weighs(sample: Sampled, columns: Sequence[Column]) -> bool:
-    """Whether branches matter by their bytes before compression, or by their number."""
+    """Return whether branches matter, by their bytes before compression or by their number."""
     full = sum(column.full for column in columns)
     many = len(columns) >= _MANY and len(columns) >= _FIFTH * sample.branches
     return bool(columns) and (full >= _PART * sample.full or many)
@@ -134,7 +134,7 @@ def _said(sample: Sampled, columns: Sequence[Column], what: str) -> str:
 def _never_filled(sample: Sampled, loss: float) -> Shown | None:
     having = [column for column in sample.columns if _is_empty(column) and column.name not in sample.counters]
     return (
-        Shown(_said(sample, having, "with nothing but zeros or empty lists"), _names(having))
+        Shown(_said(sample, having, "with only zeros or empty lists"), _names(having))
         if _weighs(sample, having)
         else None
     )
@@ -150,7 +150,7 @@ def _constant(sample: Sampled, loss: float) -> Shown | None:
 
 
 def _copies(sample: Sampled, columns: Sequence[Column]) -> list[tuple[Column, Column]]:
-    """Return columns that are equal to one before, each with that one."""
+    """Return columns that equal an earlier column, each with that column."""
     first: dict[bytes, Column] = {}
     found: list[tuple[Column, Column]] = []
     for column in columns:
@@ -218,7 +218,7 @@ def _is_sorted(column: Column) -> bool:
 
 
 def _narrower(values: NDArray[Any]) -> np.dtype[Any] | None:
-    """Return the type of half the size or less that holds all values, None where there is none."""
+    """Return the smallest type, of at most half the size, that holds all values; None if there is none."""
     if values.dtype.kind not in "iu" or not len(values) or values.dtype.itemsize == 1:
         return None
     low, high = int(values.min()), int(values.max())
@@ -361,4 +361,4 @@ VALUES: tuple[tuple[Problem, Callable[[Sampled, float], Shown | None]], ...] = (
         _precise,
     ),
 )
-"""Problems that the values of a sample show, each with what looks for it."""
+"""Problems of the values of a sample, each with the function that looks for it."""
