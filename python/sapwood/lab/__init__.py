@@ -1,7 +1,8 @@
-"""The laboratory: what files, programs and machines cost, and what to change.
+"""The laboratory: measure the costs of files, programs and machines, and suggest changes.
 
-`Monitor` records what a program takes while it runs; `advise` names what is wrong with the layout of files and measures
-what a remedy gains; `rewrite` applies one. The studies (`sapwood lab event`, ...) end in one JSON file and one page.
+`Monitor` records the memory and time of a program while it runs. `advise` names problems in the layout of files and
+measures the gain of each remedy; `rewrite` applies a layout. Each study (`sapwood lab event`, ...) writes one JSON file
+and one page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROBLEMS", "Advice", "Cost", "Finding", "Layout", "Monitor", "Record", "advise", "rewrite"]
 
-# Where each name lives. A module is imported when its name is first used, as in the other packages.
+# The module of each name. It is imported when the name is first used, as in the other packages.
 __getattr__, __dir__ = lazily(
     globals(),
     {

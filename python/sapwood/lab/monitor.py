@@ -1,4 +1,4 @@
-"""What a program takes while it runs: memory, processor time, elapsed time, sizes of its files."""
+"""Record a program while it runs: memory, processor time, elapsed time, and sizes of its files."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ _KIND = {".root": "ROOT", ".json": "JSON", ".csv": "CSV", ".html": "page"}
 
 @dataclass(frozen=True)
 class Record:
-    """One look at a process, with all that it started.
+    """One record of a process and its descendants.
 
-    `elapsed` counts seconds since the monitor began; `user` and `system` are the seconds of processor time since then
-    (of another process: since it began). `vsize` and `rss` are virtual and resident memory in bytes. Of what the
-    process started there is the memory of those that run, pages that they share once for each, and the processor time
-    of those that it waited for, too. `files` are the sizes of the watched files in bytes, in their
-    order; -1 for one that is not there.
+    `elapsed` is in seconds since the monitor began. `user` and `system` are seconds of processor time since then, or
+    since the start of another process. `vsize` and `rss` are virtual and resident memory in bytes.
+
+    Memory includes running child processes, and counts shared pages once for each process. Processor time also includes
+    child processes that ended and were waited for. `files` has the sizes of the watched files in bytes, in their order;
+    -1 for a missing file.
     """
 
     step: int
@@ -60,10 +61,10 @@ class Record:
 
 
 class Monitor:
-    """Records what the code in its `with` block takes, or another process.
+    """Record the memory, time and file sizes of the code in its `with` block, or of another process.
 
-    With a process counts what it started, and what that started, as long as these stay its descendants: the system
-    does not tell who started a process that has left its parent (a daemon).
+    All descendants of the process are included. A process that has left its parent (a daemon) is not included, because
+    the system does not report which process started it.
 
     >>> with Monitor("job.root", files=["out.root"]) as monitor:
     ...     for events in monitor.watch(tree.iterate(), label="chunk"):
@@ -72,23 +73,23 @@ class Monitor:
     Parameters
     ----------
     outputs
-        Where the records go at the end of the block (also after an exception): a path, or several, that end in
-        ``.root``, ``.json``, ``.csv`` or ``.html`` (a page). They are in `records` in any case.
+        One or more paths that end in ``.root``, ``.json``, ``.csv`` or ``.html`` (a page). The records are written
+        there at the end of the block, also after an exception. They are always in `records`, too.
     pid
-        The process to look at, with those that it started; this one, by itself, by default.
+        The process to watch, with its descendants; this process by default.
     interval
-        Seconds between records that are made by themselves, on a thread; none by default.
+        Seconds between automatic records, which a thread makes; none by default.
     files
-        Paths whose sizes are recorded. They need not be there yet.
+        Paths whose sizes are recorded. They need not exist yet.
     label
-        What is recorded, for the head of the page.
+        A description for the head of the page.
 
     Raises
     ------
     ArgumentError
-        An output has another ending or no folder to be in, or the interval is not above zero.
+        An output has another ending, its folder does not exist, or the interval is not above zero.
     NotFoundError
-        There is no such process.
+        The process does not exist.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Monitor:
 
     def _start(self) -> None:
         self._began = time.perf_counter()
-        # Another process counts from its own beginning, and may have ended already.
+        # Another process counts from its own start, and may have ended already.
         self._own = self.pid == os.getpid()
         self._before = self._look()[2:] if self._own else (0.0, 0.0)
         self._peaks = (memory.peak(), _peak_of_children()) if self._own else (0, 0)
@@ -125,12 +126,12 @@ class Monitor:
         self._bound = 0
 
     def record(self, label: str = "") -> Record | None:
-        """Look once.
+        """Make a record.
 
         Returns
         -------
         Record | None
-            What was seen, which is in `records` too; None if the process has ended.
+            The record, which is also in `records`; None if the process has ended.
         """
         with self._lock:
             try:
@@ -146,7 +147,7 @@ class Monitor:
         return self.records[-1]
 
     def _ended(self, rss: int = 0, user: float = 0.0, system: float = 0.0, bound: int = 0) -> Record:
-        """Record the end of another process: its peaks of memory and its times, as known, and the files."""
+        """Record the end of another process: its known peaks of memory, its times, and the file sizes."""
         self._bound = bound
         with self._lock:
             seen = self.records or [Record(0, "", 0.0, 0, 0, 0.0, 0.0)]
@@ -154,7 +155,7 @@ class Monitor:
             return self._keep("end", vsize, rss, max(user, seen[-1].user), max(system, seen[-1].system))
 
     def watch(self, steps: Iterable[Item], *, label: str = "", every: int = 1) -> Iterator[Item]:
-        """Return the items of something, and look after the work on each, or on every Nth.
+        """Yield the items of `steps`, and make a record after the work on each item, or on every Nth.
 
         Raises
         ------
@@ -172,27 +173,27 @@ class Monitor:
                 self.record(f"{label} {number}".strip())
 
     def wait(self) -> None:
-        """Wait until the process that is looked at has ended."""
+        """Wait until the watched process has ended."""
         if self.pid == os.getpid():
             raise ArgumentError("a process cannot wait for its own end")
-        if self._thread is not None:  # which looks by itself, until there is no such process
+        if self._thread is not None:  # the thread makes records until the process has ended
             self._thread.join()
             return
         while self.record() is not None and not self._stop.wait(self._interval or 1.0):
             pass
 
     def _risen(self) -> int:
-        """Return how much memory this process, or one that it started, had between looks; 0 if it had more before."""
+        """Return the peak memory between records, of this process or a child; 0 if the peak was before the block."""
         if not self._own:
             return 0
         own, child = memory.peak(), _peak_of_children()
-        # A program begins with the peak of the process that started it, which therefore says nothing below that.
+        # The peak of a program starts at the peak of its parent: a value up to that has no meaning.
         return max(own if own > self._peaks[0] else 0, child if child > max(own, self._peaks[1]) else 0)
 
     def summary(self) -> dict[str, Any]:
         """Return the peaks of memory, and the times and file sizes of the last record.
 
-        The peaks are None for a program that ended before it was seen; ``rss_at_most`` is a bound then.
+        The peaks are None for a program that ended before the first record. Then ``rss_at_most`` is an upper bound.
         """
         if not self.records:
             return {"records": 0}
@@ -211,7 +212,7 @@ class Monitor:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the records and the summary as the JSON file has them."""
+        """Return the records and the summary as in the JSON file."""
         columns = list(Record.__dataclass_fields__)
         rows = [[getattr(record, name) for name in columns] for record in self.records]
         content = {"format": "sapwood monitor", "format_version": 1, "label": self.label, "pid": self.pid}
@@ -227,7 +228,7 @@ class Monitor:
         return text.getvalue()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the records, as a tree ``Monitor`` (``.root``), as JSON, as CSV or as a page (``.html``).
+        """Write the records: as a tree ``Monitor`` (``.root``), as JSON, as CSV, or as a page (``.html``).
 
         Raises
         ------
@@ -254,7 +255,7 @@ class Monitor:
         types |= {"vsize": "int64", "rss": "int64", "user": "float64", "system": "float64"}
         if self.files:
             types["files"] = ("int64", (len(self.files),))
-        if not path.parent.is_dir():  # a folder that was removed meanwhile is not made again
+        if not path.parent.is_dir():  # do not create a folder again that was removed meanwhile
             raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
         with sapwood.recreate(path) as file:
             tree = file.mktree(TREE, types, f"process {self.pid}; bytes, seconds")
@@ -266,15 +267,15 @@ class Monitor:
             file["files"] = "\n".join(self.files)
 
     def __enter__(self) -> Self:
-        """Begin: times count from here.
+        """Start the monitor: times count from now.
 
         Raises
         ------
         ArgumentError
-            It is for the second time.
+            The monitor was started before.
         """
         if self._entered:
-            raise ArgumentError("a monitor is for one block: make another")
+            raise ArgumentError("a monitor is for one block: create another monitor")
         self._entered = True
         self._start()
         if self._interval is not None:
@@ -290,12 +291,12 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Look a last time, and write the outputs: all that can be written.
+        """Make the last record, and write every output that can be written.
 
         Raises
         ------
         StorageError
-            One or more could not be written; after an exception of the block it is a warning instead.
+            An output could not be written. If the block raised an exception, this is a warning instead.
         """
         self._stop.set()
         if self._thread is not None:
@@ -323,7 +324,7 @@ def _kind(path: Path) -> str:
 
 
 def _checked(outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], interval: float | None) -> list[Path]:
-    """Return the outputs, once nothing stands against a monitor: what it saw would be lost at the end."""
+    """Return the outputs after all checks: an error at the end would lose the records."""
     given = [outputs] if isinstance(outputs, (str, os.PathLike)) else list(outputs)
     paths = [Path(output) for output in given]
     for path in paths:
@@ -331,9 +332,9 @@ def _checked(outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         if not path.parent.is_dir():
             raise ArgumentError(f"there is no folder {path.parent} for {path}")
         if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise ArgumentError(f"{path} cannot be written")
+            raise ArgumentError(f"{path} cannot be written: it is a folder, or write permission is missing")
     if interval is not None and not 0 < interval < math.inf:
-        raise ArgumentError(f"the interval of a monitor is a time above zero, not {interval:g} s")
+        raise ArgumentError(f"the interval of a monitor must be above zero, not {interval:g} s")
     return paths
 
 
@@ -345,14 +346,14 @@ def _size(path: str) -> int:
 
 
 def _looker(pid: int) -> Any:
-    """Return what tells (vsize, rss, user, system) of a process with those that it started."""
+    """Return a function that returns (vsize, rss, user, system) of a process and its descendants."""
     if sys.platform == "linux":
-        _stat(pid)  # one that has ended is there until it was waited for
+        _stat(pid)  # a process that has ended exists until its parent waits for it
         return _own_look if pid == os.getpid() else lambda: _look_at(pid)
     try:
         import psutil
     except ImportError:
-        raise ArgumentError("here a monitor needs psutil: pip install 'sapwood[lab]'") from None
+        raise ArgumentError("on this system a monitor needs psutil: pip install 'sapwood[lab]'") from None
     if not psutil.pid_exists(pid):
         raise NotFoundError(f"there is no process {pid}")
 
@@ -382,7 +383,7 @@ def _own_look() -> tuple[int, int, float, float]:
 
     _, fields = _stat(os.getpid())
     vsize, rss = _memory(fields)
-    # The clock ticks of /proc are too coarse for one event.
+    # The clock ticks of /proc are too coarse for a single event.
     own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     user, system = own.ru_utime + ended.ru_utime, own.ru_stime + ended.ru_stime
     if children := _children(os.getpid()):
@@ -399,7 +400,7 @@ def _look_at(pid: int) -> tuple[int, int, float, float]:
 
 
 def _sum(left: list[tuple[int, list[bytes]]]) -> tuple[int, int, float, float]:
-    """Add up processes and those below them; the times of a child that was waited for are in its parent's record."""
+    """Add up processes and their descendants. The record of a parent has the times of children that it waited for."""
     ticks = os.sysconf("SC_CLK_TCK")
     vsize, rss, user, system = 0, 0, 0, 0
     while left:
@@ -414,7 +415,7 @@ def _sum(left: list[tuple[int, list[bytes]]]) -> tuple[int, int, float, float]:
 
 def _children(pid: int) -> list[tuple[int, list[bytes]]]:
     found: list[tuple[int, list[bytes]]] = []
-    with contextlib.suppress(OSError):  # what has ended meanwhile
+    with contextlib.suppress(OSError):  # the process has ended meanwhile
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called for every event
             with contextlib.suppress(OSError, NotFoundError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
                 found += [(child, _stat(child)[1]) for child in map(int, file.read().split())]
@@ -422,10 +423,10 @@ def _children(pid: int) -> list[tuple[int, list[bytes]]]:
 
 
 def _stat(pid: int) -> tuple[bytes, list[bytes]]:
-    """Return the state and the fields of a process, from the state on."""
+    """Return the state and the later fields of a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - called for every event
-            fields = file.read().rpartition(b") ")[2].split()  # the name before may hold anything
+            fields = file.read().rpartition(b") ")[2].split()  # the name before it may contain any characters
     except (FileNotFoundError, ProcessLookupError):
         raise NotFoundError(f"there is no process {pid}") from None
     return fields[0], fields
@@ -449,18 +450,18 @@ def watch_program(
     Returns
     -------
     tuple[int, Monitor]
-        The exit code of the program (of a process that was there already 0, or 1 if not all outputs were written), and
-        the monitor, which knows what was not written.
+        The exit code of the program, and the monitor, which has the failed outputs. For a running process (`pid`), the
+        exit code is 0, or 1 if an output failed.
 
     Raises
     ------
     ArgumentError
-        Neither a program nor a process is named, or both; or `Monitor` would not take the outputs or the interval.
+        Neither a program nor a process is given, or both are; or `Monitor` refuses the outputs or the interval.
     MissingFileError
-        There is no such program.
+        The program does not exist.
     """
     if bool(program) == (pid is not None):
-        raise ArgumentError("lab monitor takes a program or --pid")
+        raise ArgumentError("lab monitor takes either a program or --pid")
     _checked(outputs, interval)  # before the program runs
     if pid is not None:
         monitor = Monitor(outputs, pid=pid, interval=interval, files=files, label=label)
@@ -479,7 +480,7 @@ def watch_program(
             with _written(monitor):
                 monitor.record("begin")
                 _wait(process, monitor, ours)
-        except SystemExit:  # the records are written: then the program is told to end, too
+        except SystemExit:  # the records are written; then the program is terminated, too
             process.terminate()
             raise
     code = process.wait()
@@ -488,7 +489,7 @@ def watch_program(
 
 @contextlib.contextmanager
 def _written(monitor: Monitor) -> Generator[None]:
-    """Let a monitor watch, and leave it to the caller to tell what it could not write."""
+    """Run a monitor, and leave the report of failed outputs to the caller."""
     try:
         with monitor:
             yield
@@ -499,15 +500,15 @@ def _written(monitor: Monitor) -> Generator[None]:
 
 @contextlib.contextmanager
 def until_told() -> Generator[None]:
-    """Let SIGTERM, by which batch systems end a job, end what runs as an exception.
+    """Turn SIGTERM, which batch systems send to end a job, into an exception.
 
-    So a monitor writes its records, and a study leaves none of its files behind and can go on later.
+    A monitor then writes its records. A study removes its temporary files and can resume later.
     """
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+    if threading.current_thread() is not threading.main_thread():  # no handler can be set on other threads
         yield
         return
     before = signal.signal(signal.SIGTERM, end)
@@ -518,19 +519,19 @@ def until_told() -> Generator[None]:
 
 
 def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> None:
-    """Wait for the end of a program, and record what it took by the system's account."""
+    """Wait for the end of a program, and record its usage as counted by the system."""
     if sys.platform == "win32":
         process.wait()
         return
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     peak = _peak_of(usage)
-    # A program begins with the peak of the process that started it, which therefore says nothing below that.
+    # The peak of a program starts at the peak of its parent: a value up to that has no meaning.
     monitor._ended(peak if peak > ours else 0, usage.ru_utime, usage.ru_stime, peak)  # pyright: ignore[reportPrivateUsage]
 
 
 def _peak_of_children() -> int:
-    """Return the peak of the largest process that this one started and waited for, by the system's account."""
+    """Return the peak of the largest child process that was waited for, as counted by the system."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -539,12 +540,12 @@ def _peak_of_children() -> int:
 
 
 def _peak_of(usage: Any) -> int:
-    """Return the peak of resident memory in an account of the system."""
+    """Return the peak of resident memory from the usage that the system counted."""
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def summary_text(monitor: Monitor) -> str:
-    """Lay out the summary of a monitor as lines of text."""
+    """Return the summary of a monitor as lines of text."""
     from sapwood.show.text import layout
     from sapwood.show.units import bytes_text, seconds_text
 

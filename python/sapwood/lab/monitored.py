@@ -1,4 +1,4 @@
-"""The page of a monitor: memory, processor time and files of a program against time."""
+"""The page of a monitor: memory, processor time and file sizes of a program over time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sapwood.show.html import document, tiles
 from sapwood.show.units import bytes_text, seconds_text
 
 _ROWS = 40
-"""Records in the table: of more, every second, third, ... one."""
+"""Maximum number of records in the table; of more records, every second, third, ... is shown."""
 _NEAR = 0.98
-"""Part of the peak of memory from which on a record counts as the peak."""
+"""Fraction of the peak of memory from which a record counts as the peak."""
 
 
 def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any], label: str = "") -> str:
-    """Write the page of records, as `sapwood.lab.Monitor` keeps them; `label` says what was recorded."""
+    """Return the page of the records of a `sapwood.lab.Monitor`; `label` describes the recorded program."""
 
     def curve(label: str, value: Callable[[Any], float], of: Sequence[Any] = records) -> dict[str, Any]:
         return {"label": label, "points": [[one.elapsed, value(one)] for one in of]}
@@ -42,7 +42,7 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
         figures.append({**axes, "title": "Files", "y": "Size [MB]", "curves": sizes})
     head = ["Step", "Label", "elapsed", "vsize", "rss", "user", "system", *files]
     step = max(1, -(-len(records) // _ROWS))
-    few = sum(bool(one.label) for one in records) <= _ROWS  # of a loop, each record may have a label
+    few = sum(bool(one.label) for one in records) <= _ROWS  # in a loop, each record may have a label
     kept = [one for place, one in enumerate(records) if place % step == 0 or (few and one.label) or one is records[-1]]
     rows = [
         [
@@ -52,10 +52,10 @@ def page(records: Sequence[Any], files: Sequence[str], summary: Mapping[str, Any
         ]
         for one in kept
     ]  # fmt: skip
-    caption = "" if step == 1 else f"One of {step} records{', and all that have a label' * few}."
+    caption = "" if step == 1 else f"One of {step} records{', and all with a label' * few}."
     table = {"title": "Records", "head": head, "rows": rows, "words": [1], "caption": caption}
     drawn = "".join(map(figure_block, figures))
-    said = f"{len(records)} records of a program and all that it started"
+    said = f"{len(records)} records of a program and its descendants"
     said = f"{html.escape(label)} · {said}" if label else said
     headline = html.escape(_headline(measured, summary))
     body = [

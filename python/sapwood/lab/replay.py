@@ -1,12 +1,11 @@
-"""Repeating the accesses of a trace: on other storage, on a model of storage, and as they would be if.
+"""Repeat the accesses of a trace: on other storage, on a model of storage, or with changes.
 
-The model of storage: a request that begins at *t* has its first byte at *t* + latency, or when the bytes of those that
-came before it are through, whichever is later; then its bytes take their number divided by the bandwidth. So latencies
-of requests in flight pass beside each other, and bytes share one line.
+In the model of storage, the first byte of a request that starts at *t* arrives at *t* + latency, or after the bytes of
+earlier requests, whichever is later. The bytes then take their number divided by the bandwidth. Latencies of requests
+in flight overlap; their bytes share one line.
 
-A request begins when all requests have ended that had ended before it began in the trace: what waited for an answer
-then waits for it now, and what was sent beside it is sent beside it. With *think*, the pause since the last of these
-ended is kept, too.
+A request starts when all requests have ended that ended before it in the trace. A request that waited for an answer
+still waits for it, and parallel requests stay parallel. *think* also keeps the pause since the last of these ended.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _AT_ONCE = 100_000_000
-"""How many uncompressed bytes are read in one go where that is really done."""
+"""Uncompressed bytes of one read, when the data are really read."""
 _FASTEST = 1e10
-"""Bytes a second where no bandwidth is given."""
+"""Bytes a second if no bandwidth is given."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """Storage that is thought of: seconds, bytes a second (None: no limit), requests at a time (None: as it was)."""
+    """A model of storage: seconds, bytes a second (None: no limit), requests in flight (None: as in the trace)."""
 
     latency: float = 0.0
     bandwidth: float | None = None
@@ -54,16 +53,16 @@ class Model:
     think: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no storage is."""
+        """Refuse impossible values."""
         if self.latency < 0 or (self.bandwidth is not None and self.bandwidth <= 0):
             raise ArgumentError(f"no storage has {self.latency} s of latency and {self.bandwidth} bytes a second")
         if self.in_flight is not None and self.in_flight < 1:
-            raise ArgumentError(f"1 or more requests are in flight, not {self.in_flight}")
+            raise ArgumentError(f"the number of requests in flight must be 1 or more, not {self.in_flight}")
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What else might be: each None where it stays as it is. See `sapwood replay --help`."""
+    """Changes for a new plan; None keeps a value. See `sapwood replay --help`."""
 
     prefetch_size: int | str | None = None
     branches: Sequence[str] | None = None
@@ -72,23 +71,23 @@ class Changes:
     merge_clusters: int | None = None
 
     def __bool__(self) -> bool:
-        """Be true where anything changes."""
+        """Return whether anything changes."""
         return any(value is not None for value in asdict(self).values())
 
     def __post_init__(self) -> None:
-        """Refuse what changes nothing."""
+        """Refuse changes that have no effect."""
         if self.cluster_size is not None and self.layout is None:
-            raise ArgumentError("clusters have another size in a file that is rewritten (--layout)")
+            raise ArgumentError("another cluster size (--cluster-size) needs a rewritten file (--layout)")
         if self.merge_clusters is not None and self.merge_clusters < 1:
-            raise ArgumentError(f"clusters are merged by 1 or more, not {self.merge_clusters}")
+            raise ArgumentError(f"the number of clusters to merge must be 1 or more, not {self.merge_clusters}")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What accesses cost.
+    """The cost of accesses.
 
-    `asked` are the bytes of baskets, `served` those of all requests, `seconds` from the first request to the end of the
-    last, `busiest` the most requests in flight.
+    `asked` has the bytes of baskets, `served` the bytes of all requests. `seconds` is the time from the first request
+    to the end of the last one, `busiest` the largest number of requests in flight.
     """
 
     requests: int
@@ -101,7 +100,7 @@ class Cost:
 
 
 class Request(NamedTuple):
-    """A request of a trace; times are seconds since its first request began."""
+    """A request of a trace; times are in seconds since the start of the first request."""
 
     file: str
     ranges: Ranges
@@ -111,13 +110,13 @@ class Request(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of its ranges."""
+        """The bytes of its ranges."""
         return sum(length for _, length in self.ranges)
 
 
 def requests_of(trace: Trace) -> list[Request]:
-    """Return the requests of a trace, in the order in which they began."""
-    # What failed before anything came is sent again by a request of its own.
+    """Return the requests of a trace in the order of their start."""
+    # A request that failed without data is repeated by a new request.
     rows = np.flatnonzero(trace.is_request & (trace["length"] > 0))
     columns = (
         trace[name][rows].tolist() for name in ("request", "file", "offset", "length", "start_ns", "end_ns", "cause")
@@ -132,7 +131,7 @@ def requests_of(trace: Trace) -> list[Request]:
 
 
 def waits(requests: Sequence[Request]) -> tuple[list[int], list[int]]:
-    """Return the requests in the order of their ends, and for each request how many of these it waited for."""
+    """Return the requests in the order of their ends, and for each request how many of them it waited for."""
     by_end = sorted(range(len(requests)), key=lambda number: requests[number].end)
     ends = np.array([requests[number].end for number in by_end])
     starts = np.array([request.start for request in requests])
@@ -140,7 +139,7 @@ def waits(requests: Sequence[Request]) -> tuple[list[int], list[int]]:
 
 
 def simulate(requests: Sequence[Request], model: Model) -> list[tuple[float, float]]:
-    """Return when each request would begin and end on storage of the model, in seconds."""
+    """Return the start and the end of each request on the model of storage, in seconds."""
     by_end, before = waits(requests)
     times: list[tuple[float, float]] = []
     flying: list[float] = []
@@ -165,7 +164,7 @@ def _transfer(size: int, model: Model) -> float:
 
 
 def cost_of(requests: Sequence[Request], times: Sequence[tuple[float, float]], asked: int) -> Cost:
-    """Sum up requests that began and ended at given times."""
+    """Return the cost of requests with the given start and end times."""
     events = sorted([(start, 1) for start, _ in times] + [(end, -1) for _, end in times], key=lambda e: (e[0], e[1]))
     flying = np.cumsum([change for _, change in events]) if events else np.zeros(1, int)
     served = sum(request.bytes for request in requests)
@@ -182,14 +181,14 @@ def cost_of(requests: Sequence[Request], times: Sequence[tuple[float, float]], a
 
 
 def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options: object) -> list[tuple[float, float]]:
-    """Send the requests to storage, and give when each began and ended.
+    """Send the requests to storage, and return the start and the end of each.
 
     Parameters
     ----------
     on
-        The file, or for requests to several files their folder (see `places_of`); None: where they were.
+        The file, or for requests to several files their folder (see `places_of`); None for the original location.
     limits
-        Of these only `in_flight` and `think` count.
+        Only `in_flight` and `think` are used.
     options
         As in `sapwood.open`.
     """
@@ -239,7 +238,7 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
             pool.submit(send, number)
         wait(passed, len(requests))
     finally:
-        # After Ctrl-C or a failure that ends the requests in flight, too, for which the pool waits then.
+        # After Ctrl-C or a failure, this also ends the requests in flight, which the pool waits for.
         for storage in opened.values():
             storage.close()
         pool.shutdown(cancel_futures=True)
@@ -251,10 +250,12 @@ def _busiest(requests: Sequence[Request]) -> int:
 
 
 def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
-    """Return where the files of a trace are now: in a folder by their names, or by what differs of their paths."""
+    """Return the current places of the files of a trace: in a folder, by name or by the differing part of the path."""
     if on is None:
         if hidden := [file for file in files if HIDDEN in file]:
-            raise ArgumentError(f"the trace does not have what grants access to {hidden[0]}: say it by the URL (--on)")
+            raise ArgumentError(
+                f"the trace does not contain the credentials for {hidden[0]}: give them in the URL (--on)"
+            )
         return {file: file for file in files}
     if len(files) == 1:
         return {files[0]: on}
@@ -276,8 +277,8 @@ def planned(
 ) -> tuple[list[Request], list[tuple[float, float]], int]:
     """Plan the reading of trees again and simulate it: requests, their times, and the bytes of the baskets.
 
-    A request is sent as soon as one of the workers is free and there is room for what is fetched ahead; what comes is
-    used at once, in its order.
+    A request is sent as soon as a worker is free and there is room for its prefetched bytes. Received bytes are used
+    immediately, in their order.
     """
     prefetch = PREFETCH if changes.prefetch_size is None else memory_size(changes.prefetch_size)
     workers = model.in_flight or WORKERS
@@ -310,14 +311,14 @@ def planned(
 
 
 def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
-    """Return the byte ranges of the baskets in the order in which they are wanted."""
+    """Return the byte ranges of the baskets in the order of their use."""
     indexes = [branch.number for branch in branches]
-    # A file in its place may have less.
+    # The file now in its place may be shorter.
     there = [(start, min(stop, tree.num_entries)) for start, stop in runs if start < tree.num_entries]
     rows = [row for start, stop in there for row in tree.tree.native.plan(indexes, start, stop)[0]]
     if changes.merge_clusters is None:
         return [(offset, length) for _, _, _, offset, length, _, _ in rows]
-    # All baskets of the tree lie one behind the other: cluster by cluster of the new ones, in these branch by branch.
+    # All baskets of the tree are contiguous: by new cluster, and within a cluster by branch.
     every = [branch.number for branch in tree.descendants() if not branch.is_group and branch.num_baskets]
     baskets = {row[1:3]: row for row in tree.tree.native.plan(every, 0, tree.num_entries)[0]}
 
@@ -334,7 +335,7 @@ def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes
 
 
 def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[Any], Runs]]:
-    """Return the branches to read, and which entries of each: as in the trace, of others those of all its branches."""
+    """Return the branches to read and their entries: as in the trace; new branches get the entries of all branches."""
     parts = [([tree[name] for name in part.branches if name in tree], part.runs) for part in wanted.parts]
     if changes.branches is not None:
         chosen = {
@@ -364,32 +365,33 @@ def replay(
     limits: Model | None = None,
     changes: Changes | None = None,
 ) -> dict[str, Any]:
-    """Repeat the accesses of a trace, and compare what they cost.
+    """Repeat the accesses of a trace, and compare their costs.
 
     Parameters
     ----------
     trace
         The trace, or its file.
     on
-        Where the file is (the folder, for several files): for requests that are really sent, and for a new plan. None:
-        where it was.
+        The place of the file, or the folder of several files: for requests that are really sent, and for a new plan.
+        None for the original location.
     model
-        Simulate such storage; None: send the requests.
+        Simulate this storage; None sends the requests.
     limits
-        `in_flight` and `think` for requests that are sent; what is read again has no pauses.
+        `in_flight` and `think` for requests that are sent. A new plan has no pauses.
     changes
-        What is planned again. Without a model it is read then, with decompression and decoding, which take time, too.
+        Changes for a new plan. Without a model, the data are really read, and the time includes decompression and
+        decoding.
 
     Returns
     -------
     dict[str, Any]
-        ``trace``, ``replay`` and, with changes, ``what_if``: the costs (`Cost`) as JSON knows them; ``model`` and
-        ``changes``. With a model or a layout also ``planned``: the same accesses planned again, with nothing changed.
+        In JSON types: ``trace``, ``replay`` and, with changes, ``what_if``: the costs (`Cost`); ``model`` and
+        ``changes``. With a model or a layout also ``planned``: the same accesses in a new plan without changes.
 
     Raises
     ------
     ArgumentError
-        The trace has no requests; or something is to be changed that would change nothing there.
+        The trace has no requests, or a change has no effect on it.
     """
     trace = trace if isinstance(trace, Trace) else Trace.load(trace)
     changes, limits = changes or Changes(), limits or Model()
@@ -408,7 +410,7 @@ def replay(
     elif not changes:
         done["replay"] = asdict(cost_of(requests, repeat(requests, on, limits), asked))
     if changes:
-        if model is not None or changes.layout is not None:  # what planning again gains is no merit of the changes
+        if model is not None or changes.layout is not None:  # the gain of a new plan does not belong to the changes
             done["planned"] = asdict(_what_if(trace, requests, on, model, limits, Changes()))
         done["what_if"] = asdict(_what_if(trace, requests, on, model, limits, changes))
     return done
@@ -419,10 +421,12 @@ def _what_if(
 ) -> Cost:
     wanted = wanted_of(trace)
     if model is None and changes.merge_clusters is not None:
-        raise ArgumentError("clusters can be merged on simulated storage only (--latency, --bandwidth)")
+        raise ArgumentError("merging clusters needs simulated storage (--latency, --bandwidth)")
     if model is None and limits.think:
-        raise ArgumentError("pauses are kept between the requests of the trace (--think), not where it is read again")
-    # Also of those of which only the records were read, so that a folder means the same as where requests are sent.
+        raise ArgumentError(
+            "--think keeps pauses between the requests of the trace; it does not apply to a new reading"
+        )
+    # Includes files with only their records read: a folder then means the same as for requests that are sent.
     files = list(dict.fromkeys(one.file for one in [*requests, *wanted]))
     with tempfile.TemporaryDirectory(prefix="sapwood-replay") as folder:
         places = {
@@ -439,7 +443,7 @@ def _what_if(
         finally:
             for file in opened.values():
                 file.close()
-    # The file's own records are read as they were.
+    # The file's own records are read as in the trace.
     records = [request for request in requests if not request.of_baskets]
     before = simulate(records, model)
     shift = max((end for _, end in before), default=0.0)
@@ -461,7 +465,7 @@ def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Change
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     near = [place for place in places.values() if re.match(r"\w+://", place) is None]
     if options and near:
-        raise ArgumentError(f"{near[0]}: of a local file nothing is fetched ahead (--prefetch-size, --in-flight)")
+        raise ArgumentError(f"{near[0]} is a local file: it has no prefetch (--prefetch-size, --in-flight)")
     with Trace() as trace, ExitStack() as stack:
         opened: dict[str, Foreign] = {}
         for one in wanted:
@@ -476,7 +480,7 @@ def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Change
 
 
 def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
-    """Read entries, as many ranges of them by one plan as have room together."""
+    """Read entries; one plan reads as many ranges as fit into memory together."""
 
     def chosen(branch: Foreign) -> bool:
         return branch.number in indexes
@@ -500,7 +504,7 @@ def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
 
 
 def text_of(done: dict[str, Any]) -> str:
-    """Lay out what `replay` gave as lines of text."""
+    """Return the result of `replay` as lines of text."""
     names = {
         "trace": "the trace",
         "replay": "replayed",
@@ -518,7 +522,7 @@ def text_of(done: dict[str, Any]) -> str:
             )
     if done["model"] is not None:
         rate = done["model"]["bandwidth"]
-        line = "no limit of bandwidth" if rate is None else f"{bytes_text(rate)}/s"
+        line = "no bandwidth limit" if rate is None else f"{bytes_text(rate)}/s"
         lines.append(f"simulated: {seconds_text(done['model']['latency'])} of latency, {line}")
     if done["changes"]:
         lines.append("what if: " + ", ".join(f"{name} {value}" for name, value in done["changes"].items()))

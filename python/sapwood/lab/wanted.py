@@ -1,4 +1,4 @@
-"""What a trace of accesses wanted of each tree."""
+"""Find the parts of each tree that a trace of accesses read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from sapwood.columns import Array
 
 WORKERS = 4
-"""How many requests sapwood has in flight, where nothing else is known."""
+"""Default number of requests that sapwood has in flight."""
 
 PREFETCH = 128 << 20
-"""How many bytes sapwood fetches ahead."""
+"""Bytes that sapwood fetches ahead."""
 
 _RANGES = 1000
 
@@ -24,18 +24,18 @@ Ranges = list[tuple[int, int]]
 """Offsets and lengths in a file."""
 
 Runs = tuple[tuple[int, int], ...]
-"""Ranges of entries, one behind the other."""
+"""Consecutive ranges of entries."""
 
 
 class Part(NamedTuple):
-    """Branches of which the same entries were wanted."""
+    """Branches with the same requested entries."""
 
     branches: list[str]
     runs: Runs
 
 
 class Wanted(NamedTuple):
-    """What a trace wanted of a tree: parts, each planned by itself, in the order in which they were first read."""
+    """The parts of a tree that a trace read, in the order of their first reading; each part has its own plan."""
 
     file: str
     tree: str
@@ -48,9 +48,9 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(trace: Trace) -> list[Wanted]:
-    """Return what was decoded, tree by tree, in the order in which they were first read.
+    """Return the decoded parts of each tree, in the order in which the trees were first read.
 
-    What was decoded again is wanted again, unless its bytes were fetched once for both.
+    A part that was decoded twice is listed twice, unless its bytes were fetched once for both.
     """
     rows = np.flatnonzero(~trace.is_request)
     columns = (trace[name][rows].tolist() for name in ("file", "tree", "branch", "basket", "cause"))
@@ -78,7 +78,7 @@ def wanted_of(trace: Trace) -> list[Wanted]:
 
 
 def _fetched(trace: Trace, rows: Array) -> Array:
-    """Return how often the bytes of baskets, given by their rows, were fetched from storage."""
+    """Return how often the bytes of baskets, selected by rows, were fetched from storage."""
     files, offsets, requests = trace["file"], trace["offset"], trace.is_request
     times = np.zeros(len(rows), int)
     for file in dict.fromkeys(files[rows].tolist()):
@@ -103,7 +103,7 @@ def joined(runs: Iterable[tuple[int, int]]) -> Runs:
 def requests_for(
     ranges: Ranges, latency: float, bandwidth: float, prefetch: int = PREFETCH, workers: int = WORKERS
 ) -> list[Ranges]:
-    """Return the requests that sapwood makes of ranges on remote storage."""
+    """Return the requests that sapwood sends for ranges on remote storage."""
     from sapwood import _native
 
     return _native.plan_requests(ranges, prefetch, workers, latency, bandwidth, _RANGES)

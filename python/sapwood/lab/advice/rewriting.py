@@ -1,4 +1,4 @@
-"""Rewriting trees in another layout, and what that gains."""
+"""Rewrite trees in another layout, and measure the gain."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 CHUNK = 64_000_000
-"""Uncompressed bytes that are read and written at a time."""
+"""Uncompressed bytes that are read and written at once."""
 
 _REPEATS = 3
 
 
 @dataclass(frozen=True)
 class Change:
-    """How the values of a branch are stored otherwise: as another type, with fewer bits of mantissa, as differences."""
+    """A change of the values of a branch: another type, fewer bits of mantissa, or differences."""
 
     dtype: str | None = None
     bits: int | None = None
     delta: bool = False
 
     def of(self, values: Foreign) -> Foreign:
-        """Return changed values, of numbers or lists of numbers."""
+        """Return the changed values; `values` are numbers or lists of numbers."""
         import awkward as ak
 
         array = ak.Array(values)
@@ -62,17 +62,20 @@ class Change:
 
 
 MEMBER_WISE, OBJECT_WISE = STREAMING = ("member-wise", "object-wise")
-"""How objects in one branch are written."""
+"""The ways to write objects in one branch."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout to write trees in. What is not set stays as it is, save clusters and baskets, which get the defaults.
+    """A layout for writing trees.
 
-    `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. A codec that stays is that of the
-    baskets, not what the branch states. `member_wise` is how objects in one branch are written: all values of a member
-    together, or object by object. `drop` are patterns of branches to leave out. Of single trees, by path,
-    `codecs` are those of single branches, `unused` are branches to leave out, and `changes` are other values.
+    Clusters and baskets that are not set get the defaults; everything else that is not set stays unchanged. An
+    unchanged codec is that of the baskets, not the one that the branch states.
+
+    `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. `member_wise` sets the order of
+    objects in one branch: all values of a member together, or object by object. `drop` has patterns of branches to
+    leave out. By path of the tree, `codecs` has the codecs of single branches, `unused` the branches to leave out, and
+    `changes` the changes of values.
     """
 
     compression: Compression | EllipsisType | None = ...
@@ -92,7 +95,7 @@ class Layout:
         return name in self.unused.get(tree, ()) or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
 
     def described(self) -> dict[str, Any]:
-        """Return the layout as JSON knows it."""
+        """Return the layout in JSON types."""
         return {
             "compression": "as it is" if isinstance(self.compression, EllipsisType) else codec_text(self.compression),
             "auto_flush": self.auto_flush,
@@ -110,10 +113,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it takes to read trees: the median of a few readings, page cache warm.
+    """The cost of reading trees: the median of a few readings, with a warm page cache.
 
-    `cpu` and `wall` are seconds, `calls` requests to storage, `read` their bytes; `stored` bytes of the files (of the
-    baskets, for one tree of several or a part of a tree).
+    `cpu` and `wall` are in seconds. `calls` is the number of requests to storage, `read` their bytes. `stored` is the
+    size of the files in bytes, or of the baskets for one of several trees or a part of a tree.
     """
 
     entries: int
@@ -138,39 +141,39 @@ def rewrite(
     verify: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Write the trees of files into one file, in a layout; measure reading before and after.
+    """Write the trees of files into one file, in a layout, and measure the cost of reading before and after.
 
-    Trees of the same path are joined, summaries of trains into one, histograms and profiles are added. Other objects
-    are copied as they are, from the first file that has them.
+    Trees of the same path are joined. Summaries of trains are joined into one. Histograms and profiles are added. Other
+    objects are copied from the first file that has them.
 
     Parameters
     ----------
     inputs
         What `sapwood.train.Dataset.of` takes.
     output
-        The new file; written beside its place, and put there when all is done. It must not be one of the inputs.
+        The new file, which must not be one of the inputs. It is written under a temporary name and renamed at the end.
     layout
-        The layout; None where all is well: a single local file is copied as it is, else trees get the default one.
+        The layout. With None, a single local file is copied unchanged, and other trees get the default layout.
     tree
         Only this tree.
     verify
         Compare all values of the new file with the old ones.
     progress
-        Is told in words what is being done.
+        Called with a text at each step.
 
     Returns
     -------
     dict[str, Any]
-        The layout, ``before`` and ``after`` (`Cost`), the paths of other ``objects``, and in ``not_added`` those of
-        which files have different ones that could not be added, and why; as JSON knows it. Of a file that was copied
-        as it is, which ``copied`` tells, only its paths.
+        In JSON types: the layout, ``before`` and ``after`` (`Cost`), the paths of other ``objects``, and ``not_added``:
+        the objects that differ between files and could not be added, each with the reason. If ``copied`` is true, the
+        file was copied unchanged, and only its paths are there.
 
     Raises
     ------
     ArgumentError
-        A pattern of what is left out matches no branch, nothing is left to write, or the trees differ.
+        A pattern of branches to leave out matches no branch, no branch is left, or the trees differ.
     UnsupportedError
-        A branch cannot be written as it is.
+        A branch cannot be rewritten.
     CorruptError
         The new file differs from the old ones.
     """
@@ -202,7 +205,7 @@ def rewrite(
                     trees.setdefault(path, []).append(file[path])
         _check_drop(layout.drop, trees)
         stack.callback(beside.unlink, missing_ok=True)
-        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        # No program reads it before it is complete: committing each cluster would only leave holes.
         with sapwood.recreate(beside, compression=_file_codec(layout, trees), commit_every=None) as new:
             objects, lost = _copy_objects(new, [file for _, file in files]) if tree is None else ([], {})
             for path, parts in trees.items():
@@ -221,7 +224,7 @@ def rewrite(
                 _compare_sums(sums, [file for _, file in files], written)
             after = cost_of([written[path] for path in trees])
         beside.replace(output)
-    if all(source.tree is None for source in dataset.sources):  # else other trees are in the files
+    if all(source.tree is None for source in dataset.sources):  # otherwise the files have other trees
         before = dataclasses.replace(before, stored=sum(sizes))
         after = dataclasses.replace(after, stored=output.stat().st_size)
     return {
@@ -238,7 +241,7 @@ def rewrite(
 
 
 def _whole(dataset: Dataset) -> bool:
-    """Return whether it is one local file with all that it holds."""
+    """Return whether the dataset is one local file with all its trees."""
     first, *more = dataset.sources
     return not more and first.tree is None and first.size is not None
 
@@ -248,7 +251,7 @@ def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]])
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in there):
             hint = suggestion(pattern, there)
-            raise ArgumentError(f"to be left out, but no branch directly below {', '.join(trees)}: {pattern!r}{hint}")
+            raise ArgumentError(f"cannot drop {pattern!r}: no branch directly below {', '.join(trees)} matches{hint}")
 
 
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
@@ -262,7 +265,7 @@ def write_streams(
 ) -> None:
     """Write the first entries of a tree, as tree ``T``, into several files at once, about `chunk` bytes at a time.
 
-    More entries than the tree has are whole copies of it, one behind the other. Each file gets the summary, too.
+    If more entries are requested than the tree has, it is written several times. Each file also gets the summary.
     """
     with contextlib.ExitStack() as stack:
         codec = _file_codec(layout, {"T": [tree]})
@@ -277,7 +280,7 @@ def write_streams(
 def cost_of(
     trees: Sequence[Foreign], start: int = 0, stop: int | None = None, names: Callable[[str], bool] | None = None
 ) -> Cost:
-    """Measure reading of trees (or a range of entries of each) by sapwood: all branches, or those of some names."""
+    """Measure how sapwood reads trees, or a range of entries of each: all branches, or the named ones."""
     runs = [read_once(trees, start, stop, names) for _ in range(_REPEATS)]
     cpu = sorted(run.cpu for run in runs)[_REPEATS // 2]
     wall = sorted(run.wall for run in runs)[_REPEATS // 2]
@@ -292,7 +295,7 @@ def read_once(
     *,
     chunk: int = CHUNK,
 ) -> Cost:
-    """Read once, as `cost_of` does, about this many bytes at a time."""
+    """Read once, like `cost_of`, about this many bytes at a time."""
     from sapwood import _native
 
     before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
@@ -310,7 +313,7 @@ def read_once(
 
 
 def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
-    """Cut a range of entries into parts of about this many bytes."""
+    """Split a range of entries into parts of about this many bytes."""
     entries = max(1, tree.num_entries)
     step = max(1, round(size * entries / max(1, tree.uncompressed_bytes)))
     for first in range(start, stop, step):
@@ -329,12 +332,12 @@ def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compr
 
 
 def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> tuple[list[str], dict[str, str]]:
-    """Write all objects but trees and directories: those of several files added, or copied from the first of them.
+    """Write all objects except trees and directories: add those of several files, or copy them from the first file.
 
     Returns
     -------
     tuple[list[str], dict[str, str]]
-        Their paths; and of those that differ and could not be added, why.
+        The paths, and for objects that differ and could not be added the reason, by path.
     """
     places: dict[str, list[Any]] = {}
     for file in files:
@@ -361,7 +364,7 @@ def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> tuple[list[str], di
 
 
 def _alike(objects: Sequence[Foreign]) -> bool:
-    """Return whether objects of plain members are equal."""
+    """Return whether two objects of plain members are equal."""
     members: list[dict[str, Any]] = [dict(getattr(one, "all_members", {"": one})) for one in objects]
     plain = all(isinstance(value, (int, float, str)) for value in members[0].values())
     return plain and all(other == members[0] for other in members[1:])
@@ -380,12 +383,12 @@ def _compare_sums(paths: Iterable[str], files: Sequence[Foreign], written: Forei
         if len(parts) > 1:
             sums = sum(np.asarray(part.filled.member("fArray"), np.float64) for part in parts)
             if not np.allclose(written[path].member("fArray"), sums, rtol=1e-6, equal_nan=True):
-                raise CorruptError(f"{written.file_path}: {path!r} is not the sum of those of the files")
+                raise CorruptError(f"{written.file_path}: {path!r} is not the sum of the input files")
 
 
 @dataclass
 class _Shapes:
-    """How the branches of a tree are made again."""
+    """The plan for creating the branches of a tree again."""
 
     names: list[str] = field(default_factory=list[str])
     types: dict[str, str] = field(default_factory=dict[str, str])
@@ -395,7 +398,7 @@ class _Shapes:
     counters: dict[str, str] = field(default_factory=dict[str, str])
     split: dict[str, int] = field(default_factory=dict[str, int])
     objects: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Branches of objects that are split."""
+    """Branches of split objects."""
 
 
 def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
@@ -415,7 +418,7 @@ def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
 
 
 def _branch_codecs(tree: Foreign, names: Sequence[str], layout: Layout) -> dict[str, Compression | None]:
-    """Return the codecs of branches; an object has one for all of its members: that which is wanted for any."""
+    """Return the codecs of branches. An object has one codec for all members: the one requested for any of them."""
     wanted = layout.codecs.get(plain_path(tree.object_path), {})
     held = held_codecs(tree) if isinstance(layout.compression, EllipsisType) else {}
 
@@ -452,7 +455,7 @@ def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
 
 
 def _nested(element: str, branch: Foreign) -> str:
-    """Return the type of a branch whose elements have a name that NumPy does not know."""
+    """Return the type of a branch whose element type has no NumPy name."""
     kind, text = branch.type, element
     dims: list[str] = []
     while kind[0] in ("list", "fixed"):
@@ -462,7 +465,7 @@ def _nested(element: str, branch: Foreign) -> str:
 
 
 def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
-    """Make a class again, if it is one of plain members."""
+    """Return the class to write, if it has only plain members."""
     streamer = _class_of(branch)
     inner = branch.branches
     if streamer is None or streamer.bases or any(child.is_group for child in inner):
@@ -495,20 +498,20 @@ def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str,
 
 
 class RewrittenTree:
-    """A tree that is written again from trees of one shape, one behind the other, into each of some files.
+    """A tree that is rewritten from one or more trees of the same branches, one after the other, into several files.
 
     Parameters
     ----------
     files
-        Files that are written.
+        The files to write.
     path
-        Where the tree goes.
+        The path of the new tree.
     first
-        The first of the trees; its branches are made again.
+        The first input tree; it defines the branches.
     layout
-        The layout to write.
+        The layout of the new tree.
     cut
-        Only entries for which this is true are written.
+        Write only entries for which this expression is true.
     define
         Expressions of new columns, by name.
     """
@@ -530,7 +533,7 @@ class RewrittenTree:
             raise ArgumentError(f"{path} has no branch left to write")
         for name in self._define:
             if name in shapes.names:
-                raise ArgumentError(f"{path} has a branch {name!r} already")
+                raise ArgumentError(f"{path} already has a branch {name!r}")
         codecs = _branch_codecs(first, shapes.names, layout)
         usual = layout.compression
         if isinstance(usual, EllipsisType):
@@ -583,7 +586,7 @@ class RewrittenTree:
             raise ArgumentError(f"{where} has other branches than {first.file.file_path}:{self._path}")
 
     def add(self, part: Foreign, start: int = 0, stop: int | None = None, *, chunk: int = CHUNK) -> int:
-        """Write entries of a tree; return their number.
+        """Write the entries of a tree, and return their number.
 
         Raises
         ------
@@ -613,9 +616,9 @@ def write_tree(
     cut: str | None = None,
     define: Mapping[str, str] | None = None,
 ) -> int:
-    """Write trees, one behind the other, into each of the files; return the number of entries written.
+    """Write trees, one after the other, into each of the files, and return the number of entries written.
 
-    Only entries for which `cut` is true are written. `define` has expressions of new columns, by name.
+    Only entries that pass `cut` are written. `define` has expressions of new columns, by name.
     """
     tree = RewrittenTree(files, path, parts[0], layout, cut=cut, define=define)
     for part in parts[1:]:
@@ -645,4 +648,4 @@ def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:
                     raise CorruptError(f"{new.file.file_path}: branch {name!r} differs in entries {now[0]} to {now[1]}")
         entry += part.num_entries
     if new.num_entries != entry:
-        raise CorruptError(f"{new.file.file_path}: {new.num_entries} entries instead of {entry}")
+        raise CorruptError(f"{new.file.file_path} has {new.num_entries} entries instead of {entry}")

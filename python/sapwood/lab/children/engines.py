@@ -1,7 +1,7 @@
-"""Who writes and reads the events of `sapwood lab event`, each in a process of its own (``python -m``).
+"""The engines that write and read the events of `sapwood lab event`, each in a process of its own (``python -m``).
 
-All engines, ROOT's program too, write the same values: four numbers and a temperature, a histogram of 100 bins, and
-lists of about 600 tracks with 17 members, which the native module makes.
+All engines, including ROOT's program, write the same values, which the native module makes: four numbers and a
+temperature, a histogram of 100 bins, and lists of about 600 tracks with 17 members.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sapwood.lab.children.job import IMPORTED
 
 Array = NDArray[Any]
 Columns = Callable[[str], Array]
-"""Some events that were read: gives the values of a column, those of lists and of the histogram one after the other."""
+"""Events that were read: a function that returns the flat values of a column, a list or the histogram."""
 
 FLOATS = (
     "px", "py", "pz", "random", "mass2", "bx", "by", "mean_charge", "xfirst", "xlast", "yfirst", "ylast", "zfirst",
@@ -42,10 +42,10 @@ BINS, CHUNK, RANDOM, HISTOGRAMS = 100, 500, 100, 20
 
 @dataclass(frozen=True)
 class Settings:
-    """How events are written: codec and level, and how the tracks lie.
+    """How events are written: codec and level, and the layout of the tracks.
 
-    `split` None is a list of each member; otherwise they are objects, in branches for each member (99) or in one (0),
-    there member by member or object by object.
+    With `split` None, each member is a list. Otherwise tracks are objects, with a branch for each member (99) or in one
+    branch (0), member by member or object by object.
     """
 
     codec: str = "zstd:5"
@@ -53,16 +53,16 @@ class Settings:
     member_wise: bool = True
 
     def codec_and_level(self) -> tuple[str, int]:
-        """Return the codec's name and the level of its library, 0 of none.
+        """Return the codec's name and the level of its library; 0 without a codec.
 
-        ROOT takes half of the levels of Zstandard's library, and so does sapwood: its 5 is their 10.
+        ROOT and sapwood use half of the levels of the Zstandard library: level 5 is level 10 of the library.
         """
         name, _, level = self.codec.partition(":")
         return name, int(level or 0) * (2 if name == "zstd" else 1)
 
 
 class Chunk:
-    """Some events: header columns, the histogram, offsets of the tracks, and a flat array for each of their members."""
+    """Events: header columns, the histogram, offsets of the tracks, and a flat array for each of their members."""
 
     def __init__(self, start: int, stop: int) -> None:
         made, count = _native.lab_events(start, stop), stop - start
@@ -90,28 +90,28 @@ def chunks(events: int) -> Iterator[Chunk]:
 
 
 def bytes_of(events: int) -> int:
-    """Return the bytes of that many events in memory."""
+    """Return the bytes of this number of events in memory."""
     return events * (len(HEADER) * 4 + BINS * 4 + 4 + 600 * (4 * len(FLOATS) + 4 + 4 + 2))
 
 
 def entries_at_random(events: int) -> list[int]:
-    """Choose entries all over the file, the same for all engines."""
+    """Return entries from the whole file, the same for all engines."""
     return [place * 7919 % events for place in range(RANDOM)]
 
 
 class Engine(ABC):
-    """Someone who writes events into a file and reads them."""
+    """An engine, which writes events into a file and reads them."""
 
     needs: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
-    """What it imports when it first needs it, which is not measured."""
+    """Modules that it imports at first use; the import is not measured."""
 
     def refuses(self, settings: Settings) -> str | None:
-        """Return which of the settings it cannot do, None if it can do all."""
+        """Return why it cannot use the settings; None if it can."""
         return None
 
     def codec(self, settings: Settings) -> str:
-        """Return the codec that it uses for that of the settings, with the level of the codec's library."""
+        """Return the codec that it uses for the settings, with the level of the codec's library."""
         return ":".join(str(part) for part in settings.codec_and_level() if part)
 
     @abstractmethod
@@ -127,12 +127,12 @@ class Engine(ABC):
         """Read single entries."""
 
     def verify(self, path: Path, events: int) -> None:
-        """Compare every value that is read with what was written.
+        """Compare every value that is read with the written value.
 
         Raises
         ------
         SapwoodError
-            One differs, or there are not as many.
+            A value or the number of events differs.
         """
         entry = 0
         for columns in self.read(path):
@@ -146,7 +146,7 @@ class Engine(ABC):
 
 
 class Raw(Engine):
-    """The arrays as they are, one after the other: what no format can be faster than."""
+    """The plain arrays, one after the other: the upper limit for all formats."""
 
     def codec(self, settings: Settings) -> str:
         """Return none."""
@@ -160,7 +160,7 @@ class Raw(Engine):
                     file.write(array.data)
 
     def read(self, path: Path) -> Iterator[Columns]:
-        """Read all bytes, which without a format give no columns."""
+        """Read all bytes; without a format there are no columns."""
         with path.open("rb", buffering=0) as file:
             block = bytearray(1 << 22)
             while file.readinto(block):
@@ -191,7 +191,7 @@ class Sapwood(Engine):
     imports = (*IMPORTED, "sapwood.writing.file", "sapwood.lab.advice.rewriting")
 
     def codec(self, settings: Settings) -> str:
-        """Return that of the settings, whose level is ROOT's."""
+        """Return the codec of the settings, with ROOT's level."""
         return settings.codec
 
     def write(self, path: Path, events: int, settings: Settings) -> None:
@@ -240,14 +240,14 @@ class Zebra(Engine):
     record = 7200
     """Words of a physical record."""
     step = 20
-    """Events that are read together: few, so that they stay in the processor's cache."""
+    """Events that are read together: few enough for the processor's cache."""
 
     def refuses(self, settings: Settings) -> str | None:
-        """Refuse objects: there are banks only."""
+        """Refuse objects: the format has only banks."""
         return "it has banks, not objects" if settings.split is not None else None
 
     def codec(self, settings: Settings) -> str:
-        """Return none: ZEBRA does not compress."""
+        """Return no codec: ZEBRA does not compress."""
         return "none"
 
     def write(self, path: Path, events: int, settings: Settings) -> None:
@@ -281,7 +281,7 @@ class Zebra(Engine):
                 yield _of_banks(banks)
 
     def random(self, path: Path, entries: Iterable[int]) -> Iterator[Columns]:
-        """Read single entries: a sequential file is read up to the last of them."""
+        """Read single entries; a sequential file is read up to the last of them."""
         import sapwood
 
         wanted = set(entries)
@@ -320,7 +320,7 @@ class ZebraKeys(Zebra):
 
 
 def _rows(columns: Iterable[Array]) -> Array:
-    """Return the words of rows, one after the other."""
+    """Return the words of all rows, one after the other."""
     words = [values.astype(np.int32) if values.dtype == np.int16 else values for values in columns]
     return np.stack([column.view(np.uint32) for column in words], axis=1).reshape(-1)
 
@@ -385,7 +385,7 @@ class Parquet(Engine):
     def refuses(self, settings: Settings) -> str | None:
         """Refuse objects in one column, and LZMA."""
         if settings.split == 0:
-            return "it has a column for each member always"
+            return "it always has a column for each member"
         return "it has no LZMA" if settings.codec.startswith("lzma") else None
 
     def write(self, path: Path, events: int, settings: Settings) -> None:
@@ -427,16 +427,16 @@ class Parquet(Engine):
 
 
 class Hdf5(Engine):
-    """HDF5 by h5py: flat arrays and the lengths of lists, in chunks; objects are elements of compound type."""
+    """HDF5 by h5py: flat arrays and the lengths of lists, in chunks. Objects are elements of a compound type."""
 
     needs = ("h5py",)
 
     def refuses(self, settings: Settings) -> str | None:
         """Refuse objects member by member."""
-        return "it lays objects out one by one" if settings.split == 0 and settings.member_wise else None
+        return "it writes objects one by one" if settings.split == 0 and settings.member_wise else None
 
     def codec(self, settings: Settings) -> str:
-        """Return the codec: gzip, where hdf5plugin is not installed or has not the one that is wanted."""
+        """Return the codec; gzip if hdf5plugin is not installed or does not have the requested one."""
         name, level = settings.codec_and_level()
         if name in ("none", "zlib"):
             return super().codec(settings)
@@ -496,7 +496,7 @@ class Hdf5(Engine):
     @staticmethod
     def _module() -> Any:
         if importlib.util.find_spec("hdf5plugin") is not None:
-            importlib.import_module("hdf5plugin")  # which makes its codecs known
+            importlib.import_module("hdf5plugin")  # the import registers its codecs
         return importlib.import_module("h5py")
 
     @staticmethod
@@ -511,7 +511,7 @@ ENGINES: dict[str, type[Engine]] = {
 
 
 def missing(engine: str) -> str | None:
-    """Return which package an engine lacks, None where it can run."""
+    """Return the missing packages of an engine as text; None if it can run."""
     lacking = [name for name in ENGINES[engine].needs if importlib.util.find_spec(name) is None]
     return f"{', '.join(lacking)} is not installed" if lacking else None
 
@@ -536,7 +536,7 @@ def _records(ak: Any, chunk: Chunk) -> Any:
 
 
 def _of_awkward(step: Any) -> Columns:
-    """Find columns among the fields of a step: those of objects by the names that readers give them."""
+    """Find columns among the fields of a step; readers give the members of objects other names."""
     ak: Any = importlib.import_module("awkward")
 
     def column(name: str) -> Array:
@@ -557,7 +557,7 @@ def _of_arrow(table: Any) -> Columns:
 
 
 def sum_of(read: Iterable[Columns]) -> float:
-    """Read, and give the sum of `px` of all tracks."""
+    """Read, and return the sum of `px` of all tracks."""
     return sum(float(columns("px").sum(dtype=np.float64)) for columns in read)
 
 
@@ -574,17 +574,17 @@ def fill(events: int) -> float:
 
 
 def expected(events: int, entries: Iterable[int] | None = None) -> float:
-    """Return the sum that reading must find: of all events, or of some."""
+    """Return the sum that reading must find, for all or for some events."""
     made = chunks(events) if entries is None else (Chunk(entry, entry + 1) for entry in entries)
     return sum_of(chunk.tracks.__getitem__ for chunk in made)
 
 
 def main(words: list[str]) -> int:
-    """Do one thing and print its figures: ENGINE ACTION FILE EVENTS SETTINGS."""
+    """Run one action and print its figures: ENGINE ACTION FILE EVENTS SETTINGS."""
     name, action, path, count, told = words
     engine, events, settings = ENGINES[name](), int(count), Settings(**json.loads(told))
     for package in (*engine.needs, *engine.imports, *(("boost_histogram",) if action == "fill" else ())):
-        importlib.import_module(package)  # which is not counted
+        importlib.import_module(package)  # not measured
     if action in ("write", "read", "random"):
         _first_use(engine, Path(path), settings, action)
     modules, wall, cpu = set(sys.modules), time.perf_counter(), time.process_time()
@@ -610,7 +610,7 @@ def main(words: list[str]) -> int:
 
 
 def _first_use(engine: Engine, path: Path, settings: Settings, action: str) -> None:
-    """Write and read a few events in another file, unmeasured: libraries import and prepare much at their first use."""
+    """Write and read a few events in another file, unmeasured: libraries import and prepare a lot at first use."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         other = Path(folder) / path.name
         engine.write(other, RANDOM, settings)
@@ -621,7 +621,7 @@ def _first_use(engine: Engine, path: Path, settings: Settings, action: str) -> N
 
 
 def told(settings: Settings) -> str:
-    """Write settings as `main` takes them."""
+    """Return settings in the form that `main` takes."""
     return json.dumps(dataclasses.asdict(settings))
 
 

@@ -1,6 +1,6 @@
-"""One job of `sapwood lab site`, in a process of its own: waits for the word to go, reads its files, says what it took.
+"""One job of `sapwood lab site`, in a process of its own: wait for the start signal, read the files, report the costs.
 
-An engine reads the branches it is told, and does one task or several with them: each fills twenty histograms.
+An engine reads the given branches and runs one or more tasks, each of which fills twenty histograms.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sapwood.lab.cold import forget
 from sapwood.storage.sources import source_of
 
 HISTOGRAMS = 20
-"""What a task fills: a histogram of each of this many branches, at most."""
+"""Maximum number of branches of a task; each has a histogram."""
 
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
 IMPORTED = (
     "awkward", "numpy.ma", "sapwood.files.file", "sapwood.files.many", "sapwood.files.tree",
     "sapwood.table.dataset", "sapwood.table.scan", "sapwood.table.libraries",
 )  # fmt: skip
-"""What reading imports when it first needs it: a study does so before it measures."""
-_ALONE = 0.9  # of the work, from where the first thread is taken to do all
+"""Modules that reading imports at first use; a study imports them before it measures."""
+_ALONE = 0.9  # from this share of the work, the first thread counts as doing all of it
 _UPROOT = {"http": "aiohttp", "https": "aiohttp", "root": "fsspec_xrootd", "s3": "s3fs"}
-"""What uproot needs for URLs."""
+"""The packages that uproot needs for URLs."""
 _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
@@ -50,17 +50,17 @@ def far(path: str) -> bool:
 
 
 class _Took:
-    """What a job takes: seconds by what they went to; of opening, only those of a processor."""
+    """The seconds of a job by part; for opening, only processor time."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
         self.files: list[float] = []
-        """Seconds that each file took, where an engine notes them."""
+        """Seconds of each file, if the engine records them."""
         self.events, self.bytes = 0, 0
         self.check: float | None = None
 
     def spread(self) -> float:
-        """Return by how much files differ in time: the standard deviation as a part of the mean."""
+        """Return the spread of the times of files: the standard deviation divided by the mean."""
         return statistics.pstdev(self.files) / statistics.mean(self.files) if self.files else 0.0
 
     def add(self, what: str, seconds: float) -> None:
@@ -68,9 +68,9 @@ class _Took:
 
 
 class Histograms:
-    """A task: histograms of twenty branches. The second one takes the next twenty, and so on, round and round.
+    """A task: histograms of twenty branches. The next task uses the next twenty; after the last comes the first again.
 
-    It does not derive from `sapwood.train.Task`, whose import takes ten times as long as the start of other jobs.
+    It does not derive from `sapwood.train.Task`: that import takes ten times as long as the start of other jobs.
     """
 
     branches = ("*",)
@@ -80,21 +80,21 @@ class Histograms:
         self._number = number
 
     def process(self, events: Any) -> dict[str, Any]:
-        """Fill them with some events of a train."""
+        """Fill the histograms with events of a train."""
         from sapwood.train import Sum
 
         found = self.fill(events.fields, events.__getitem__)
         return {name: Sum(value) if name.startswith("histogram") else value for name, value in found.items()}
 
     def fill(self, branches: Sequence[str], values_of: Callable[[str], Any]) -> dict[str, Any]:
-        """Fill them; gives the sum of the first branch, too, if that has numbers."""
+        """Fill the histograms, and return the sum of the first branch if it has numbers."""
         import numpy as np
 
         ak: Any = importlib.import_module("awkward")
         names, found = sorted(branches), dict[str, Any]()
         for place in range(min(HISTOGRAMS, len(names))):
             array = values_of(names[(self._number * HISTOGRAMS + place) % len(names)])
-            if not _is_numbers(array.layout):  # what is no number has no histogram
+            if not _is_numbers(array.layout):  # only numbers have a histogram
                 continue
             values = np.asarray(ak.flatten(array, axis=None, highlevel=False).data, np.float64)
             found[f"histogram{place}"] = counted(values)
@@ -104,9 +104,9 @@ class Histograms:
 
 
 def counted(values: Any) -> Any:
-    """Count values in 100 bins from -200 to 200, with what is below before them, and what is above behind.
+    """Count values in 100 bins from -200 to 200, with an underflow bin before and an overflow bin after them.
 
-    `numpy.histogram`, which takes bins of any width, takes five times as long, which was most of a job's time.
+    `numpy.histogram`, which allows bins of any width, takes five times as long, and took most of a job's time.
     """
     import numpy as np
 
@@ -117,7 +117,7 @@ def counted(values: Any) -> Any:
 
 
 def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
-    """Do the tasks with what was read."""
+    """Run the tasks on the arrays that were read."""
     start = time.perf_counter()
     for number in tasks:
         found = Histograms(number).fill(list(arrays), arrays.__getitem__)
@@ -127,14 +127,14 @@ def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
 
 
 def _is_numbers(layout: Any) -> bool:
-    """Return whether values are numbers, or lists of them to any depth."""
+    """Return whether values are numbers, or lists of numbers of any depth."""
     while layout.is_list and layout.parameter("__array__") is None:
         layout = layout.content
     return bool(layout.is_numpy) and layout.parameter("__array__") is None
 
 
 def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
-    """Read with sapwood: as a train, if that is asked for."""
+    """Read with sapwood, as a train if requested."""
     import sapwood
 
     begin = sapwood.counters()
@@ -149,10 +149,10 @@ def _train(spec: Mapping[str, Any], took: _Took) -> None:
     from sapwood import train
 
     tasks = [Histograms(number) for number in spec["tasks"]]
-    # One thread: what is read ahead would be on another one.
+    # One thread: read-ahead would use another one.
     done = train.run(tasks, spec["files"], tree=spec["tree"], threads=1, read_ahead=0)
     for one in done.tasks:
-        done[one.name]  # raises what it failed by
+        done[one.name]  # raises the error of the failure
         took.add("task", one.time_wall)
     took.events, took.check = done.entries, done[tasks[0].name].get("check")
 
@@ -185,7 +185,7 @@ def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
 
 
 def raw_job(spec: Mapping[str, Any], took: _Took) -> None:
-    """Read the bytes in their order, in chunks."""
+    """Read the bytes in order, in chunks."""
     for path in spec["files"]:
         start = time.perf_counter()
         read, chunk = (_ranges, FAR_CHUNK) if far(path) else (_sequentially, CHUNK)
@@ -202,7 +202,7 @@ def _sequentially(path: str, chunk: int) -> int:
 
 
 def _ranges(url: str, chunk: int) -> int:
-    """Ask a server for one range after the other."""
+    """Request one range after the other from a server."""
     found = source_of(url, {})
     storage, got = _native.Storage(found.source, found.label, found.far), 0
     try:
@@ -227,7 +227,7 @@ def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
     """Read past the page cache, in the order of the file or (``random``) at random places."""
     random = spec["engine"] == "direct random"
     chunk = RANDOM_CHUNK if random else CHUNK
-    # At the start of a page, as such reads must be; the process's own, and there before, as a program's buffers are.
+    # O_DIRECT needs page-aligned memory. It is allocated in advance, like the buffers of a program.
     block = mmap.mmap(-1, chunk, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     block[:] = bytes(chunk)
     for number, path in enumerate(spec["files"]):
@@ -247,14 +247,14 @@ def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
 
 @functools.cache
 def _packed() -> bytes:
-    """Make what is decompressed: numbers that fill more than the caches of one core."""
+    """Return the data to decompress: numbers that exceed the caches of one core."""
     import zlib
 
     return zlib.compress(b"".join((number * 37).to_bytes(4, "big") for number in range(UNPACKED // 4)), 1)
 
 
 def unpacking_job(spec: Mapping[str, Any], took: _Took) -> None:
-    """Decompress from memory into new memory, as much for each file: what processors give without storage."""
+    """Decompress from memory into new memory, the same amount for each file: the limit of processors alone."""
     import zlib
 
     packed = _packed()
@@ -276,7 +276,7 @@ ENGINES = {
 
 
 def missing(engine: str, files: Sequence[str]) -> str | None:
-    """Return why an engine cannot read files, None where it can."""
+    """Return why an engine cannot read the files; None if it can."""
     schemes = {urlsplit(path).scheme for path in files if far(path)}
     if engine.startswith("direct"):
         if schemes:
@@ -293,9 +293,9 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
 
 
 def scheduled() -> tuple[float, float]:
-    """Return the seconds in which the first thread worked, and in which it was ready but had no processor.
+    """Return the seconds in which the first thread worked, and in which it was ready without a processor.
 
-    Both are 0 where the system does not tell.
+    Both are 0 if the system does not report them.
     """
     with contextlib.suppress(OSError):
         worked, waited, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
@@ -304,16 +304,16 @@ def scheduled() -> tuple[float, float]:
 
 
 READY = "ready"
-"""What a job says before it waits for the word to go; ``kept`` follows where files are still in memory."""
+"""The message of a job before it waits for the start signal; ``kept`` follows if files are still in memory."""
 
 
 def _forgotten(paths: Sequence[str]) -> bool:
-    """Have this system forget local files; return whether it did."""
+    """Drop local files from the page cache; return whether that worked."""
     return not forget([Path(path) for path in paths if not far(path)])
 
 
 def main() -> int:
-    """Do the job whose specification comes first on standard input; the word to go comes second."""
+    """Run the job whose specification is the first line of standard input; the second line is the start signal."""
     spec: dict[str, Any] = json.loads(sys.stdin.readline())
     work, packages = ENGINES[spec["engine"]]
     for package in packages:
@@ -334,7 +334,7 @@ def main() -> int:
     start = time.perf_counter()
     if spec["prior"]:
         for path in spec["files"]:
-            if not far(path):  # of the others sapwood makes copies itself
+            if not far(path):  # sapwood itself copies the other files
                 _sequentially(path, CHUNK)
         took.add("storage", time.perf_counter() - start)
     try:
@@ -347,7 +347,7 @@ def main() -> int:
     first, queued = (now - then for now, then in zip(scheduled(), waited, strict=True))
     figures |= {"queued": queued, "threads": first < _ALONE * (figures["user"] + figures["system"])}
     figures |= {"events": took.events, "bytes": took.bytes, "spread": took.spread()}
-    known = took.check is not None and math.isfinite(took.check)  # JSON knows no other numbers
+    known = took.check is not None and math.isfinite(took.check)  # JSON has no other numbers
     print(json.dumps({**figures, "check": took.check if known else None, **took.times}))
     return 0
 

@@ -1,6 +1,6 @@
-"""One probe of `sapwood lab machine`, in a process of its own: prints its values as JSON.
+"""One probe of `sapwood lab machine`, in a process of its own. It prints its values as JSON.
 
-It runs on one core, with one thread, and imports as little as it can: what forks must be small.
+It runs on one core, with one thread, and imports as little as possible: a process that forks must be small.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from sapwood import _native
 
 CODECS = ("none", "lz4:4", "zstd:5", "zlib:1", "zlib:6", "lzma:6")
-_BATCH = 100  # processes that are started between two looks at the clock
-_VALUES = 1_000_000  # of 4 bytes, in the file that is decompressed and decoded
+_BATCH = 100  # number of processes started between two readings of the clock
+_VALUES = 1_000_000  # values of 4 bytes in the file that is decompressed and decoded
 
 
 def reading(codec: str, folder: str, seconds: float) -> list[float]:
-    """Read a tree of floats, single and in lists; MB/s of decompression (not of ``none``) and of decoding."""
+    """Read a tree of floats, single and in lists; return MB/s of decompression (without ``none``) and of decoding."""
     import numpy as np
 
     import sapwood
@@ -53,9 +53,9 @@ def reading(codec: str, folder: str, seconds: float) -> list[float]:
 
 
 def start(how: str, folder: str, seconds: float) -> list[float]:
-    """Start processes from a small program; µs of one, the lower quartile of batches as the other probes have it."""
+    """Start processes from a small program; return µs of one, the lower quartile of batches like other probes."""
     if not (program := _native.lab_starter()):
-        raise SystemExit("this build has no program that starts processes")
+        raise SystemExit("this build does not contain the program that starts processes")
     with tempfile.TemporaryDirectory(dir=folder, prefix="start-") as scratch:
         path = Path(scratch) / "start"
         path.write_bytes(program)
@@ -66,9 +66,9 @@ def start(how: str, folder: str, seconds: float) -> list[float]:
             try:
                 done = subprocess.run([str(path), how, str(_BATCH)], capture_output=True, text=True, check=False)
             except OSError as error:
-                raise SystemExit(f"programs cannot be run in {folder}: {error.strerror}") from None
+                raise SystemExit(f"cannot run programs in {folder}: {error.strerror}") from None
             if done.returncode:
-                raise SystemExit(f"processes could not be started (exit code {done.returncode})")
+                raise SystemExit(f"cannot start processes (exit code {done.returncode})")
             times.append(int(done.stdout) * 1e-3 / _BATCH)
     return [sorted(times)[len(times) // 4]]
 

@@ -1,7 +1,7 @@
-"""Start a command on a worker of a Dask cluster, as `ssh` starts one on a host.
+"""Start a command on a worker of a Dask cluster, like `ssh` starts one on a host.
 
-``python -m sapwood.lab.children.through_dask SCHEDULER WORKER COMMAND...`` has a worker start the command. Its input,
-output and errors are those of this process: the worker connects back for each, so that no line waits for Dask.
+``python -m sapwood.lab.children.through_dask SCHEDULER WORKER COMMAND...`` starts the command on a worker. Its input,
+output and errors are those of this process. The worker connects back for each, because lines must not wait for Dask.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def workers_of(scheduler: str) -> list[str]:
     Raises
     ------
     ArgumentError
-        Dask is not installed, there is no such scheduler, or it has no worker.
+        Dask is not installed, the scheduler cannot be reached, or it has no workers.
     """
     with _client(scheduler) as client:
         found = sorted(client.scheduler_info(n_workers=-1)["workers"])
@@ -51,7 +51,7 @@ def _client(scheduler: str) -> Any:
 
 
 def begin(place: tuple[str, int], token: bytes, command: Sequence[str]) -> int:
-    """Start a command whose input, output and errors are connections to a place; runs on the worker."""
+    """Start a command whose input, output and errors are connections to an address; runs on the worker."""
     with contextlib.ExitStack() as stack:
         work, errors = (stack.enter_context(socket.create_connection(place)) for _ in range(2))
         for connection, name in ((work, b"w"), (errors, b"e")):
@@ -59,12 +59,12 @@ def begin(place: tuple[str, int], token: bytes, command: Sequence[str]) -> int:
         process = subprocess.Popen(
             command, stdin=work.fileno(), stdout=work.fileno(), stderr=errors.fileno(), start_new_session=True
         )
-    threading.Thread(target=process.wait, daemon=True).start()  # a worker has its own work to do meanwhile
+    threading.Thread(target=process.wait, daemon=True).start()  # the worker does its own work meanwhile
     return process.pid
 
 
 def _own_address(scheduler: str) -> str:
-    """Return the address of this machine as the scheduler's network knows it."""
+    """Return the address of this machine in the network of the scheduler."""
     host, _, port = scheduler.rpartition("://")[2].rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, int(port)))  # sends nothing
@@ -72,7 +72,7 @@ def _own_address(scheduler: str) -> str:
 
 
 def _accepted(listener: socket.socket, token: bytes) -> dict[bytes, socket.socket]:
-    """Wait for both connections of the worker; others, which do not know the token, are closed."""
+    """Wait for both connections of the worker; close connections without the token."""
     found: dict[bytes, socket.socket] = {}
     while len(found) < 2:
         connection, _ = listener.accept()
@@ -87,7 +87,7 @@ def _accepted(listener: socket.socket, token: bytes) -> dict[bytes, socket.socke
 
 
 def _copy(connection: socket.socket, target: int) -> None:
-    with contextlib.suppress(ConnectionError):  # a command that has ended before it read all of its input
+    with contextlib.suppress(ConnectionError):  # the command ended before it read all of its input
         while data := connection.recv(_BYTES):
             os.write(target, data)
 
