@@ -1,4 +1,4 @@
-"""Studies beside each other on a page: medians, ratios, and what was not measured alike."""
+"""A page that compares studies: medians, ratios, and differences between the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sapwood.lab.studies.ratios import names_of, ordered, ratio_table
 from sapwood.lab.studies.study import Study, compare, read
 
 _BARS = 12
-"""Ratios that are drawn: the largest clear ones."""
+"""Maximum number of ratios in the figure: the largest clear ones."""
 
 
 def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]], *, label: str = "") -> dict[str, Path]:
@@ -19,16 +19,16 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
     Parameters
     ----------
     folder
-        Where they go.
+        The folder for the result.
     paths
-        The studies; ratios are to the first.
+        The studies; ratios are relative to the first.
     label
-        What the page is about, for its head.
+        A description for the head of the page.
 
     Raises
     ------
     ArgumentError
-        They are fewer than two, or of different kinds.
+        There are fewer than two studies, or they are of different kinds.
     """
     compared, studies = compare(paths), [read(path) for path in paths]
     names = names_of(studies)

@@ -1,4 +1,4 @@
-"""Results of studies in forms that other programs read: CSV, and a text file for Prometheus."""
+"""Results of studies for other programs: CSV, and a text file for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def to_csv(studies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def to_prometheus(studies: Sequence[Mapping[str, Any]]) -> str:
-    """Return the medians in Prometheus's text format, as its collector of text files takes them."""
+    """Return the medians in Prometheus's text format, for its textfile collector."""
     lines = [
         "# HELP sapwood_lab Median of a measurement of sapwood lab, in its unit.",
         "# TYPE sapwood_lab gauge",
@@ -42,14 +42,14 @@ def to_prometheus(studies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def values_csv(study: Mapping[str, Any]) -> str:
-    """Return every value of a result as a row; of a result without values its first table."""
+    """Return every value of a result as a row; without values, return its first table."""
     if study["measurements"] or not study["tables"]:
         return to_csv([study])
     return _rows_csv([study["tables"][0]["head"], *study["tables"][0]["rows"]])
 
 
 def comparison_csv(compared: Mapping[str, Any]) -> str:
-    """Return a comparison as rows: medians, and ratios to the first study with whether they are clear."""
+    """Return a comparison as rows: medians, ratios to the first study, and whether these are clear."""
     places = range(1, len(compared["files"]) + 1)
     head = ["what", "engine", "unit", *(f"median {place}" for place in places)]
     head += [f"{name} {place}" for place in places[1:] for name in ("ratio", "clear")]
@@ -77,7 +77,7 @@ def exported(studies: Sequence[Mapping[str, Any]], ending: str) -> str:
     Raises
     ------
     ArgumentError
-        There is no such form.
+        The ending is unknown.
     """
     if ending not in FORMS:
         raise ArgumentError(f"results are exported to {' or '.join(FORMS)}, not to {ending!r}")
@@ -85,7 +85,7 @@ def exported(studies: Sequence[Mapping[str, Any]], ending: str) -> str:
 
 
 def label_of(study: Mapping[str, Any]) -> str:
-    """Return the label of a study, or an empty text."""
+    """Return the label of a study, or an empty string."""
     return str(study.get("label") or study["settings"].get("label") or "")
 
 

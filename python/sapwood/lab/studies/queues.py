@@ -1,4 +1,4 @@
-"""Queues for storage, network and processor: what jobs that share them get, by simulation."""
+"""Queues for storage, network and processor: simulate the rates of jobs that share them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MEGA = 1e6
 class Storage:
     """A disk, a RAID, or a server.
 
-    One that has an `access` time serves one request after the other, and spends it whenever the job is another than
-    before, or the file. One without serves all at once: `rates` are the MB/s that 1, 2, ... jobs get together.
+    With an `access` time, it serves one request after the other, and spends this time whenever the job or the file
+    changes. Without, it serves all requests at once. `rates` are the total MB/s of 1, 2, ... jobs.
     """
 
     rates: tuple[float, ...]
@@ -26,12 +26,12 @@ class Storage:
 
 @dataclass(frozen=True)
 class Load:
-    """What a job does: files of this many bytes and events, read in pieces; costs in seconds of one processor.
+    """The work of a job: files of this many bytes and events, read in pieces; costs in seconds of one processor.
 
     Opening a file takes `accesses` of the storage before its first piece.
 
-    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out
-    of step, and some read while others compute. Without it all would do the same at the same time for ever.
+    The cost of pieces varies by `spread`: the standard deviation divided by the mean. It keeps jobs from
+    staying in step: some read while others compute. Without it, all jobs would do the same thing at the same time.
     """
 
     files: int
@@ -47,10 +47,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Site:
-    """Where jobs run: `processor` is what 1, 2, ... busy jobs get together, in units of one.
+    """The site of the jobs. `processor` is the total speed of 1, 2, ... busy jobs, in units of one job.
 
-    `hosts` are the processors of several hosts, to which jobs are dealt in turn; without them there is one host, with
-    `processor`. Storage and network are shared by all.
+    `hosts` has the processors of several hosts; jobs are assigned to them in turn. Without it there is one host with
+    `processor`. All jobs share storage and network.
     """
 
     processor: tuple[float, ...]
@@ -66,14 +66,14 @@ Steps = Generator[tuple["_Station | _Tokens", float], None, None]
 @dataclass(eq=False)
 class _Process:
     place: list[int]
-    """The job, and which of its files it reads."""
+    """The number of the job and of its current file."""
     steps: Steps
 
 
 class _Station:
-    """Serves processes: all at once, in equal shares of `total(how many)`, or one after the other.
+    """A station that serves processes: all at once, in equal shares of the total, or one after the other.
 
-    `full` counts seconds, each by the part that it gives of the most it gives to as many processes or more.
+    `full` adds up seconds, each weighted by the current rate divided by the highest rate for as many or more processes.
     """
 
     def __init__(self, name: str, curve: Sequence[float], access: float | None = None) -> None:
@@ -90,13 +90,13 @@ class _Station:
         return waiting if self._access is None else waiting[:1]
 
     def add(self, process: _Process, work: float) -> None:
-        """Take a process that needs so much."""
+        """Add a process that needs this much work."""
         self._work[process] = work
         if len(self._work) == 1:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin with the next of a queue, which has to be found first."""
+        """Start the next process of the queue: add its access time if the job or the file changes."""
         if self._access and self._work:
             process = next(iter(self._work))
             if process.place != self._last:
@@ -108,12 +108,12 @@ class _Station:
         return self._total(count) / count
 
     def wait(self) -> float:
-        """Return how long it is until the next one is done."""
+        """Return the time until the next process is done."""
         served = self._served()
         return min(self._work[process] for process in served) / self._speed() if served else math.inf
 
     def advance(self, seconds: float) -> list[_Process]:
-        """Let time pass; give those that are done."""
+        """Advance the time; return the processes that are done."""
         served = self._served()
         if not served:
             return []
@@ -141,9 +141,9 @@ class _Tokens:
 
 @dataclass
 class Outcome:
-    """What a simulation gives: seconds until the last job ends, MB/s and events/s of all, and how full stations are.
+    """The result of a simulation: seconds until the last job ends, total MB/s and events/s, and how full stations are.
 
-    A full one gives no more, however many jobs there are.
+    A full station does not get faster with more jobs.
     """
 
     seconds: float
@@ -153,7 +153,7 @@ class Outcome:
 
 
 def simulate(site: Site, load: Load, jobs: int) -> Outcome:
-    """Simulate this number of jobs that begin at once."""
+    """Simulate this number of jobs that start at the same time."""
     stores = [
         _Station(
             "storage" if len(site.storage) == 1 else f"storage {number + 1}",
@@ -176,7 +176,8 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     def reader(place: list[int], free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
         which = place[0] % len(stores)
         store, disk = stores[which], site.storage[which]
-        opening = max(load.accesses - 1, 0) * disk.access * disk.rates[0] * MEGA  # beside that for its first piece
+        # In addition to the access of its first piece.
+        opening = max(load.accesses - 1, 0) * disk.access * disk.rates[0] * MEGA
         for number, part in enumerate(parts):
             place[1] = number // pieces if load.accesses else 0
             yield free, -1
@@ -217,7 +218,7 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
 
 
 def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
-    """Return what each of the pieces takes, as a part of their mean."""
+    """Return the cost of each piece, divided by the mean."""
     if not spread:
         return [1.0] * count
     drawn = [chance.gammavariate(spread**-2, spread**2) for _ in range(count)]
@@ -226,7 +227,7 @@ def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
 
 
 def _proceed(process: _Process, ready: deque[_Process]) -> None:
-    """Let a process go on until it waits."""
+    """Run a process until it waits."""
     for what, amount in process.steps:
         if isinstance(what, _Station):
             if amount > 0:
@@ -245,5 +246,5 @@ def _proceed(process: _Process, ready: deque[_Process]) -> None:
 
 
 def _at(curve: Sequence[float], count: int) -> float:
-    """Read a curve whose places are 1, 2, ...; behind its end it stays as it is."""
+    """Return the value of a curve at 1, 2, ...; after its end it is constant."""
     return curve[min(count, len(curve)) - 1]

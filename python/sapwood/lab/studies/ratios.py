@@ -1,4 +1,4 @@
-"""Comparisons of studies as a table: medians, ratios, and marks of what cannot be compared."""
+"""Comparisons of studies as a table: medians, ratios, and marks for ratios that cannot be compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sapwood.show.units import value_text
 
 
 def ratio_table(compared: Mapping[str, Any], names: Sequence[str], title: str) -> dict[str, Any]:
-    """Lay out a comparison as a table: clear differences first, the largest before."""
+    """Return a comparison as a table: clear differences first, starting with the largest."""
     rows: list[list[str]] = []
     keys: list[list[Any]] = []
     for row in ordered(compared):
@@ -27,7 +27,7 @@ def ratio_table(compared: Mapping[str, Any], names: Sequence[str], title: str) -
 
 
 def ordered(compared: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a comparison: clear differences first, the largest before."""
+    """Return the rows of a comparison: clear differences first, starting with the largest."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         far = [max(ratio, 1 / ratio) for ratio in row["ratios"][1:] if ratio]
@@ -37,7 +37,7 @@ def ordered(compared: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def names_of(studies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what to call studies: their labels, or else machine and time; with a number where two are the same."""
+    """Return the names of studies: label, or machine and time; with a number if two names are the same."""
     names = [
         str(
             one.get("label")

@@ -1,4 +1,4 @@
-"""`sapwood trace root`: which bytes ROOT reads of a tree, with its cache and without, beside ours."""
+"""`sapwood trace root`: the bytes of a tree that ROOT reads, with and without its cache, compared with sapwood."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from sapwood.storage.trace import Trace
 from sapwood.train.data.dataset import Dataset
 
 CACHES = ("0 MB", "30 MB")
-"""Sizes of ROOT's tree cache: without it, and the usual one."""
+"""Sizes of ROOT's tree cache: none, and the usual one."""
 OURS = "sapwood"
 _HEAD = (
     "reader", "reads", "bytes", "median read", "largest read", "backward seeks", "gaps", "bytes in gaps",
     "time in reads",
 )  # fmt: skip
 _WIDTH = 1 / 120
-"""Of a mark in a figure, as a part of all entries: wide enough to be seen."""
+"""Width of a mark in a figure, as a fraction of all entries: wide enough to be visible."""
 
 
 def run(
@@ -48,25 +48,25 @@ def run(
     source
         A file, or ``FILE:TREE``.
     folder
-        Where ``reads.html`` and the traces go, ``sapwood.parquet`` and one for each size of the cache.
+        The folder for ``reads.html`` and the traces: ``sapwood.parquet`` and one for each cache size.
     tree
         The tree, for files with several.
     branches
-        Which top-level branches are read, patterns of ``*``; all by default.
+        The top-level branches to read, as patterns with ``*``; all by default.
     caches
-        Sizes of ROOT's tree cache; 0 is without it.
+        Sizes of ROOT's tree cache; 0 turns it off.
 
     Returns
     -------
     tuple[dict[str, Trace], dict[str, Path]]
-        The traces by reader, and what was written.
+        The traces by reader, and the paths of the output files.
 
     Raises
     ------
     ArgumentError
-        There is not one tree, or a pattern matches no branch.
+        The file does not have exactly one tree, or a pattern matches no branch.
     SapwoodError
-        ROOT is not there, or cannot read the tree.
+        ROOT is not installed, or cannot read the tree.
     """
     sizes = {cache: parse_cache(cache) for cache in caches}
     (where,) = Dataset.of(source, tree).sources
@@ -105,7 +105,7 @@ def _wanted(tree: Any, patterns: Sequence[str]) -> list[str]:
 
 
 def _ours(path: str, tree: str, branches: Sequence[str]) -> Trace:
-    """Trace sapwood's reading, from when the file is open, in steps of the usual size."""
+    """Trace sapwood's reading, without the opening of the file, in steps of the usual size."""
     with sapwood.open({path: None}) as file:
         found = file[tree]
         with sapwood.trace() as trace:
@@ -115,7 +115,7 @@ def _ours(path: str, tree: str, branches: Sequence[str]) -> Trace:
 
 
 def _roots(program: Path, path: str, tree: str, branches: Sequence[str], cache: int) -> Trace:
-    """Trace ROOT's reading, from when the file is open."""
+    """Trace ROOT's reading, without the opening of the file."""
     words = [str(program), path, tree, str(cache), *branches]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -131,7 +131,7 @@ def _roots(program: Path, path: str, tree: str, branches: Sequence[str], cache: 
 
 
 def entries_of(trace: Trace) -> Any:
-    """Return for each read the entry at which it was made; of sapwood's the first entry that it was made for."""
+    """Return the entry of each read. For sapwood, it is the first entry that the read is for."""
     reads = np.flatnonzero(trace.is_request)
     entries = trace["entry_start"][reads].copy()
     pages = np.flatnonzero(~trace.is_request & (trace["length"] > 0))
@@ -145,7 +145,7 @@ def entries_of(trace: Trace) -> Any:
 
 
 def rows_of(traces: Mapping[str, Trace]) -> list[list[str]]:
-    """Return a table with a row for each reader, below its head."""
+    """Return a table: its head, and a row for each reader."""
     rows: list[list[str]] = [list(_HEAD)]
     for name, trace in traces.items():
         order, served = trace.order(), trace["length"][trace.is_request].sum()
@@ -183,18 +183,18 @@ def _page(traces: Mapping[str, Trace], what: str, branches: int) -> str:
 
 
 def _figure(name: str, trace: Trace, entries: Any, last: int, high: int) -> str:
-    """Draw the place of each read over the entry at which it was made, on the axes of all figures of the page."""
+    """Draw the offset of each read against its entry, with the same axes as all figures of the page."""
     reads = np.flatnonzero(trace.is_request)
     begin, size = trace["offset"][reads] / 1e6, trace["length"][reads] / 1e6
-    # The corners of the axes, so that all figures have the same; they are drawn as a pixel each.
+    # The corners give all figures the same axes; each is drawn as one pixel.
     start = np.concatenate([entries, [0, last]])
     low, up = np.concatenate([begin, [0.0, high / 1e6]]), np.concatenate([begin + size, [0.0, high / 1e6]])
     marks = Marks(start, start + last * _WIDTH, low, up, np.zeros(len(start), np.int64))
     drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset of each read against entry, {name}")
     seen = trace.order()
     below = (
-        f"Where in the file each read lies, over the entry at which it is made: {count_text(seen['ranges'])} reads, "
-        f"{count_text(seen['backward'])} of them back in the file."
+        f"The offset of each read in the file, against the entry of the read: {count_text(seen['ranges'])} reads, "
+        f"{count_text(seen['backward'])} of them backward."
     )
     return (
         f"<figure><figcaption><strong>{html.escape(name)}</strong></figcaption>"

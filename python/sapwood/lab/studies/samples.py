@@ -1,4 +1,4 @@
-"""Files like those of real sites, for `sapwood lab site`: wide trees with few entries in small files."""
+"""Files like those of real sites for `sapwood lab site`: wide trees with few entries in small files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CODEC = "zlib:1"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: this many branches, and events a file; `length` values in each list on average."""
+    """A kind of file: the number of branches and of events a file, and the mean `length` of lists."""
 
     branches: int
     events: int
@@ -27,7 +27,7 @@ KINDS = {"esd": Kind(406, 100, 32, "Tracks"), "pythia": Kind(22, 190, 500, "fPar
 
 
 def make(kind: str, path: Path, *, files: int = 1, codec: str = CODEC, alone: bool = False) -> None:
-    """Write a file with what this many files hold: the tree, and (but not `alone`) 40 histograms beside it."""
+    """Write one file with the content of this many files: the tree, and 40 histograms unless `alone`."""
     import sapwood
     from sapwood.compression import parse_codec
 
@@ -45,7 +45,7 @@ def make(kind: str, path: Path, *, files: int = 1, codec: str = CODEC, alone: bo
 
 
 def _columns(shape: Kind, chance: np.random.Generator) -> dict[str, Any]:
-    """Make the events of one file: numbers of an event, and lists that have one counter, of few-digit floats."""
+    """Return the events of one file: numbers of an event, and lists of few-digit floats with one counter."""
     import awkward as ak
 
     offsets = np.concatenate([[0], np.cumsum(chance.poisson(shape.length, shape.events))])
@@ -54,7 +54,7 @@ def _columns(shape: Kind, chance: np.random.Generator) -> dict[str, Any]:
         "Event": np.arange(shape.events, dtype=np.int32),
         "Vertex": np.round(chance.normal(0, 5, shape.events), 3).astype(np.float32),
     }
-    for number in range(shape.branches - len(columns) - 1):  # with their counter
+    for number in range(shape.branches - len(columns) - 1):  # with its counter
         values = np.round(chance.normal(0, 50, offsets[-1]) * 256).astype(np.float32) / 256
         if number % 4 == 3:
             values = (values // 8).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The frame of all studies: what was measured, on which machine, how well; kept in one JSON file that grows."""
+"""The frame of all studies: measurements, machine and warnings, in one JSON file that is written step by step."""
 
 from __future__ import annotations
 
@@ -56,34 +56,34 @@ WARNINGS = {
         "commit before measuring figures that you keep",
     ),
 }
-"""All warnings: code, what it means, and advice."""
+"""All warnings: code, meaning, and advice."""
 
 NOISE = 0.1
-"""By so much ratios differ from round to round without a word in the findings."""
+"""Up to this relative difference between rounds, findings do not mention the rounds."""
 _SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 3
 _LOCK = ".sapwood-lab"
-"""A file in the folder of a study that runs."""
+"""The lock file in the folder of a running study."""
 _CHOICE = frozenset({
     "rounds", "label", "last_cache", "engines", "jobs", "merge", "codecs", "clusters", "baskets", "splits", "streams",
     "summary", "read_ahead", "price",
 })  # fmt: skip
-"""Settings that say which things are measured, how often, and under what names: of each of these they change nothing.
+"""Settings that choose what is measured, how often, and under which names. They do not change a single measurement.
 
-The last cache says how large STREAM's arrays are, which by its rule differ from machine to machine.
+The last-level cache sets the size of STREAM's arrays, which by its rule differs between machines.
 """
 
 _PLACES = frozenset({"files", "file", "disks", "folders"})
-"""Settings that say where files lie."""
+"""Settings that state the places of files."""
 
 _PARTS = ("study", "settings", "host", "load", "commit", "versions", "complete", "left_out", "measurements", "warnings")
-"""What a study's file must have to go on with it or to compare it."""
+"""Parts that the file of a study needs for resuming or comparing it."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to measure. `run` measures it once and gives its figures, among them ``value`` in the unit.
+    """One measurement. `run` measures it once and returns its figures, among them ``value`` in the unit.
 
-    What else it gives is kept beside the value; ``warnings`` in it are codes of `WARNINGS`.
+    The other figures are kept with the value. Among them, ``warnings`` are codes of `WARNINGS`.
     """
 
     what: str
@@ -93,10 +93,10 @@ class Step:
 
 
 class Frame(TypedDict, total=False):
-    """What all studies take that changes no measurement.
+    """The options of all studies that change no measurement.
 
-    No round begins a measurement after `budget` seconds, except the first. `label` says what the study is of.
-    `reference` is another result of the same study, which is shown beside it.
+    After `budget` seconds, no measurement of a second or later round starts. `label` describes the measurement.
+    `reference` is another result of the same study for comparison.
     """
 
     budget: float | None
@@ -105,30 +105,30 @@ class Frame(TypedDict, total=False):
 
 
 class Study:
-    """A study that runs, or goes on where it was interrupted.
+    """A new study, or an interrupted one that resumes.
 
     Parameters
     ----------
     name
-        Its name: that of the command.
+        The name of the study and of its command.
     settings
-        What was asked for. A file with other settings, or of another machine, is not gone on with.
+        The settings. A study does not resume with other settings or on another machine.
     inputs
-        The files that are measured, by path; with one that was replaced since, it is not gone on with either.
+        The paths of the measured files. A study does not resume if one of them was replaced.
     folder
-        Where ``NAME.json`` and ``NAME.html`` go.
+        The folder for ``NAME.json`` and ``NAME.html``.
     fresh
-        Start again, whatever is there.
+        Start again, and ignore an existing file.
     progress
-        Called at each step with the number done, the number of all, and the next one; while it is prepared, with none.
+        Called at each step with the number of finished steps, the number of all steps, and the text of the next step.
+        During the preparation, both numbers are 0.
     **frame
         See `Frame`.
 
     Raises
     ------
     ArgumentError
-        The folder holds a study with other settings, of other contents of a file, or of another machine or version; or
-        it has no round.
+        The folder has a study with other settings, input files, machine or versions; or there is no round.
     """
 
     def __init__(
@@ -179,33 +179,33 @@ class Study:
 
     def _resume(self, found: dict[str, Any]) -> None:
         for part in ("study", "settings", "host", "commit", "versions"):
-            # Through JSON, where a tuple is a list.
+            # Through JSON, which turns tuples into lists.
             if found[part] != json.loads(json.dumps(self.content[part])):
                 raise ArgumentError(f"{self.path} has other {part}: choose another folder, or start again with --fresh")
         for path, state in self.content["inputs"].items():
             if found.get("inputs", {}).get(path) != state:
                 raise ArgumentError(
-                    f"{path} is not the file that {self.path} was measured with: it was replaced or changed since; "
+                    f"{path} is not the file that {self.path} was measured with: it was replaced or changed; "
                     "choose another folder, or start again with --fresh"
                 )
-        # Who takes part is found again, and compared when the measuring goes on.
+        # The engines are found again, and compared when the measurements resume.
         self._before = {"left_out": found["left_out"], "programs": found.get("programs", {})}
         self.content = {**found, "left_out": {}, "programs": {}, "load": max(found["load"], self.content["load"])}
 
     def tell(self, text: str) -> None:
-        """Report what is done before the measuring begins."""
+        """Report a step of the preparation."""
         self._tell(0, 0, text)
 
     def leave_out(self, what: str, reason: str) -> None:
-        """Record what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
+        """Record an engine, a variant or compiler options that are left out, and the reason. Call it before `run`."""
         self.content["left_out"][what] = reason
 
     def use(self, program: str, version: str) -> None:
-        """Record the version of a program that takes part and is no Python package."""
+        """Record the version of a program that is not a Python package."""
         self.content["programs"][program] = version
 
     def _same_engines(self) -> None:
-        """Refuse to go on beside values of others: an engine that came or went, or has another version."""
+        """Refuse to resume with other engines, or with another version of an engine."""
         if self._before is None or not self.content["measurements"]:
             return
         came, went = (
@@ -226,7 +226,7 @@ class Study:
             )
 
     def run(self, steps: Sequence[Step], rounds: int) -> None:
-        """Measure each step once a round, in turn, so that what disturbs one round disturbs all; skip what is there."""
+        """Measure each step once a round, one after the other; skip existing values."""
         self._same_engines()
         kept = {(found["what"], found["engine"]): found for found in self.content["measurements"]}
         for step in steps:
@@ -259,25 +259,25 @@ class Study:
         self._tell(rounds * len(steps), rounds * len(steps), "done")
 
     def median(self, what: str, engine: str) -> float | None:
-        """Return the median of a measurement, None where there is none."""
+        """Return the median of a measurement; None if there is no value."""
         return medians(self.content).get((what, engine))
 
     def values(self, what: str, engine: str) -> list[float]:
-        """Return all values of a measurement in the order of the rounds."""
+        """Return all values of a measurement, in the order of the rounds."""
         for found in self.content["measurements"]:
             if (found["what"], found["engine"]) == (what, engine):
                 return list(found["values"])
         return []
 
     def figures(self, what: str, engine: str, name: str) -> list[Any]:
-        """Return one of the other figures of a measurement in the order of the rounds, None for a run without it."""
+        """Return another figure of a measurement, in the order of the rounds; None for a run without it."""
         for found in self.content["measurements"]:
             if (found["what"], found["engine"]) == (what, engine):
                 return [run.get(name) for run in found["runs"]]
         return []
 
     def figure(self, what: str, engine: str, name: str) -> Any:
-        """Return that figure of the last run, None where there is none."""
+        """Return another figure of the last run; None if there is none."""
         return next(reversed(self.figures(what, engine, name)), None)
 
     def finish(
@@ -288,16 +288,17 @@ class Study:
         findings: Sequence[str],
         tiles: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Path]:
-        """Judge the measurements, and write the file and the page.
+        """Add the warnings, and write the file and the page.
 
-        The first finding is the headline, the first figure stands beside it; `tiles` are values and what they are.
+        The first finding is the headline, with the first figure next to it. `tiles` are pairs of a value and its
+        meaning.
         """
         from sapwood.lab.studies.page import render
 
         said = [*findings]
         if said and self.content["settings"].get("rounds") == 1:
             said = [f"Measured once: {finding}" for finding in said]
-            said.append("All was measured once: how far noise moves these figures is not known.")
+            said.append("All was measured once: the noise of these figures is not known.")
         self.content |= {"tables": list(tables), "figures": list(figures), "findings": said}
         self.content |= {"headline": said[0] if said else "", "tiles": [list(tile) for tile in tiles]}
         self.content["warnings"] = judge(self.content)
@@ -315,7 +316,7 @@ class Study:
         return {"json": self.path, "html": page}
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, completely or not at all."""
         beside = self.path.with_suffix(".partial")
         beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.path)
@@ -323,27 +324,27 @@ class Study:
 
 @contextlib.contextmanager
 def scratch(folder: str | os.PathLike[str], study: str) -> Generator[Path]:
-    """Return a new folder for the files of a study, which goes with them at the end.
+    """Return a new folder for the files of a study. It is removed at the end.
 
-    Folders that studies left behind which were killed go, too: nobody holds the lock in them.
+    Folders of killed studies are also removed: their locks are free.
     """
     for old in Path(folder).glob(f"{study}-*/{_LOCK}"):
         with contextlib.suppress(OSError), old.open("w") as file:
             _lock(file.fileno())
             shutil.rmtree(old.parent)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{study}-") as made, (Path(made) / _LOCK).open("w") as file:
-        with contextlib.suppress(OSError):  # a file system without locks: it is not removed after a kill
+        with contextlib.suppress(OSError):  # a file system without locks: the folder is not removed after a kill
             _lock(file.fileno())
         yield Path(made)
 
 
 def _lock(file: int) -> None:
-    """Take the lock of a file, which goes with the process.
+    """Take the lock of a file. It is released when the process ends.
 
     Raises
     ------
     OSError
-        Another one has it, or there are none here.
+        Another process has the lock, or the system has no locks.
     """
     try:
         import fcntl
@@ -353,7 +354,7 @@ def _lock(file: int) -> None:
 
 
 def _state(path: str) -> dict[str, Any]:
-    """Return what identifies a file: size and time, or the identity that remote storage states."""
+    """Return the identity of a file: size and time, or the UUID of a remote file."""
     with contextlib.suppress(OSError):
         about = Path(path).stat()
         return {"bytes": about.st_size, "time": about.st_mtime_ns}
@@ -364,13 +365,14 @@ def _state(path: str) -> dict[str, Any]:
 
 
 def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the warnings that measurements deserve, each with its advice."""
+    """Return the warnings for the measurements, each with its advice."""
     found: list[tuple[str, str]] = []
-    measurements = [one for one in content["measurements"] if not one.get("derived")]  # of another study, or of none
+    # "derived" marks values of another study, or values that were not measured.
+    measurements = [one for one in content["measurements"] if not one.get("derived")]
     if measurements and content["load"] > content["host"]["cores_usable"] / 2:
         found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
     if content.get("out_of_time"):
-        found.append(("budget", f"it ended in {content['out_of_time']}"))
+        found.append(("budget", f"the study ended in {content['out_of_time']}"))
     if str(content["commit"]).endswith("+"):
         found.append(("changed-source", content["commit"]))
     for measured in measurements:
@@ -403,26 +405,26 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """Return the median of each measurement of a study, by what and by engine."""
+    """Return the median of each measurement of a study, by (what, engine)."""
     return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
 
 
 def parse_cache(text: str) -> int:
-    """Turn the size of a cache into bytes; 0, of any unit, is without it.
+    """Return the size of a cache in bytes; 0, of any unit, turns the cache off.
 
     Raises
     ------
     ArgumentError
-        It is no size.
+        The text is not a size.
     """
     try:
         return memory_size(text)
     except TypeError as error:
-        raise ArgumentError(f"{text!r} is not the size of a cache, as '30 MB' or '0 MB'") from error
+        raise ArgumentError(f"{text!r} is not the size of a cache, such as '30 MB' or '0 MB'") from error
 
 
 def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:
-    """Write a ratio of medians, and what single rounds give where that differs by more than `NOISE`."""
+    """Return a ratio of medians as text, with the range of single rounds if they differ by more than `NOISE`."""
     low, high = min(rounds), max(rounds)
     text = f"{ratio:.{digits}f} ×"
     if (1 - NOISE) * ratio <= low and high <= (1 + NOISE) * ratio:
@@ -431,7 +433,7 @@ def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:
 
 
 def clear(ratios: Sequence[float]) -> bool:
-    """Return whether all rounds agree which of two is the larger."""
+    """Return whether all rounds agree on the larger of two values."""
     return min(ratios) > 1 or max(ratios) < 1
 
 
@@ -441,12 +443,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        The file is not there, or is none of a study.
+        The file does not exist, or is not the result of a study.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ArgumentError(f"there is no study {path}") from None
+        raise ArgumentError(f"the study {path} does not exist") from None
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -459,7 +461,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that runs, with ``+`` if it has changes; None for an installed package."""
+    """Return the commit of the running checkout, with ``+`` if it has changes; None for an installed package."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(Path(__file__).parent), *words]
@@ -472,17 +474,18 @@ def commit() -> str | None:
 
 
 def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
-    """Compare studies of one kind: the medians of what all have, and their ratios to the first.
+    """Compare studies of one kind: the medians of their common measurements, and the ratios to the first study.
 
-    A difference is ``clear`` by the rule of `differs`. ``other_settings`` are those that differ, with the value in
-    each study; ``alike`` tells which studies have the first one's, except settings that only choose what is measured
-    or where: for those, the files that were read must be alike. ``missing`` are the measurements that not all have,
-    each with the numbers of those studies, from 1, that have it.
+    - ``clear``: whether a difference passes the rule of `differs`
+    - ``other_settings``: the settings that differ, with the value in each study
+    - ``alike``: whether each study measured the same work as the first. Settings that only choose the measurements or
+      places may differ, but then the files that were read must be alike.
+    - ``missing``: the measurements that only some studies have, with the numbers of these studies, from 1
 
     Raises
     ------
     ArgumentError
-        They are fewer than two, or of different kinds.
+        There are fewer than two studies, or they are of different kinds.
     """
     studies = [read(path) for path in paths]
     if len(studies) < 2:
@@ -519,7 +522,7 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
         "hosts": [study["host"]["name"] for study in studies],
         "commits": [study["commit"] for study in studies],
         "complete": [study["complete"] for study in studies],
-        # An incomplete study was not judged yet.
+        # An incomplete study has no warnings yet.
         "warnings": [study["warnings"] if study["complete"] else judge(study) for study in studies],
         "other_settings": settings,
         "alike": [
@@ -536,11 +539,11 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
 
 
 def differs(first: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two measurements differ by more than noise.
+    """Return whether two measurements differ by more than noise.
 
-    Both need three values or more. Their ranges must not overlap, and their medians must differ by more than both
-    ranges together and by 5 %. Of two measurements of the same thing, of three values each, ranges alone are apart in
-    10 % of all cases; this rule is wrong in about 1 %.
+    Both need three values or more. Their ranges must not overlap. Their medians must differ by more than the sum of
+    both ranges, and by more than 5 %. For two measurements of the same thing with three values each, the ranges alone
+    do not overlap in 10 % of cases. This rule is wrong in about 1 %.
     """
     if min(len(first), len(other)) < _ROUNDS:
         return False
@@ -552,7 +555,7 @@ def differs(first: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _facts(study: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is known of the files that a study read: their number, sizes and entries, whatever their names."""
+    """Return the known facts of the files that a study read, without their names: number, sizes and entries."""
     facts = {
         f"{data} {name}": float(value)
         for data, variants in study.get("files", {}).items()
@@ -563,12 +566,12 @@ def _facts(study: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _same_facts(first: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether files are alike to 1 %, as far as both studies know."""
+    """Return whether files agree to 1 % in the facts that both studies have."""
     return all(abs(first[name] - other[name]) <= 0.01 * abs(first[name]) for name in first.keys() & other.keys())
 
 
 def comparison_text(compared: Mapping[str, Any]) -> str:
-    """Lay out a comparison as lines of text; ``~`` marks ratios that are not clear, ``!`` those of other settings."""
+    """Return a comparison as lines of text; ``~`` marks ratios that are not clear, ``!`` other settings."""
     from sapwood.show.text import layout
     from sapwood.show.units import value_text
 
@@ -594,7 +597,7 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
     for one in compared["missing"]:
         text += f"only in {', '.join(map(str, one['in']))}: {one['what']}, {one['engine']}\n"
     for place, file in enumerate(compared["files"]):
-        state = "" if compared["complete"][place] else ", INCOMPLETE: it was interrupted, or it still runs"
+        state = "" if compared["complete"][place] else ", INCOMPLETE: interrupted or still running"
         commit = compared["commits"][place] or "an installed package"
         text += f"\n{place + 1}: {file}, on {compared['hosts'][place]}, commit {commit}{state}\n"
         text += "".join(f"   warning: {w['code']}: {w['where']}\n" for w in compared["warnings"][place])
@@ -602,7 +605,7 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
 
 
 def summary_text(content: Mapping[str, Any], written: Mapping[str, Path]) -> str:
-    """Lay out a study as lines of text: tables, findings, warnings, and where it was written."""
+    """Return a study as lines of text: tables, findings, warnings, and the paths of the result."""
     from sapwood.show.text import layout
 
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""`sapwood lab trend`: how the figures of one study changed from result to result."""
+"""`sapwood lab trend`: the change of the figures of one study from result to result."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _FIGURES = 8
 def run(
     folder: str | os.PathLike[str], results: Sequence[str | os.PathLike[str]], *, label: str = ""
 ) -> tuple[Study, dict[str, Path]]:
-    """Draw each measurement against the results in the order of their dates.
+    """Draw each measurement against the results, sorted by date.
 
     Parameters
     ----------
     folder
-        Where the page goes.
+        The folder for the page.
     results
         Two or more results of one study.
     label
-        What the page is about, for its head.
+        A description for the head of the page.
 
     Raises
     ------
     ArgumentError
-        They are fewer than two, or of different studies.
+        There are fewer than two results, or they are of different studies.
     """
     studies = sorted((read(path) for path in results), key=lambda one: one["started"])
     if len(studies) < 2:
-        raise ArgumentError("a trend takes two results or more")
+        raise ArgumentError("a trend needs two results or more")
     if len(kinds := {one["study"] for one in studies}) > 1:
-        raise ArgumentError(f"a trend is of one study, not of {', '.join(sorted(kinds))}")
+        raise ArgumentError(f"a trend needs results of one study, not of {', '.join(sorted(kinds))}")
     study = Study("trend", {"files": [str(path) for path in results]}, folder, fresh=True, label=label)
     series = _series(studies)
     changed = {name: values for name, values in series.items() if differs(values[0][1], values[-1][1])}
@@ -86,7 +86,7 @@ Series = list[tuple[int, list[float]]]
 
 
 def _series(studies: Sequence[Mapping[str, Any]]) -> dict[str, Series]:
-    """Return the values of what two results or more have, by its name."""
+    """Return the values of the measurements that two results or more have, by name."""
     found: dict[str, Series] = {}
     for place, one in enumerate(studies, 1):
         for measured in one["measurements"]:

@@ -1,1 +1,1 @@
-"""`sapwood lab site`: what many jobs that read at once get from storage, and where their time goes."""
+"""`sapwood lab site`: the rate of many jobs that read from storage at once, and where their time goes."""

@@ -1,4 +1,4 @@
-"""What `sapwood lab site` measures: names of data, variants, tasks and engines, and one case of all."""
+"""The measurements of `sapwood lab site`: names of data, variants, tasks and engines, and the class of a case."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 ENGINES = ("sapwood", "root", "uproot", "raw")
 DIRECT, PROCESSOR = ("direct", "direct random"), "processor"
 LIMITS = (*DIRECT, PROCESSOR)
-"""What is measured beside the engines: reading past the page cache, and decompression from memory."""
+"""Limits measured in addition to the engines: reading past the page cache, and decompression from memory."""
 FILES, LOCAL = "files", "local"
-"""Names of given files: all of them, or those on local disks where others are on servers."""
+"""Names of given files: all files, or the files on local disks if others are on servers."""
 AS_IS, ALONE, PRIOR = "as is", "tree alone", "copied before"
 COMPRESSED = "compressed "
-"""A variant with another codec, which follows; ``none`` is one, too."""
+"""Prefix of a variant with another codec; the codec follows and may be ``none``."""
 TASKS = 3
-"""Tasks of the train."""
+"""Number of tasks in the train."""
 ALL, FEW = "all branches", "few branches"
 """Simple tasks."""
 TRAIN, TURN = f"train of {TASKS} tasks", f"{TASKS} tasks in turn"
-"""Tasks that read all branches and share the reading; and the same ones, each of which reads them by itself."""
+"""Tasks that read all branches and share the reading; and the same tasks, each with its own reading."""
 LAYERS = ("waiting", "queue", "open", "decompression", "decoding", "task", "other")
-"""Parts of a job's time, which add up to it: see `layers`."""
+"""Parts of a job's time; their sum is the time of the job. See `layers`."""
 
 MERGED = (10, 40, 200)
-"""This many files are merged into one, if nothing else is said."""
+"""Default numbers of files that are merged into one."""
 CODECS, QUICK_CODECS = ("none", "lz4:4", "zstd:5"), ("none",)
-"""By these files are compressed, if nothing else is said."""
+"""Default codecs of the variants."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement: data in a variant, read for a task by a number of jobs of one engine."""
+    """One measurement: data in a variant, read for a task by several jobs of one engine."""
 
     data: str
     variant: str
@@ -40,10 +40,10 @@ class Case:
 
     @property
     def what(self) -> str:
-        """How the measurement is called."""
+        """The name of the measurement."""
         return f"{self.data}, {self.variant}, {self.task}, {jobs_text(self.jobs)}"
 
 
 def jobs_text(count: int) -> str:
-    """Write a number of jobs."""
+    """Return a number of jobs as text."""
     return f"{count} job{'s' * (count > 1)}"

@@ -1,4 +1,4 @@
-"""What the figures of `sapwood lab site` mean, in words."""
+"""The findings of `sapwood lab site`, in words."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of, ratios_of, times_text
 from sapwood.lab.studies.site.report import curves_of, grid_of, unlike_text
 
-_LARGE = 25e6  # bytes of a file that the findings speak of
+_LARGE = 25e6  # size of large files in the findings, in bytes
 _WARM = {
     "page-cache-not-dropped": "with files that were in memory",
     "server-cache": "with what servers had in memory",
 }
-"""Warnings of which a finding on storage takes notice, in words."""
+"""Warnings that a finding on storage mentions, in words."""
 _FULL = 0.9
-"""Of what plain reading gets, from where on storage or network have no more to give."""
-_KEPT_UP = 0.9  # of the most, where more jobs gain no more
+"""Fraction of the rate of plain reading from which storage or network count as full."""
+_KEPT_UP = 0.9  # fraction of the highest rate from which more jobs gain no more
 
 
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
-    """Put in words what the figures mean, by the rules of the guide."""
+    """Return the findings in words, by the rules of the guide."""
     found: list[str] = []
     far = {case.data for case in cases if "server-cache" in (study.figure(case.what, case.engine, "warnings") or ())}
     for data, task in curves_of(cases):
@@ -85,7 +85,7 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
                 if rival in ENGINES[:3] and rival != main and rate_of(study, other):
                     ratio = times_text(study, one, other)
                     unlike = study.figure(one.what, main, "compared") is False
-                    but = ", but sums were not compared: of such branches they may fill other histograms" * unlike
+                    but = ", but sums were not compared: engines may fill other histograms of such branches" * unlike
                     found.append(f"{data}, {jobs_text(one.jobs)}: {main} reads {ratio} the events of {rival}{but}.")
     found += _between(study, cases)
     for data, of in known.items():
@@ -108,7 +108,7 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
 
 
 def _between(study: Study, cases: Sequence[Case]) -> list[str]:
-    """Compare storages with the first one, by one job and by most."""
+    """Compare each storage with the first one, for one job and for the largest number of jobs."""
     datas = list(dict.fromkeys(case.data for case in cases))
     if datas[0] in samples.KINDS:
         return []
@@ -129,7 +129,7 @@ def _between(study: Study, cases: Sequence[Case]) -> list[str]:
 
 
 def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
-    """Return from how many jobs on more gain no more; from which to which, where rounds do not agree."""
+    """Return the number of jobs from which more jobs gain no more; a range if the rounds disagree."""
     found = {
         next(count for count, rate in zip(counts, of, strict=True) if rate >= _KEPT_UP * max(of))
         for of in zip(*rates, strict=False)
@@ -141,9 +141,9 @@ def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
 
 
 def _bound(study: Study, case: Case) -> str:
-    """Return what bounds a job: storage if it waits for it for two thirds of its time, the processor below one third.
+    """Return what bounds a job: storage if it waits for two thirds of its time, the processor below one third.
 
-    Of engines other than sapwood only the system's counts are known.
+    For engines other than sapwood, only the system's counts are known.
     """
     system = by_the_system(study, case)
     waits, queue = system["waiting"], system["queue"]
@@ -167,15 +167,16 @@ def _bound(study: Study, case: Case) -> str:
 
 
 def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return what each file costs, and what files of 25 MB would gain.
+    """Return the cost of each file, and the gain of files of 25 MB.
 
-    The cost is what merging saved for each file that it saved; where that was not measured, opening alone.
+    The cost is the time that merging saved for each removed file. Without a measurement of merging, it is the time of
+    opening.
     """
     facts = known[AS_IS]
     count = facts["files"] * case.jobs
-    events = (study.figure(case.what, case.engine, "events") or 0.0) / count  # of a file of these jobs
+    events = (study.figure(case.what, case.engine, "events") or 0.0) / count  # events of one file of these jobs
     opening = float(study.figure(case.what, case.engine, "open") or 0.0) / count
-    whole = events * case.jobs / rate_of(study, case)  # seconds of a job for a file
+    whole = events * case.jobs / rate_of(study, case)  # seconds that a job takes for a file
     words, cost = f"{number_text(1000 * opening, 2)} ms to open", opening
     for merged in cases:
         many = merged.variant.removeprefix("merged ")

@@ -1,4 +1,4 @@
-"""What the page of `sapwood lab site` begins with: its headline, three tiles, and one figure."""
+"""The top of the page of `sapwood lab site`: headline, three tiles, and one figure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sapwood.lab.studies.study import Study
 from sapwood.show.units import count_text, number_text
 
 MAINLY = 2 / 3
-"""Of a job's time, from where on it is what bounds the job."""
+"""Fraction of a job's time from which a part bounds the job."""
 PROCESSORS, STORAGE = "processors", "storage"
-_FAR = 2.0  # a limit of more than this multiple of all rates would hide them
+_FAR = 2.0  # a limit above this multiple of all rates would hide the curves
 
 
 def best_of(study: Study, cases: Sequence[Case]) -> list[Case]:
-    """Return the case of the best rate for each of the data: of the first task and the first engine that decodes."""
+    """Return the case with the best rate for each data set, with the first task and the first engine that decodes."""
     main = next((case for case in cases if case.engine not in (*LIMITS, "raw")), None)
     if main is None:
         return []
@@ -35,7 +35,7 @@ def best_of(study: Study, cases: Sequence[Case]) -> list[Case]:
 
 
 def plain_limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None, str]:
-    """Return the most that plain reading gets of the storage: of these data, or of others if it did not read these."""
+    """Return the highest rate of plain reading of these data, or of other data if these were not read plainly."""
     for name in dict.fromkeys([data, *(case.data for case in cases)]):
         plain = [case for case in cases if (case.data, case.variant, case.task) == (name, AS_IS, ALL)]
         reached = [study.median(case.what, case.engine) or 0.0 for case in plain if case.engine in ("raw", *DIRECT)]
@@ -45,7 +45,7 @@ def plain_limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float |
 
 
 def _model(study: Study, case: Case) -> tuple[Site, Load] | None:
-    """Return the model of the data of a case, from the costs of one job; None where they were not measured."""
+    """Return the model of the data of a case, from the costs of one job; None if they were not measured."""
     if case.engine != "sapwood" or case.task != ALL:
         return None
     try:
@@ -56,7 +56,7 @@ def _model(study: Study, case: Case) -> tuple[Site, Load] | None:
 
 
 def limits_of(study: Study, cases: Sequence[Case], case: Case) -> dict[str, float]:
-    """Return the events a second beyond which processors and storage have no more to give."""
+    """Return the limits of processors and storage in events a second."""
     limits: dict[str, float] = {}
     if (model := _model(study, case)) is not None:
         site, load = model
@@ -69,7 +69,7 @@ def limits_of(study: Study, cases: Sequence[Case], case: Case) -> dict[str, floa
 
 
 def headline_of(study: Study, cases: Sequence[Case]) -> list[str]:
-    """Return what jobs get at most from each storage, and of one storage also what binds them."""
+    """Return the best rate of each storage; for a single storage, also the limit."""
     best = best_of(study, cases)
     if not best:
         return []
@@ -87,7 +87,7 @@ def headline_of(study: Study, cases: Sequence[Case]) -> list[str]:
 
 
 def binds(study: Study, case: Case) -> tuple[str, str]:
-    """Return what limits jobs, by the system's counts, and why."""
+    """Return the limit of the jobs, by the system's counts, and the reason."""
     shares = by_the_system(study, case)
     waits, works, queue = (round(100 * shares[name]) for name in ("waiting", "processor", "queue"))
     queues = f" and queue for one {queue} %" if queue else ""
@@ -99,17 +99,17 @@ def binds(study: Study, case: Case) -> tuple[str, str]:
 
 
 def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Return the best rate, the limit of the hardware that is nearest, and what binds."""
+    """Return the best rate, the nearest hardware limit, and what limits the jobs."""
     best = best_of(study, cases)
     if not best:
         return []
     several = len(best) > 1
-    # Events of made ESD and Pythia files cannot be compared.
+    # Events of generated ESD and Pythia files cannot be compared.
     made = best[0].data in samples.KINDS
     first = best[0] if made else max(best, key=lambda case: rate_of(study, case))
     of = f"{first.data}: " * several
     rate = rate_of(study, first)
-    shown = [(f"{count_text(rate)} events/s", f"{of}the most, with {jobs_text(first.jobs)} of {first.engine}")]
+    shown = [(f"{count_text(rate)} events/s", f"{of}the highest rate, with {jobs_text(first.jobs)} of {first.engine}")]
     limits = limits_of(study, cases, first)
     if limits:
         name = min(limits, key=limits.__getitem__)
@@ -122,7 +122,7 @@ def tiles_of(study: Study, cases: Sequence[Case]) -> list[tuple[str, str]]:
 
 
 def front_figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Draw the curves of several data in one figure for each task; the first with predictions and limits."""
+    """Draw the curves of all data sets in one figure for each task; the first figure has predictions and limits."""
     figures: list[dict[str, Any]] = []
     for task in dict.fromkeys(case.task for case in cases if case.task != TURN):
         of_task = [case for case in cases if case.variant == AS_IS and case.task == task and case.engine not in LIMITS]
@@ -160,7 +160,7 @@ def front_figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
 def _with_limits(
     study: Study, cases: Sequence[Case], drawn: Sequence[Case], curves: Sequence[dict[str, Any]], *, has_model: bool
 ) -> dict[str, Any]:
-    """Return the curves with the limits of the first data, and a caption that explains them."""
+    """Return the curves with the limits of the first data set, and a caption."""
     first = drawn[0]
     highest = max(point[1] for curve in curves for point in curve["points"])
     of = f" of {first.data}" * (len(drawn) > 1)

@@ -1,4 +1,4 @@
-"""The jobs of `sapwood lab site`: processes that read at once, and where their time goes."""
+"""The jobs of `sapwood lab site`: processes that read at the same time, and where their time goes."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 
 LAUNCH = "ssh -o BatchMode=yes {host}"
-"""How a job is started on another host: words that the job's command follows."""
+"""The command that starts a job on another host; the command of the job follows."""
 _THREADS = {"SAPWOOD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _SETTINGS = ["env", "--unset=SAPWOOD_BLOCK_CACHE", *(f"{name}={value}" for name, value in _THREADS.items())]
-"""What comes before that command, where the environment of this process does not reach it."""
-_LOOK = 0.01  # seconds between two looks at jobs with threads
+"""A prefix of that command, if the environment of this process does not reach it."""
+_LOOK = 0.01  # seconds between two samples of jobs with threads
 _SPANS = ("decompression", "decoding", "task")
 
 
 class Runner:
-    """Starts jobs, gives them the word to go at once, and adds up what they say."""
+    """Start jobs, send them the start signal at the same time, and add up their results."""
 
     def __init__(
         self, stock: Stock, engines: Mapping[str, Sequence[str]], sizes: Mapping[str, int], hosts: Sequence[str] = (),
@@ -63,9 +63,9 @@ class Runner:
         said, wall = [one for answers, _, _ in runs for one in answers], sum(took for _, took, _ in runs)
         figures = {name: sum(one.get(name) or 0.0 for one in said) for one in said for name in one}
         figures |= {"wall": wall, "job": figures["wall"] / case.jobs, "spread": figures.get("spread", 0.0) / len(said)}
-        figures["events"] //= len(runs)  # each task has seen them all
+        figures["events"] //= len(runs)  # each task read all of them
         if case.engine != "raw" and case.engine not in LIMITS:
-            # Of a tree with branches below branches, engines do not name the same one first.
+            # In a tree with nested branches, engines do not have the same first branch.
             checked = self._stock.flat and all(one["check"] is not None for one in said)
             self._compare(case, int(figures["events"]), figures["check"] if checked else math.nan)
             figures["compared"] = checked
@@ -88,7 +88,7 @@ class Runner:
         }
 
     def _together(self, case: Case, tasks: Sequence[int]) -> tuple[list[dict[str, Any]], float, list[str]]:
-        """Run the jobs once, each with some tasks: what they say, the time, and warnings of what was not forgotten."""
+        """Run the jobs once with their tasks; return results, the time, and warnings for files still in memory."""
         lists = self._stock.files(case.data, case.variant)[: case.jobs]
         with contextlib.ExitStack() as stack:
             running: list[Job] = []
@@ -98,7 +98,8 @@ class Runner:
                 running.append(Job(case, command, self._specification(case, files, tasks)))
                 stack.callback(running[-1].end)
             ready = [one.answer().split() for one in running]
-            kept = case.engine == "root" or any(words != [job.READY] for words in ready)  # ROOT's forget nothing
+            # ROOT's jobs do not drop files from the page cache.
+            kept = case.engine == "root" or any(words != [job.READY] for words in ready)
             warnings = ["page-cache-not-dropped"] * kept
             if not self._elsewhere:
                 warnings = forget([Path(path) for files in lists for path in files if not job.far(path)])
@@ -122,11 +123,11 @@ class Runner:
             return "\n".join([tree, str(cache), *map(str, tasks), "", *few, "", *files, "", ""])
         spec = {"engine": case.engine, "files": files, "tree": tree, "branches": few or None, "tasks": list(tasks)}
         spec |= {"train": case.task in (TRAIN, TURN), "read_ahead": ahead, "prior": case.variant == PRIOR}
-        spec |= {"forget": self._elsewhere}  # only the host that reads knows what it has in memory
+        spec |= {"forget": self._elsewhere}  # only the reading host knows the content of its memory
         return json.dumps(spec) + "\n"
 
     def _compare(self, case: Case, events: int, check: float) -> None:
-        """Make sure that all engines find the same in the same files."""
+        """Check that all engines find the same events and sums in the same files."""
         key = case.data, case.variant, case.task, case.jobs
         engine, count, total = self._checks.setdefault(key, (case.engine, events, check))
         same = math.isclose(check, total, rel_tol=1e-6) or not (math.isfinite(check) and math.isfinite(total))
@@ -137,10 +138,10 @@ class Runner:
 
 
 class Watch:
-    """Looks, while it is open, whether threads of processes are ready to work.
+    """A sampler of whether any thread of a process is ready to work.
 
-    Of one thread the system says how long it queued for a processor. What several say cannot be added up: while one
-    queues another may work, and what one that has ended said is lost.
+    The system reports how long a single thread queued for a processor. The times of several threads cannot be added up:
+    one may work while another queues, and the time of a thread that has ended is lost.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
@@ -158,17 +159,17 @@ class Watch:
 
     def _look(self) -> None:
         took = 0.0
-        while not self._over.wait(max(_LOOK, 50 * took)):  # not to take from the jobs what is measured
+        while not self._over.wait(max(_LOOK, 50 * took)):  # the sampler must not disturb the jobs
             start, before = time.perf_counter(), time.thread_time()
             for pid, seen in self._seen.items():
                 if (ready := _ready(pid)) is not None:
                     seen.append((start, ready))
-            took = time.thread_time() - before  # of a processor: waiting for one takes nothing from the jobs
+            took = time.thread_time() - before  # processor time: waiting for a processor does not disturb the jobs
 
     def waiting(self, pid: int, end: float) -> float:
-        """Return the part of the time until some moment in which no thread of a process was ready; 0 without a look.
+        """Return the fraction of the time in which no thread of a process was ready; 0 without a sample.
 
-        Each look stands for the time since the one before: they are rarer where processors are taken.
+        Each sample counts for the time since the previous one: samples are rarer when processors are busy.
         """
         before, idle, whole = self._begin, 0.0, 0.0
         for when, ready in self._seen[pid]:
@@ -178,21 +179,21 @@ class Watch:
 
 
 def _ready(pid: int) -> bool | None:
-    """Return whether a thread of a process works or queues for a processor; None where the system does not tell."""
+    """Return whether a thread of a process works or queues for a processor; None if the system does not report it."""
     states: list[str] = []
     for path in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):  # a thread that has just ended
+        with contextlib.suppress(OSError):  # the thread has just ended
             states.append(path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0])
     return "R" in states if states else None
 
 
 class Job:
-    """A job's process, which answers line by line."""
+    """The process of a job, which answers line by line."""
 
     def __init__(self, case: Case, command: Sequence[str], text: str) -> None:
         self._case, self._errors = case, tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
         environment = {**os.environ, **_THREADS}
-        environment.pop("SAPWOOD_BLOCK_CACHE", None)  # storage is what is measured, not what was kept of it
+        environment.pop("SAPWOOD_BLOCK_CACHE", None)  # measures storage, not a block cache
         # In a session of its own, as batch systems start jobs: some systems share processors among sessions.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
@@ -202,18 +203,18 @@ class Job:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     def say(self, text: str) -> None:
-        """Send it a message."""
-        with contextlib.suppress(BrokenPipeError):  # the answer that is missing tells
+        """Send a message to the process."""
+        with contextlib.suppress(BrokenPipeError):  # the missing answer reports the failure
             stream: Any = self._process.stdin
             stream.write(text)
             stream.flush()
 
     def answer(self) -> str:
-        """Wait for its next line."""
+        """Wait for the next line of the process."""
         stream: Any = self._process.stdout
         line = stream.readline()
         if line:
@@ -224,9 +225,9 @@ class Job:
         raise SapwoodError(f"a job failed ({self._case.what}, {self._case.engine}): {last}")
 
     def end(self) -> None:
-        """End it, whether it is done or not."""
+        """End the process, whether it is done or not."""
         self._process.kill()
-        with contextlib.suppress(BrokenPipeError):  # by what it was not told any more
+        with contextlib.suppress(BrokenPipeError):  # of unsent messages
             self._process.communicate()
         self._errors.close()
 
@@ -234,9 +235,9 @@ class Job:
 def layers(study: Study, case: Case) -> dict[str, float]:
     """Return the shares of a job's time in the last run, by `LAYERS`; they add up to 1.
 
-    The system counts how long a processor worked for the job, and how long the job queued for one; the rest it waited
-    for storage. sapwood's counters only divide the time of the processor: their spans contain queueing, too, which is
-    taken out in proportion. What they do not cover (Python, copying what was read) is ``other``.
+    The system counts the time of a processor for the job, and the time in the queue for one. In the rest of the time,
+    the job waited for storage. sapwood's counters only divide the processor time. Their spans also contain queueing,
+    which is taken out in proportion. The uncovered part (Python, copies of the data) is ``other``.
     """
     system = by_the_system(study, case)
     works, active = system["processor"], system["processor"] + system["queue"]
@@ -246,14 +247,14 @@ def layers(study: Study, case: Case) -> dict[str, float]:
     opening = float(study.figure(case.what, case.engine, "open") or 0.0) / whole
     shares = {"open": opening, **shares}
     most = sum(shares.values())
-    if most > works:  # clocks differ a little, and what is decompressed while a file is opened counts twice
+    if most > works:  # clocks differ a little, and decompression during the opening of a file counts twice
         shares = {name: share * works / most for name, share in shares.items()}
     rest = max(0.0, works - sum(shares.values()))
     return {"waiting": system["waiting"], "queue": system["queue"], **shares, "other": rest}
 
 
 def by_the_system(study: Study, case: Case) -> dict[str, float]:
-    """Return the shares of a job's time in the last run: a processor works for it, it queues for one, it waits."""
+    """Return the shares of a job's time in the last run: working, in the queue for a processor, and waiting."""
     job_time, user, system, queued = (
         study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
     )

@@ -14,18 +14,19 @@ def rates_of(study: Study, case: Case) -> list[float]:
 
 
 def rate_of(study: Study, case: Case) -> float:
-    """Return the events per second, the median of the rounds; 0 where there is none."""
+    """Return the events per second, as the median of the rounds; 0 without a value."""
     return statistics.median(rates_of(study, case) or [0.0])
 
 
 def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
-    """Return for each round the ratio of rates: what disturbs a round disturbs both."""
-    both = zip(rates_of(study, case), rates_of(study, base), strict=False)  # of a study that goes on, one may have more
+    """Return the ratio of rates of each round: a disturbance of a round affects both."""
+    # In a resumed study, one of them may have more values.
+    both = zip(rates_of(study, case), rates_of(study, base), strict=False)
     return [one / other for one, other in both if other]
 
 
 def times_text(study: Study, case: Case, base: Case) -> str:
-    """Write the ratio of two rates over the rounds that both have, and what single rounds give where that differs."""
+    """Return the ratio of two rates as text, over common rounds, with the range of single rounds if they differ."""
     rates, others = rates_of(study, case), rates_of(study, base)
     common = min(len(rates), len(others))
     ratio = statistics.median(rates[:common]) / statistics.median(others[:common])

@@ -31,22 +31,22 @@ from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of
 from sapwood.lab.studies.site.variants import figures_of_variants, tables_of_variants
 
-_ALIKE = 1.1  # the largest file to the smallest, up to which files are alike
+_ALIKE = 1.1  # up to this ratio of the largest to the smallest, files are alike
 
 
 def grid_of(cases: Sequence[Case], data: str, task: str, variant: str = AS_IS) -> tuple[list[int], list[str]]:
-    """Return the numbers of jobs and the engines that were measured."""
+    """Return the measured numbers of jobs and engines."""
     kept = [case for case in cases if (case.data, case.task, case.variant) == (data, task, variant)]
     return sorted({case.jobs for case in kept}), list(dict.fromkeys(case.engine for case in kept))
 
 
 def curves_of(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Return the data and tasks that have curves of their own: tasks in turn are beside the train."""
+    """Return the data and tasks with their own curves; tasks in turn are shown with the train."""
     return list(dict.fromkeys((case.data, case.task) for case in cases if case.task != TURN))
 
 
 def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Lay out rates, trains, where time goes, and variants."""
+    """Return the tables: rates, trains, where time goes, and variants."""
     tables: list[dict[str, Any]] = []
     for data, task in curves_of(cases):
         counts, engines = grid_of(cases, data, task)
@@ -67,8 +67,8 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
         caption = (
             f"A job reads {facts['files']} files of {bytes_text(facts['file_bytes'])} with "
             f"{number_text(facts['events'], 4)} events{unlike_text(facts)}. "
-            "MB/s: stored bytes of the branches that are read; of raw and direct reading, whole files. "
-            "processor: bytes that zlib gives from memory to as many jobs."
+            "MB/s: stored bytes of the branches that are read; for raw and direct reading, of whole files. "
+            "processor: rate of zlib from memory for as many jobs."
         )
         tables.append({"title": f"{data}, {task}", "head": ["Jobs", *engines], "rows": rows, "caption": caption})
     rows = []
@@ -85,9 +85,9 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
     if rows:
         head = ["Data", "Engine", "Jobs", "one task", TRAIN, TURN, "train to in turn"]
         caption = (
-            f"Events a second that each task gets. All read all branches; the {TASKS} tasks fill histograms of "
-            "different ones. In turn, each task has jobs of its own, which begin when those of the one before have "
-            "ended, with the files forgotten."
+            f"Events a second of each task. All tasks read all branches; the {TASKS} tasks fill histograms of "
+            "different branches. In turn, each task has its own jobs. They start when the jobs of the task before have "
+            "ended, with the files dropped from memory."
         )
         tables.append({"title": "Simple task and train", "head": head, "rows": rows, "caption": caption})
     ours = [case for case in cases if case.engine == "sapwood"]
@@ -103,7 +103,7 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
         caption = (
             "Shares of a job's time in the last round. waiting (for storage) and queue (for a processor) are counted "
             "by the system. sapwood's counters divide the rest, which is processor time; other is Python and copying. "
-            "Trains do not count opening alone: it is among other."
+            "For trains, opening is part of other."
         )
         tables.append(
             {"title": "Where time goes", "head": ["Case", "a job", *LAYERS], "rows": rows, "caption": caption}
@@ -123,15 +123,15 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
         )  # fmt: skip
     head = ["Case", "Engine", "processor", "queue", "waiting", "processor of an event", "opening files, a job"]
     caption = (
-        "Of all engines, by the system's counts, in the last round: a processor works for a job, or the job is ready "
-        "but has none, or it waits for storage."
+        "All engines, by the system's counts in the last round: a processor works for the job, or the job is ready "
+        "without a processor, or it waits for storage."
     )
     tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
     return tables + tables_of_variants(study, cases, known)
 
 
 def unlike_text(facts: Mapping[str, float]) -> str:
-    """Report files that differ."""
+    """Return a remark if the files differ in size."""
     if facts["most_bytes"] <= _ALIKE * facts["least_bytes"]:
         return ""
     return f" on average, from {bytes_text(facts['least_bytes'])} to {bytes_text(facts['most_bytes'])}"
@@ -164,14 +164,14 @@ def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) ->
             "y": "Aggregate rate [MB/s]",
             "curves": rates,
         }
-        # Of few branches a job reads so little that the limit of whole files would hide it.
+        # With few branches a job reads so little that the limit of whole files would hide the curve.
         limit = None if task == FEW else limit
         marks = {"limit": limit} if limit else {}
         figures.append(
             {
                 **one,
                 "marks": marks,
-                "caption": f"The limit is the most that reading {of} without a format gives." if limit else "",
+                "caption": f"The limit is the highest rate of reading {of} without a format." if limit else "",
             }
         )
         decoding = [engine for engine in engines if engine not in ("raw", *LIMITS)]

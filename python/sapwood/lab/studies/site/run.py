@@ -1,4 +1,4 @@
-"""The study `sapwood lab site`: its choice of cases, and the run."""
+"""The study `sapwood lab site`: the choice of cases, and the run."""
 
 from __future__ import annotations
 
@@ -78,49 +78,49 @@ def run(
     Parameters
     ----------
     folder
-        Where the result goes, and, until the end, the files that are made.
+        The folder for the result, and during the run for the generated files.
     files
-        Files or URLs to read; without any, files like those of real sites are made.
+        Files or URLs to read; without any, files like those of real sites are generated.
     tree
         The tree, for files with several.
     branches
         The few branches of the simple task; three by default.
     names
-        The engines, of `ENGINES`.
+        The engines, from `ENGINES`.
     jobs
-        The numbers of jobs; 1 to twice the cores by default, or as many as there are files.
+        The numbers of jobs; by default 1 to twice the cores, at most one a file.
     per_job
-        How many files each job reads; by default given ones are dealt out.
+        Number of files a job; by default the given files are divided among the jobs.
     merge
-        This many files merged into one, each a variant.
+        Numbers of files that are merged into one, each a variant.
     codecs
-        Codecs by which files are compressed, each a variant; `CODECS` by default.
+        Codecs of the files, each a variant; `CODECS` by default.
     read_ahead
-        Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from remote storage.
+        Sizes for the chunks of plain reading, ROOT's tree cache, and sapwood's prefetch from remote storage.
     disks
-        Folders on several disks; the first has the files of all cases but that of several disks.
+        Folders on several disks; the first has the files of all cases except those of several disks.
     storages
-        Names of storages, by the start of the paths of the files that lie there. Other files are named by their server
-        or file system.
+        Names of storages, by the start of the paths of their files. Other files are named by their server or file
+        system.
     hosts
-        Jobs run on these in turn. All see the files, `folder`, and this Python by the same paths.
+        Hosts that run the jobs in turn. The files, `folder`, and this Python must have the same paths on all of them.
     launch
-        The words that start a command on ``{host}``.
+        The command that starts a command on ``{host}``.
     dask
-        The scheduler of a Dask cluster: jobs run on its workers in turn, instead of `hosts`.
+        The scheduler of a Dask cluster: its workers run the jobs in turn, instead of `hosts`.
     rounds, quick, fresh, progress
-        How often; fewer files, jobs and variants; start again; a function that is called at each step.
+        Number of rounds; fewer files, jobs and variants; start again; a function that is called at each step.
 
     Raises
     ------
     ArgumentError
-        There is no such engine, folder or tree, or there are too few files.
+        An engine, a folder or a tree does not exist, or there are too few files.
     SapwoodError
-        A job failed, or read something else than another engine.
+        A job failed, or engines read different values.
     """
     wrong = [name for name in names if name not in ENGINES]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
+        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ENGINES)}")
     for disk in disks:
         if not Path(disk).is_dir():
             raise ArgumentError(f"there is no folder {disk}")
@@ -136,7 +136,7 @@ def run(
         hosts, launch = workers_of_dask(dask, hosts)
     counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), max(1, len(hosts)), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
-        raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
+        raise ArgumentError("lab site needs one job, file and round or more, and merges two files or more")
     sizes = {text: parse_cache(text) for text in read_ahead}
     codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
     if given and fewest < (needed := counts[-1] * (per_job or 1)):
@@ -148,7 +148,7 @@ def run(
     each = per_job or (fewest // counts[-1] if given else 10 if quick else 40)
     if given and any(one > each for one in merge):
         raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
-    # Files that are made can be as large as one likes.
+    # Generated files can have any size.
     merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
@@ -186,12 +186,12 @@ def run(
 
 
 def workers_of_dask(scheduler: str, hosts: Sequence[str] = ()) -> tuple[list[str], str]:
-    """Return the workers of a Dask cluster, and what starts a command on one of them.
+    """Return the workers of a Dask cluster, and the command that starts a command on one of them.
 
     Raises
     ------
     ArgumentError
-        There are hosts, too, or the cluster cannot be used.
+        Hosts are given, too, or the cluster cannot be used.
     """
     if hosts:
         raise ArgumentError("jobs run on hosts (--host) or on the workers of Dask (--dask), not on both")
@@ -202,9 +202,9 @@ def workers_of_dask(scheduler: str, hosts: Sequence[str] = ()) -> tuple[list[str
 
 
 def _default_jobs(files: int, hosts: int = 1, *, quick: bool) -> list[int]:
-    """Return the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job.
+    """Return the numbers of jobs, up to twice the cores, and up to one job a file if files are given.
 
-    Other hosts are taken to have as many cores as this one.
+    Other hosts are assumed to have as many cores as this one.
     """
     cores = hosts * (os.cpu_count() or 1)
     if quick:
@@ -217,7 +217,7 @@ def _default_jobs(files: int, hosts: int = 1, *, quick: bool) -> list[int]:
 def by_storage(paths: Sequence[str], named: Mapping[str, str]) -> dict[str, list[str]]:
     """Group files by their storage: a named one, a server, a kind of mounted file system, or local disks.
 
-    Local storage comes first: only of local files variants are made.
+    Local storage comes first: variants are made only of local files.
 
     Raises
     ------
@@ -273,18 +273,18 @@ def engines_of(
 
 
 def _unable(name: str, files: Sequence[str]) -> str | None:
-    """Return why an engine cannot read files, None if it can."""
+    """Return why an engine cannot read the files; None if it can."""
     if name != "root":
         return job.missing(name, files)
     wrong = any(job.far(path) and not path.startswith("root://") for path in files)
-    return "ROOT is not asked for what is neither local nor root://" if wrong else None
+    return "the ROOT program reads only local files and root:// URLs" if wrong else None
 
 
 def cases_of(
     study: Study, able: Mapping[str, Sequence[str]], stock: Stock, counts: Sequence[int], of_files: Sequence[str],
     ahead: Sequence[str], *, quick: bool,
 ) -> list[Case]:  # fmt: skip
-    """Choose what is measured, with the files of variants made; what cannot be made is left out."""
+    """Return the cases to measure, and make the files of variants. Variants that cannot be made are left out."""
     ends = sorted({counts[0], counts[-1]})
     cases: list[Case] = []
     limited: set[str] = set()
@@ -310,7 +310,7 @@ def cases_of(
                 for name in (few[:1] if quick else few)
                 for n in (ends if quick else counts)
             ]
-            # Three tasks take three times as long: in turn, and by other engines, few jobs show what a train gains.
+            # Three tasks take three times as long: tasks in turn and other engines run only with few jobs.
             shared, apart = ends if quick else counts, ends if first and not quick else ends[:1]
             cases += [Case(data, AS_IS, TRAIN, name, n) for name in few[:1] for n in shared]
             cases += [Case(data, AS_IS, TURN, name, n) for name in few[:1] for n in apart]
@@ -319,9 +319,9 @@ def cases_of(
         if not first:
             continue
         variants = [f"read ahead {size}" for size in ahead]
-        without = {f"read ahead {size}" for size in ahead if not parse_cache(size)}  # only ROOT can do without
+        without = {f"read ahead {size}" for size in ahead if not parse_cache(size)}  # only ROOT can turn it off
         if far:
-            study.leave_out("variants of files", "remote files are read as they are")
+            study.leave_out("variants of files", "remote files are read unchanged")
             variants += [PRIOR] * (main == "sapwood")
         else:
             variants = [*of_files, *variants]
@@ -329,10 +329,10 @@ def cases_of(
         for variant in variants:
             try:
                 stock.files(data, variant)
-            except UnsupportedError as error:  # objects that are not rewritten
+            except UnsupportedError as error:  # these objects cannot be rewritten
                 study.leave_out(variant, str(error))
                 continue
-            # The system reads ahead of what sapwood and uproot read from local files.
+            # For local files, sapwood and uproot rely on the read-ahead of the system.
             ahead_of = {"raw", "root", "sapwood"} if far else {"raw", "root"}
             if variant in without:
                 ahead_of = {"root"}

@@ -1,4 +1,4 @@
-"""The files of `sapwood lab site`: given ones, or made in all variants."""
+"""The files of `sapwood lab site`, given or generated, in all variants."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     pass
 
 
-_ROOM = 0.9  # of what storage has left, that files may take
+_ROOM = 0.9  # fraction of the free space that files may take
 
 
 class Stock:
-    """The files of all variants, made when first asked for; each job has its own."""
+    """The files of all variants, made at first use; each job has its own files."""
 
     def __init__(
         self, roots: Sequence[Path], given: Mapping[str, Sequence[str]], tree: str | None, branches: list[str],
@@ -53,11 +53,11 @@ class Stock:
                 if len(paths) == 1:
                     self.flat = file[paths[0]].keys() == file[paths[0]].keys(recursive=False)
             if len(paths) != 1:
-                raise ArgumentError(f"{first} has not one tree; name one with --tree: {', '.join(paths)}")
+                raise ArgumentError(f"{first} does not have exactly one tree; name one with --tree: {', '.join(paths)}")
             self.tree = paths[0]
 
     def far(self, data: str) -> bool:
-        """Whether these files are on remote storage."""
+        """Return whether these files are on remote storage."""
         return any(map(job.far, self._given.get(data, ())))
 
     def files(self, data: str, variant: str) -> list[list[str]]:
@@ -76,10 +76,10 @@ class Stock:
             return sorted(tree.keys())[-3:]
 
     def facts(self, data: str, variant: str, jobs: int | None = None) -> dict[str, float]:
-        """Return the files of this number of jobs; by default, of all jobs.
+        """Return facts of the files of this number of jobs; by default, of all jobs.
 
-        How many a job, and of a file on average its bytes, events, stored bytes of all and of few branches; the least
-        and the greatest size.
+        The facts are: files a job; means a file of bytes, events, stored bytes of all and of few branches; and the
+        smallest and the largest size.
         """
         lists = self.files(data, variant)[:jobs]
         about = [self._about(data, variant, path) for files in lists for path in files]
@@ -88,7 +88,7 @@ class Stock:
         return {"files": len(lists[0]), **means, "least_bytes": min(sizes), "most_bytes": max(sizes)}
 
     def _about(self, data: str, variant: str, path: str) -> dict[str, float]:
-        if not self._given:  # those that are made are copies of one
+        if not self._given:  # generated files are copies of one file
             path = self.files(data, variant)[0][0]
         if path not in self._known:
             with sapwood.open({path: self.tree_of(variant)}) as tree:
@@ -141,13 +141,13 @@ class Stock:
 
     @staticmethod
     def _check_room(folders: Sequence[Path], needed: float, what: str) -> None:
-        """Make sure that files leave room on the storage, which others use, too."""
+        """Check that the files leave free space on the storage."""
         for folder in folders:
             free = shutil.disk_usage(folder).free
             if needed / len(folders) > _ROOM * free:
                 raise ArgumentError(
                     f"{folder.parent} has {bytes_text(free)} left, and the files of {what} take {bytes_text(needed)}: "
-                    "choose another folder, fewer --jobs or --files-per-job, or what is to be tried (--merge, "
+                    "choose another folder, fewer --jobs or --files-per-job, or fewer variants (--merge, "
                     "--compression)"
                 )
 

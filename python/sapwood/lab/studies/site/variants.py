@@ -1,4 +1,4 @@
-"""What `sapwood lab site` shows of the variants of files: gains, compression, sizes of files, and disks."""
+"""The results of `sapwood lab site` for variants of files: gains, compression, file sizes, and disks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _AGAINST_JOBS = {
     PRIOR: "files copied before",
     "disks ": "several disks",
 }
-"""Variants by the start of their names, of which the figures against jobs are drawn, and their titles."""
+"""Starts of the names of variants with figures against jobs, and the titles of these figures."""
 
 
 def tables_of_variants(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Lay out variants by their gain, and codecs with the times of a job."""
+    """Return tables of variants by their gain, and of codecs with the times of a job."""
     found: list[tuple[float, Case]] = []
     for case in cases:
         base = replace(case, variant=AS_IS)
@@ -42,18 +42,18 @@ def tables_of_variants(study: Study, cases: Sequence[Case], known: Mapping[str, 
                 [case.variant, case.task, case.engine, case.jobs, size, rate_of(study, case), gain]
                 for (gain, case), size in zip(found, sizes, strict=True)
             ],
-            "caption": "Events a second, and their ratio to those of the files as they are; the largest gain first.",
+            "caption": "Events a second, and the ratio to the unchanged files; the largest gain is first.",
         })  # fmt: skip
     rows = [_codec_row(study, case, known[case.data][case.variant]["file_bytes"]) for case in _codecs(study, cases)]
     if len(rows) > 1:
         head = ["Codec", "Engine", "Jobs", "file", "read", "events", "real", "user", "MB/s", "events/s"]
-        caption = "What jobs took that read all branches, in the last round: the time of them together, and user time."
+        caption = "Jobs that read all branches, in the last round. real is the elapsed time of all jobs together."
         tables.append({"title": "Compression", "head": head, "rows": rows, "caption": caption})
     return tables
 
 
 def _codecs(study: Study, cases: Sequence[Case]) -> list[Case]:
-    """Return the cases of all codecs by the fewest jobs, with the files as they are first."""
+    """Return the cases of all codecs with the fewest jobs; the unchanged files come first."""
     tried = [case for case in cases if case.variant.startswith(COMPRESSED) and case.task == ALL]
     if not tried:
         return []
@@ -74,7 +74,7 @@ def _codec_row(study: Study, case: Case, size: float) -> list[str]:
 
 
 def figures_of_variants(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Draw rates against the sizes of files, and variants of storage against jobs."""
+    """Draw rates against file sizes, and variants of storage against jobs."""
     figures: list[dict[str, Any]] = []
     sized: dict[str, list[list[float]]] = {}
     for case in cases:
@@ -89,7 +89,7 @@ def figures_of_variants(study: Study, cases: Sequence[Case], known: Mapping[str,
         figures.append({
             "kind": "lines", "title": "Rate against the size of files", "x": "Size of a file [MB]",
             "y": "Events a second", "log": "x", "curves": curves,
-            "caption": "The same events in fewer, larger files: what rises is what each file costs.",
+            "caption": "The same events in fewer, larger files. The rise shows the cost of each file.",
         })  # fmt: skip
     for start, title in _AGAINST_JOBS.items():
         tried = [case for case in cases if case.variant.startswith(start) and case.task == ALL]
