@@ -13,22 +13,22 @@ from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.show.units import binary_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
-_LETTERS = 26  # of a label left of its bars, in one line
-_LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a point with its room
-_TRIES = 12  # lines above and below a point in which its name may stand
+_LETTERS = 26  # width of a label to the left of its bars, in one line
+_LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a point with its margin
+_TRIES = 12  # lines above and below a point for its name
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom of something drawn."""
+"""Left, top, right and bottom of a drawn element."""
 _DASHES = ' stroke-dasharray="7 5"'
-_SHARE = 0.045  # of a whole, from which on there is room for its number
+_SHARE = 0.045  # smallest share with room for its number
 _ENGINES = {
     "sapwood": 0, "root": 1, "uproot": 2, "parquet": 3, "hdf5": 4, "boost-histogram": 5, "raw": 7,
     "direct": 6, "direct random": 4,
 }  # fmt: skip
-"""Their colours; who are never in one study may share one."""
+"""Their colours. Engines that never share a study may share a colour."""
 
 
 def colours(names: Sequence[str]) -> dict[str, int]:
-    """Return the number of the colour of each name: engines have the same one in all figures of all studies."""
+    """Return the colour number of each name. An engine has the same colour in all figures of all studies."""
     own = {name: _ENGINES[engine] for name in names if (engine := name.partition(",")[0]) in _ENGINES}
     free = [number for number in range(COLOURS) if number not in own.values()] or [0]
     others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}
@@ -45,7 +45,7 @@ def draw(figure: Mapping[str, Any]) -> str:
 
 
 def names_of(figure: Mapping[str, Any]) -> list[str]:
-    """Return what the colours of a figure stand for; a curve ``of`` another one has its colour."""
+    """Return the names for the colours of a figure; a curve ``of`` another one has its colour."""
     if "curves" not in figure:
         return figure["engines"]
     return [curve["label"] for curve in figure["curves"] if "of" not in curve]
@@ -92,7 +92,7 @@ def draw_shares(figure: Mapping[str, Any]) -> str:
 
 
 def draw_bars(figure: Mapping[str, Any]) -> str:
-    """Draw values as bars in groups, from zero, with lines from the least to the greatest value.
+    """Draw values as bars in groups, from zero, with lines from the smallest to the largest value.
 
     ``groups`` are [label, {engine: [median, least, greatest]}]; ``engines`` gives their order and colours. ``mark`` is
     a value to draw as a dashed line.
@@ -158,7 +158,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
                 f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
             )
     colour = colours(names_of(figure))
-    taken: list[Box] = []  # where no name may stand
+    taken: list[Box] = []  # areas without names
     if any("names" in curve for curve in figure["curves"]):
         for curve in figure["curves"]:
             pixels = [(x(a), y(b)) for a, b, *_ in curve["points"]]
@@ -184,7 +184,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         parts.append(f'<g class="c{colour[curve.get("of", curve["label"])]}">{line}{dots}</g>')
     bottom = HEIGHT - 58
     parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')
-    whole = all(float(value).is_integer() for value, _ in points)  # of jobs there are no halves
+    whole = all(float(value).is_integer() for value, _ in points)  # the number of jobs is whole
     for value, text in _binary_ticks(x.low, x.high) if figure.get("binary") else x.ticks(7):
         if whole and not value.is_integer():
             continue
@@ -208,7 +208,7 @@ def _binary_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
-    """Write a name beside a point, clear of points, lines and other names; if it is far, a line leads to it."""
+    """Draw a name near a point, clear of points, lines and other names. If they are far apart, connect them by a line."""
     width = _LETTER * len(name)
     rows = [sign * _LINE * number for number in range(1, _TRIES) for sign in (-0.75, 1.0)]
     places = [(left, y + down) for down in rows for left in (x + 6, x - 6 - width)]
@@ -228,7 +228,7 @@ def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
 
 
 def _along(points: Sequence[tuple[float, float]]) -> list[Box]:
-    """Return small boxes on the lines from point to point."""
+    """Return small boxes along the lines between points."""
     boxes: list[Box] = []
     for (a, b), (c, d) in itertools.pairwise(points):
         count = 1 + int(math.hypot(c - a, d - b) / _DOT)

@@ -1,4 +1,4 @@
-"""`sapwood lab event`: make, write, read and histogram events, beside the other formats of today."""
+"""`sapwood lab event`: create, write, read and histogram events, compared with other formats."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib", "raw")
 CERNLIB = "SAPWOOD_CERNLIB_EVENT"
-"""The variable of the environment that names a program linked with CERNLIB; see the guide to studies."""
+"""The environment variable with the path of a program linked with CERNLIB; see the guide of studies."""
 CERNLIB_PROGRAM = "cernlib-event"
-"""The name by which that program is found on the PATH."""
+"""The name of that program on the PATH."""
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
 CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",
@@ -49,10 +49,10 @@ _COMPARED = {
     RANDOM: "for 100 entries at random",
     COLD_RANDOM: "for 100 entries at random, cold",
 }
-"""What the findings compare with each other engine."""
+"""The actions that the findings compare with each other engine."""
 STREAMING = ("member-wise", "object-wise")
 TRACKS = ("event.h", "".join(f"#pragma link C++ class {one}+;\n" for one in ("Track", "std::vector<Track>")))
-"""The header and the pragmas with which ROOT makes a dictionary of the tracks."""
+"""The header and the pragmas for ROOT's dictionary of the tracks."""
 
 
 def run(
@@ -75,22 +75,23 @@ def run(
     Parameters
     ----------
     folder
-        Where the result goes, and, until the end, the files.
+        The folder for the result, and during the run for the files.
     names
-        The engines, of `ALL`. Those that are not installed are named in the result and left out.
+        The engines, from `ALL`. Engines that are not installed are named in the result and left out.
     events
-        How many events; 10,000, or 1,000 with `quick`.
+        Number of events; 10,000, or 1,000 with `quick`.
     codecs
-        Codecs and levels of all that have them, each with each of the split levels; ``zstd:5`` by default.
+        Codecs and levels for all engines that compress; all combinations with the split levels are measured.
+        ``zstd:5`` by default.
     split_levels
-        Make the tracks objects, split so far: 99 for a branch of each member, 0 for one branch. Without any: a list of
-        each member.
+        Write the tracks as objects with these split levels: 99 for a branch of each member, 0 for one branch. Without
+        a split level, each member is a list.
     streaming
-        Of `STREAMING`: how objects lie that are not split.
+        How unsplit objects are written, from `STREAMING`.
     threads
         Threads of sapwood.
     rounds
-        How often each thing is measured.
+        Number of rounds.
     quick, fresh, progress
         A tenth of the events; start again; a function that is called at each step.
 
@@ -102,16 +103,16 @@ def run(
     Raises
     ------
     ArgumentError
-        There is no such engine, or the folder holds a study with other settings.
+        An engine is unknown, or the folder has a study with other settings.
     SapwoodError
-        An engine failed, or read other values than were written.
+        An engine failed, or read other values than it wrote.
     """
     wrong = [name for name in names if name not in ALL]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ALL)}")
+        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ALL)}")
     count = events if events is not None else (QUICK_EVENTS if quick else EVENTS)
     if count < engines.CHUNK or rounds < 1 or threads < 1:
-        raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
+        raise ArgumentError(f"lab event needs {engines.CHUNK} events or more, one round or more, one thread or more")
     splits = list(split_levels) or [None]
     if streaming not in STREAMING or any(not 0 <= (split or 0) <= 99 for split in splits):
         raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
@@ -143,7 +144,7 @@ def run(
 
 
 class _Worker:
-    """An engine, with how its process is started and the file that it writes."""
+    """An engine, with the command of its process and the file that it writes."""
 
     def __init__(
         self, engine: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = "",
@@ -155,7 +156,7 @@ class _Worker:
         self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
 
     def do(self, action: str) -> dict[str, Any]:
-        """Do one thing in a process of its own."""
+        """Run one action in a process of its own."""
         command = [*self._command, action, str(self.path), *self._tail]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
         if done.returncode:
@@ -164,7 +165,7 @@ class _Worker:
         figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         if action == "write":
             figures["bytes"] = self.path.stat().st_size
-            if not self._verified:  # once: what a file holds is the same in each round
+            if not self._verified:  # once: the content of the file is the same in each round
                 self._verified = True
                 self.do("verify")
         return figures
@@ -174,11 +175,11 @@ def _workers(
     study: Study, names: Sequence[str], folder: Path, events: int, how: engines.Settings, threads: int,
     place: int | None = None,
 ) -> list[_Worker]:  # fmt: skip
-    """Return the engines that can run with settings; of several settings each has a number, and names say which."""
+    """Return the engines that can run with the settings. With several settings, names and files state which one."""
     workers: list[_Worker] = []
     of = "" if place is None else how.codec + ("" if how.split is None else f", split {how.split}")
     for name in names:
-        path = folder / f"{name}{'' if place is None else place}.root"  # sapwood and uproot look for the ending
+        path = folder / f"{name}{'' if place is None else place}.root"  # sapwood and uproot need the ending
         if name == "root":
             study.tell("compiling ROOT's program")
             program, reason = compiled(folder, dictionary=None if how.split is None else TRACKS)
@@ -206,7 +207,7 @@ def _workers(
 
 
 def root_words(how: engines.Settings) -> list[str]:
-    """Write settings as ROOT's program takes them."""
+    """Return settings in the form that ROOT's program takes."""
     codec = parse_codec(how.codec)
     split = -1 if how.split is None else how.split
     return [str(0 if codec is None else codec.code), str(split), str(int(how.member_wise))]
@@ -215,10 +216,10 @@ def root_words(how: engines.Settings) -> list[str]:
 def compiled(
     folder: Path, name: str = "event", *, dictionary: tuple[str, str] | None = None, libraries: Sequence[str] = ()
 ) -> tuple[Path | None, str | None]:
-    """Compile ROOT's program of a study, or say why that cannot be.
+    """Compile ROOT's program of a study; return it, or None and the reason.
 
-    `dictionary` is a header, of this folder or of `folder`, and the pragmas of the classes for which ROOT needs a
-    dictionary. `libraries` are those of ROOT that it needs beside the usual ones.
+    `dictionary` is a header, in this folder or in `folder`, and the pragmas of the classes that need a dictionary.
+    `libraries` are additional libraries of ROOT.
     """
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
@@ -254,7 +255,7 @@ def compiled(
 
 
 def root_version() -> str:
-    """Return ROOT's version by its header; empty where that is not found."""
+    """Return ROOT's version from its header; empty if the header is not found."""
     header = (_root_prefix() or Path()) / "include" / "ROOT" / "RVersion.hxx"
     with contextlib.suppress(OSError):
         found = dict(re.findall(r"#define ROOT_VERSION_([A-Z]+) (\d+)", header.read_text(encoding="utf-8")))
@@ -271,7 +272,8 @@ def _root_prefix() -> Path | None:
     places = [Path(found.origin).parent] if found is not None and found.origin is not None else []
     if (program := shutil.which("root")) is not None:
         places.append(Path(program).resolve().parent.parent)
-        if (python := shutil.which("python3", path=str(Path(program).parent))) is not None:  # which has the package
+        # The Python next to ROOT has its package.
+        if (python := shutil.which("python3", path=str(Path(program).parent))) is not None:
             find = "import importlib.util as u; print(u.find_spec('ROOT').origin)"
             said = subprocess.run([python, "-c", find], capture_output=True, text=True, check=False).stdout.strip()
             places += [Path(said).parent] * bool(said)
@@ -296,19 +298,19 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
         (RANDOM, lambda: read("random", some)),
         (COLD_RANDOM, lambda: read("random", some, cold=True)),
     ]
-    alone = worker.name == worker.engine  # of several settings none changes how histograms are filled
+    alone = worker.name == worker.engine  # settings do not change how histograms are filled
     if alone and (worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram"))):
         steps.append((FILL, lambda: worker.do("fill")))
     return [Step(what, _filler(worker) if what == FILL else worker.name, "s", measure) for what, measure in steps]
 
 
 def _filler(worker: _Worker) -> str:
-    """Return the program that fills histograms: sapwood has none of its own."""
+    """Return the program that fills histograms; sapwood uses boost-histogram."""
     return "boost-histogram" if worker.name == "sapwood" else worker.name
 
 
 def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
-    """Make the files of a study that goes on: those of the first run are gone."""
+    """Write the files of a resumed study again: those of the first run were removed."""
     for worker in workers:
         if study.median(WRITE, worker.name) is not None:
             worker.do("write")
@@ -338,11 +340,11 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
         "at random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
     }
     fills = engines.HISTOGRAMS * 600 * events / 1e6
-    of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
+    of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s count the bytes in memory."
     captions = {
-        "Writing": f"{of_memory} Write alone is creating and writing less creating; – where noise hides it. Every "
-        "value was read again by the engine that wrote it, and compared. Levels of sapwood and ROOT are ROOT's, those "
-        "of the others the codec's own: ROOT's level 5 of Zstandard is its library's 10.",
+        "Writing": f"{of_memory} Write alone is the time of create and write, minus create; – if noise hides it. Each "
+        "engine read back its values, and all were compared. Levels of sapwood and ROOT are ROOT's, other levels are "
+        "those of the codec's library: ROOT's level 5 of Zstandard is level 10 of the library.",
         "Reading": of_memory,
     }
     filling = [
@@ -371,7 +373,7 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
 
 
 def _shown(engine: str, threads: int) -> str:
-    """Return the name of an engine, with its threads where they are more than one."""
+    """Return the name of an engine, with its threads if it has more than one."""
     return f"{engine}, {threads} threads" if engine == "sapwood" and threads > 1 else engine
 
 
@@ -381,7 +383,7 @@ def _seconds(study: Study, what: str, worker: _Worker) -> str:
 
 
 def _alone(study: Study, engine: str) -> float:
-    """Return the time of writing alone: the difference of the medians, 0 where noise makes that negative."""
+    """Return the time of writing alone: the difference of the medians; 0 if noise makes it negative."""
     together, create = study.median(WRITE, engine) or 0.0, study.median(CREATE, engine) or 0.0
     return max(together - create, 0.0)
 
@@ -404,7 +406,7 @@ def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dic
         axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
         return {**axis, "title": title, "groups": groups, "caption": caption}
 
-    note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
+    note = "Bars: medians; lines: from the smallest to the largest value. Shorter is better."
     wanted = {
         "Reading": (READ, COLD),
         "Writing": (CREATE, WRITE),
@@ -416,14 +418,14 @@ def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dic
 
 
 def _first(study: Study, workers: Sequence[_Worker]) -> _Worker:
-    """Return the first engine with the settings by which it reads quickest; plain bytes only if nothing else ran."""
+    """Return the first engine, with its fastest settings for reading; plain bytes only if nothing else ran."""
     known = [worker for worker in workers if worker.engine != "raw"] or list(workers)
     of_it = [worker for worker in known if worker.engine == known[0].engine]
     return min(of_it, key=lambda worker: study.median(READ, worker.name) or math.inf)
 
 
 def _headline(study: Study, workers: Sequence[_Worker], events: int) -> str:
-    """Return how long the first engine takes, and the quickest other one."""
+    """Return the times of the first engine, and the fastest other engine."""
     one = _first(study, workers)
     times = [_seconds(study, what, one) for what in (READ, WRITE)]
     size = bytes_text(engines.bytes_of(events))
@@ -446,7 +448,7 @@ def _tiles(study: Study, workers: Sequence[_Worker], events: int) -> list[tuple[
     alone = _alone(study, one.name)
     return [
         (f"{_mb_per_s(study, READ, one, size)} MB/s", f"{one.name} reads, file in memory{limit}"),
-        (f"{size / alone / 1e6:.0f} MB/s" if alone else "–", f"{one.name} writes, without making the events"),
+        (f"{size / alone / 1e6:.0f} MB/s" if alone else "–", f"{one.name} writes, without creating the events"),
         (bytes_text(study.figure(WRITE, one.name, "bytes")), f"its file, of {bytes_text(size)} in memory"),
     ]
 
@@ -470,7 +472,7 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
 
 
 def _pairs(workers: Sequence[_Worker]) -> list[tuple[str, str]]:
-    """Return the engines that are compared: sapwood with each other one, its ZEBRA with CERNLIB's."""
+    """Return the pairs of engines to compare: sapwood with each other engine, its ZEBRA with CERNLIB's."""
     rivals = ("root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib")
     names = {worker.name for worker in workers}
     pairs = [*(("sapwood", rival) for rival in rivals), ("zebra", "cernlib")]
@@ -478,7 +480,7 @@ def _pairs(workers: Sequence[_Worker]) -> list[tuple[str, str]]:
 
 
 def _ratio(study: Study, what: str, own: str, rival: str) -> tuple[float, list[float]] | None:
-    """Return the ratio of the rival's time to the own one, of medians and of each round; None where noise hides it."""
+    """Return the ratio of the rival's time to ours, for medians and each round; None if noise hides it."""
     ours, theirs = (_rounds(study, what, name) for name in (own, rival))
     if not ours or not theirs or min(*ours, *theirs) <= 0:
         return None
@@ -486,7 +488,7 @@ def _ratio(study: Study, what: str, own: str, rival: str) -> tuple[float, list[f
 
 
 def _ratios(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
-    """Lay out how long each other engine takes, relative to ours."""
+    """Return a table of the times of the other engines, relative to ours."""
     rows: list[list[str]] = []
     for own, rival in _pairs(workers):
         ratios = [_ratio(study, what, own, rival) for what in _COMPARED]
@@ -494,12 +496,14 @@ def _ratios(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
         times = ["–" if ratio is None else ratio_text(*ratio, 2) for ratio in ratios]
         rows.append([f"{rival} to {own}", *times, f"{sizes[0] / sizes[1]:.2f} ×"])
     head = ["Engines", *(text.removeprefix("to ").removeprefix("for ") for text in _COMPARED.values()), "file size"]
-    caption = "Times relative to the second engine; above 1 it is the quicker one. Write is without making the events."
+    caption = (
+        "Times relative to the second engine; above 1, the second is faster. Write is without creating the events."
+    )
     return [{"title": "Ratios", "head": head, "rows": rows, "caption": caption, "printed": True}] if rows else []
 
 
 def _best_settings(study: Study, workers: Sequence[_Worker]) -> list[str]:
-    """Return which of several settings of each engine read and write quickest, and which takes the least space."""
+    """Return the settings of each engine with the fastest reading and writing, and with the smallest file."""
     found: list[str] = []
     for engine in dict.fromkeys(worker.engine for worker in workers):
         mine = [worker.name for worker in workers if worker.engine == engine]
@@ -514,7 +518,7 @@ def _best_settings(study: Study, workers: Sequence[_Worker]) -> list[str]:
 
 
 def _matrix(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
-    """Lay out codecs against split levels, for each engine, where there are several of either."""
+    """Return a table of codecs and split levels for each engine, if there are several of either."""
     tables: list[dict[str, Any]] = []
     for engine in dict.fromkeys(worker.engine for worker in workers if worker.name != worker.engine):
         cells: dict[str, dict[str, str]] = {}
@@ -534,7 +538,7 @@ def _matrix(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
 
 
 def _rounds(study: Study, what: str, engine: str) -> list[float]:
-    """Return the times of all rounds; of writing that of writing alone, which noise may make negative."""
+    """Return the times of all rounds. For writing, return the time of writing alone, which noise may make negative."""
     values = study.values(what, engine)
     if what != WRITE:
         return values

@@ -1,7 +1,7 @@
-"""The study of analysis throughput at GSI: its published figures, and what the queue model gives for them.
+"""The study of analysis throughput at GSI: its published figures, and the predictions of the queue model.
 
-Nothing is fitted. Every input is *published* by the study, or *assumed* from what disks of that kind do; two published
-rates of single jobs give the processor time of ESD events and are therefore not predicted.
+Nothing is fitted. Every input is *published* by the study, or *assumed* from data sheets of such disks. Two published
+rates of single jobs determine the processor time of ESD events, so they are not predicted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PUBLISHED, ASSUMED = "published", "assumed"
 PER_DISK = "jobs a disk"
 _MB, _FAILS, _FLAT = 1e6, 0.25, 0.9
 ARRAY = 3
-"""Disks of a RAID 5 of four that hold data."""
-_FILES = 20  # small files a simulated job reads; the study read 100 to 10 000
-_PART = 0.5  # of a large file: more of it changes no rate
+"""Data disks in a RAID 5 of four disks."""
+_FILES = 20  # small files of a simulated job; the study read 100 to 10 000
+_PART = 0.5  # simulated part of a large file: more of it changes no rate
 
 
 @dataclass(frozen=True)
 class Input:
-    """One number that goes into the model, and where it is from."""
+    """One input of the model, and its origin."""
 
     what: str
     value: float
@@ -55,16 +55,18 @@ class Inputs:
         "read by a disk before it serves another job", 1, "MB", ASSUMED, "16 MB of disk cache in 16 segments"
     )
     opening: Input = Input(
-        "accesses to open a file", 3, "", ASSUMED, "its head, the keys at its end, the record of the tree"
+        "accesses to open a file", 3, "", ASSUMED, "its header, the keys at its end, the record of the tree"
     )
-    remote: Input = Input("disks of the remote servers", 70, "MB/s", ASSUMED, "not published: as the local RAID")
+    remote: Input = Input(
+        "disks of the remote servers", 70, "MB/s", ASSUMED, "not published: the same as the local RAID"
+    )
 
     def all(self) -> list[Input]:
-        """Return the inputs in their order."""
+        """Return the inputs in order."""
         return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
     def scaled(self, name: str, factor: float) -> Inputs:
-        """Return the inputs with one of them multiplied."""
+        """Return the inputs with one of them multiplied by a factor."""
         one: Input = getattr(self, name)
         return dataclasses.replace(self, **{name: dataclasses.replace(one, value=factor * one.value)})
 
@@ -78,17 +80,20 @@ class Run:
     jobs: int
 
     def rate(self, unit: str) -> float:
-        """Simulate it; return MB/s or events/s of all jobs."""
+        """Simulate the jobs; return the total MB/s or events/s."""
         outcome = simulate(self.site, self.load, self.jobs)
         return outcome.events if unit == "events/s" else outcome.megabytes
 
 
 @dataclass(frozen=True)
 class Point:
-    """A published figure: a rate, or (with a `base`) the ratio of two; `why` says what the model lacks for it.
+    """A published figure: a rate, or with a `base` the ratio of two rates. `why` is the reason if the model fails.
 
-    The median leaves out what is not `is_clear`: points of which the text states no jobs or no base, those that follow
-    from an input, and numbers of jobs, which are whole so that they are right or far off.
+    The median error includes only points with `is_clear`. It leaves out:
+
+    - points for which the text does not state the jobs or the base
+    - points that follow from an input
+    - numbers of jobs: they are whole numbers, which are right or far off
     """
 
     what: str
@@ -100,21 +105,21 @@ class Point:
     is_clear: bool = True
 
     def predicted(self) -> float:
-        """Return what the model gives."""
+        """Return the prediction of the model."""
         if self.unit == PER_DISK:
             return float(self._flattens())
         rate = self.run.rate(self.unit)
         return rate if self.base is None else rate / self.base.rate(self.unit)
 
     def _flattens(self) -> int:
-        """Return from how many jobs a disk on the curve is flat: it has 90 % of its most."""
+        """Return the number of jobs a disk from which the curve is flat: it reaches 90 % of its highest rate."""
         disks = len(self.run.site.storage)
         rates = [dataclasses.replace(self.run, jobs=disks * jobs).rate("MB/s") for jobs in range(1, 5)]
         return next(jobs for jobs, rate in enumerate(rates, 1) if rate >= _FLAT * max(rates))
 
 
 class Model:
-    """The sites and jobs of the study, made of the inputs."""
+    """The sites and jobs of the study, built from the inputs."""
 
     def __init__(self, inputs: Inputs) -> None:
         cores = int(inputs.cores.value)
@@ -130,16 +135,16 @@ class Model:
         self.simple, self.train = (self._of_rate(one.value) for one in (inputs.simple, inputs.train))
 
     def _of_rate(self, events: float) -> float:
-        """Return the processor seconds of an event, from the rate of one job that reads files of 100 events."""
+        """Return the processor seconds of an event from the rate of one job that reads files of 100 events."""
         storage = 3.3 / self._inputs.raid.value + self._inputs.opening.value * self._of_array
         return 1 / events - storage / 100
 
     def local(self, *storage: Storage) -> Site:
-        """Return the worker node with some storage of its own."""
+        """Return the worker node with its own storage."""
         return Site(self._processor, storage)
 
     def remote(self, servers: int = 1) -> Site:
-        """Return it with servers behind the network."""
+        """Return the worker node with servers behind the network."""
         return Site(self._processor, (self._remote,) * servers, self._inputs.network.value * _MB)
 
     def small_esd(self, event: float) -> Load:
@@ -168,7 +173,7 @@ class Model:
         return self._load(_FILES, 26.11, 1000, self.train)
 
     def loader(self, size: float, *, drives: int = 1, event: float = 0.0, events: int = 1) -> Load:
-        """Return a job that loads files whole before it uses them; `events` is the number in a large file."""
+        """Return a job that loads complete files before it uses them; `events` is the number in a large file."""
         files, events = (_FILES, 100) if size < 10 else (1, events)
         load = self._load(files, size, events, event, drives=drives)
         return dataclasses.replace(load, accesses=1, piece=min(load.file_bytes, drives * self._segment))
@@ -191,7 +196,7 @@ def points(inputs: Inputs) -> list[Point]:
     one, raid, ahead = model.local(model.disk), model.local(model.raid), model.local(model.raid_ahead)
     small, esd = model.small_esd(model.simple), model.esd(model.train, drives=ARRAY)
     train = model.small_esd(model.train)
-    scattered = "baskets of 406 branches lie scattered in large files; their sizes are not published"
+    scattered = "baskets of 406 branches are scattered in large files; their sizes are not published"
     return [
         Point("Pythia, 1 job, 100 × 3.4 MB", 20, Run(raid, model.small_pythia(), 1)),
         Point("Pythia uncompressed, 1 job", 53.27, Run(raid, model.plain_pythia(), 1)),
@@ -216,7 +221,7 @@ def points(inputs: Inputs) -> list[Point]:
         Point("ESD train, 1 job, remote server", 383, Run(model.remote(), model.small_esd(model.train), 1), "events/s"),
         Point(
             "ESD train, 1 job, Lustre", 183, Run(model.remote(13), model.small_esd(model.train), 1), "events/s",
-            why="what Lustre takes to open and stripe small files is not published",
+            why="the time of Lustre to open and stripe small files is not published",
         ),
         Point(
             "ESD train, Lustre, 8 jobs to 1", 8, Run(model.remote(13), model.small_esd(model.train), 8), "ratio",
@@ -224,11 +229,11 @@ def points(inputs: Inputs) -> list[Point]:
         ),
         Point(
             "ESD simple, RAID, 8 jobs to 1", 1, Run(raid, small, 8), "ratio", Run(raid, small, 1),
-            why="plain readers got 70 MB/s of the same files: what stops ROOT's jobs at 16 MB/s is not published",
+            why="plain readers got 70 MB/s from the same files; the limit of 16 MB/s for ROOT's jobs is not explained",
         ),
         Point(
             "ESD train, RAID, 8 jobs to 1", 1, Run(raid, train, 8), "ratio", Run(raid, train, 1),
-            why="plain readers got 70 MB/s of the same files: what stops ROOT's jobs is not published",
+            why="plain readers got 70 MB/s from the same files; the limit of ROOT's jobs is not explained",
         ),
         Point("ESD train, events/s with files of 26 MB to 3.3 MB", 4 / 3, Run(raid, model.merged_esd(), 1), "events/s",
               Run(raid, model.small_esd(model.train), 1)),
@@ -251,7 +256,7 @@ def points(inputs: Inputs) -> list[Point]:
             "ESD train, large files, 4 jobs, RAID, 8 MB: loaded first or not", 2,
             Run(ahead, model.loader(523, drives=ARRAY, event=model.train, events=20_000), 4), "ratio",
             Run(ahead, dataclasses.replace(esd, ahead=2), 4),
-            why="the text states neither the jobs nor what the rate is twice of; not counted", is_clear=False,
+            why="the text states neither the jobs nor the base of the ratio; not counted", is_clear=False,
         ),
         Point(
             "plain reading to ROOT, 1 job, RAID", 2,
@@ -260,7 +265,7 @@ def points(inputs: Inputs) -> list[Point]:
         ),
         Point(
             "plain reading, 8 jobs, RAID", 70, Run(raid, model.loader(3.3, drives=ARRAY), 8),
-            why="neighbouring files are read ahead by disks and controller, which the model does not know",
+            why="disks and controller read neighbouring files ahead, which the model does not include",
         ),
         Point("plain loading of a Pythia file, one disk", 68, Run(one, model.loader(530), 1)),
         Point("plain loading of an ESD file, one disk", 61, Run(one, model.loader(520), 1)),
@@ -269,14 +274,14 @@ def points(inputs: Inputs) -> list[Point]:
 
 @dataclass(frozen=True)
 class Solved:
-    """A point, and what the model gives for it."""
+    """A point, and the prediction for it."""
 
     point: Point
     predicted: float
 
     @property
     def error(self) -> float:
-        """How far the model is off, as a part of what was published."""
+        """The error of the model, relative to the published figure."""
         return self.predicted / self.point.published - 1
 
 
@@ -286,13 +291,13 @@ def solve(inputs: Inputs) -> list[Solved]:
 
 
 def median_error(solved: Sequence[Solved], *, whole: bool = False) -> float:
-    """Return the median of the errors without their signs; with `whole`, those of numbers of jobs count, too."""
+    """Return the median absolute error; with `whole`, numbers of jobs count, too."""
     counted = [one for one in solved if one.point.is_clear or (whole and one.point.unit == PER_DISK)]
     return statistics.median(abs(one.error) for one in counted)
 
 
 def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
-    """Draw predicted against published, and the curves of the large files with what was published of them."""
+    """Draw predicted against published rates, and the curves of the large files with their published figures."""
     rates = [one for one in solved if one.point.unit == "MB/s"]
     pairs = [[one.point.published, one.predicted] for one in rates]
     ends = [min(map(min, pairs)), max(map(max, pairs))]
@@ -328,7 +333,7 @@ def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
 
 
 def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
-    """Lay out the points, the inputs, and how much each assumption weighs."""
+    """Return tables of the points, the inputs, and the weight of each assumption."""
     rows = [
         [
             one.point.what, _value(one.predicted, one.point), _value(one.point.published, one.point),
@@ -354,17 +359,17 @@ def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
         },
         {
             "title": "Inputs for GSI", "head": ["Input", "value", "is", "from"], "rows": given, "words": [2, 3],
-            "caption": "Nothing here is measured: the machines are gone.",
+            "caption": "Nothing here is measured: the machines no longer exist.",
         },
         {
             "title": "Weight of the assumptions", "head": ["Assumption", "half of it", "twice of it"], "rows": weights,
-            "caption": f"The median error with one assumption changed; it is {100 * base:.0f} % with all as they are.",
+            "caption": f"The median error with one assumption changed. Without a change it is {100 * base:.0f} %.",
         },
     ]  # fmt: skip
 
 
 def findings(solved: Sequence[Solved]) -> list[str]:
-    """Return how well the model does, and where it fails."""
+    """Return the error of the model, and the points where it fails."""
     counted = [one for one in solved if one.point.is_clear]
     failing = [one.point for one in counted if abs(one.error) > _FAILS]
     first = (
@@ -381,7 +386,7 @@ def findings(solved: Sequence[Solved]) -> list[str]:
 
 
 def off_text(error: float) -> str:
-    """Write an error with its sign."""
+    """Return an error as text with its sign."""
     return f"{round(100 * error):+d} %".replace("-", "−")
 
 

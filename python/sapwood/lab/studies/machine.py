@@ -1,4 +1,4 @@
-"""`sapwood lab machine`: what memory, system and processor of a machine give."""
+"""`sapwood lab machine`: the speed of memory, system and processor of a machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sapwood.train.account.record import host
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12
 QUICK_ARRAY = 128 << 20
-"""Bytes of each array of the kernels that are compiled with several options, at most: without any they take long."""
+"""Maximum bytes of each array of the compiled kernels: without optimisation they are slow."""
 KILO, MEGA = 1 << 10, 1 << 20
 SIZES = (4 * KILO, 16 * KILO, 64 * KILO, 256 * KILO, MEGA, 4 * MEGA, 16 * MEGA, 64 * MEGA, 256 * MEGA)
 QUICK_SIZES = (16 * KILO, 256 * KILO, 4 * MEGA, 128 * MEGA)
@@ -55,7 +55,7 @@ OURS = "sapwood"
 
 @dataclass
 class _Probe:
-    """A process that measures several things at once, which are asked for one after the other."""
+    """A process that measures several values in one run; the values are returned one after the other."""
 
     command: Sequence[str]
     names: Sequence[str]
@@ -103,21 +103,21 @@ def run(
     Parameters
     ----------
     folder
-        Where the result goes.
+        The folder for the result.
     folders
-        Where files are made and removed, one for each file system of interest; by default `folder`, the folder for
-        temporary files, and memory, as far as they are different file systems.
+        Folders in which files are created and removed, one for each file system to measure. Default: `folder`, the
+        folder for temporary files, and memory, if they are different file systems.
     label
-        What the machine, with its settings, is called in a store; its name by default.
+        The name of the machine and its settings in a store; the host name by default.
     store
-        A folder of results of machines, for `sapwood lab scaling`: the result is put there, too, beside what is there.
+        A folder of results of machines, for `sapwood lab scaling`. The result is copied there.
     rounds, quick, fresh, progress
-        How often each is measured; shorter, with fewer sizes; start again; a function that is called at each step.
+        Number of rounds; shorter, with fewer sizes; start again; a function that is called at each step.
 
     Raises
     ------
     ArgumentError
-        A folder is not there, the label is no name, or the result is of another machine.
+        A folder does not exist, the label is not a file name, or the result is from another machine.
     SapwoodError
         A probe failed.
     """
@@ -125,7 +125,7 @@ def run(
         if not Path(one).is_dir():
             raise ArgumentError(f"there is no folder {one}")
     if label and Path(label).name != label:
-        raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
+        raise ArgumentError(f"a label must be the name of a file in the store, not {label!r}")
     last, array = last_cache(), stream_array()
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
     frame: Frame = {"budget": budget, "reference": reference}
@@ -152,7 +152,7 @@ def run(
 def _file_systems(folder: str | os.PathLike[str]) -> dict[str, str]:
     """Return a folder on each file system of the result, of temporary files, and of memory.
 
-    They are called by what they are for, not by their path: so other results have measurements of the same names.
+    They are named by their purpose, not by their path: measurements then have the same names in all results.
     """
     found: dict[int, tuple[str, str]] = {}
     known = {"result": str(folder), "temporary files": tempfile.gettempdir(), "memory": "/dev/shm"}
@@ -167,7 +167,7 @@ def _same(path: Path, study: Study) -> bool:
 
 
 def _keep(study: Study, store: Path, label: str) -> Path:
-    """Copy a result into a store; where another one has the label, under the label with the next number."""
+    """Copy a result into a store. If another result has the label, append the next number to it."""
     store.mkdir(parents=True, exist_ok=True)
     names = itertools.chain([label], (f"{label}-{number}" for number in itertools.count(2)))
     free = (path for path in (store / f"{name}.json" for name in names) if not path.exists() or _same(path, study))
@@ -177,7 +177,7 @@ def _keep(study: Study, store: Path, label: str) -> Path:
 
 
 def caches() -> dict[str, int]:
-    """Return the bytes of the caches of data that the system names, by their level: ``L1``, ``L2``, ..."""
+    """Return the bytes of the data caches that the system reports, by level: ``L1``, ``L2``, ..."""
     found: dict[str, int] = {}
     for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         with contextlib.suppress(OSError, ValueError):
@@ -190,14 +190,14 @@ def caches() -> dict[str, int]:
 
 
 def last_cache() -> int:
-    """Return the bytes of the largest cache that the system names, 32 MiB where it names none."""
+    """Return the bytes of the largest cache that the system reports; 32 MiB if it reports none."""
     return max(caches().values(), default=32 * MEGA)
 
 
 def stream_array() -> int:
     """Return the bytes of each of STREAM's three arrays: four times the last cache, at most an eighth of the memory.
 
-    Virtual machines name the cache of their whole host, beside which their memory may be small.
+    Virtual machines report the cache of their whole host, and may have little memory compared with it.
     """
     return min(4 * last_cache(), host()["memory"] // 8 or 4 * last_cache())
 
@@ -254,7 +254,7 @@ def _switch(count: int, size: int) -> str:
 
 
 def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Probe]:
-    """Compile the kernels with each of the options, where there is a Rust compiler."""
+    """Compile the kernels with each of the options, if there is a Rust compiler."""
     compiler = shutil.which("rustc")
     if compiler is None:
         study.leave_out("compiler options", "there is no Rust compiler (rustc)")
@@ -269,7 +269,7 @@ def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Prob
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             line = (done.stderr.strip().splitlines() or ["no message"])[0]
-            study.leave_out(option, f"the kernels could not be compiled: {line}")
+            study.leave_out(option, f"cannot compile the kernels: {line}")
             continue
         seconds = QUICK_SECONDS if quick else SECONDS
         units = [*KERNELS.values(), *["MB/s"] * 4]
@@ -278,7 +278,7 @@ def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Prob
 
 
 def _db12(study: Study) -> list[_Probe]:
-    """Have DB12 run, where it is installed."""
+    """Run DB12, if it is installed."""
     if importlib.util.find_spec("db12") is None:
         study.leave_out("DB12", "the package DB12 is not installed")
         return []
@@ -307,12 +307,12 @@ def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     memory = {
         "title": "Memory by size", "head": ["Block", "read MB/s", "write MB/s", "copy MB/s", "latency ns"],
         "rows": blocks,
-        "caption": "One core. Latency is that of loads in random order, each of which waits for the one before.",
+        "caption": "One core. Latency is for loads in random order; each load waits for the one before.",
     }  # fmt: skip
     last, array = study.content["settings"]["last_cache"], stream_array()
-    rule = "four times the last cache"
+    rule = "four times the last-level cache"
     if array < 4 * last:
-        rule = f"an eighth of the memory: for four times the last cache of {binary_text(last)} there is no room"
+        rule = f"an eighth of the memory, because four times the last-level cache of {binary_text(last)} does not fit"
     tables = [
         table(
             "STREAM",
@@ -408,11 +408,11 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 
 _BISTABLE = 0.2
-"""Range of a probe, as a part of its median, above which nothing is said of a difference."""
+"""Range of a probe divided by its median, above which findings state no difference."""
 
 
 def _tiles(study: Study, sizes: Sequence[int]) -> list[tuple[str, str]]:
-    """Return the bandwidth and the latency of memory, and how quickly one core decompresses."""
+    """Return the bandwidth and the latency of memory, and the decompression rate of one core."""
     large = _sized("", max(sizes)).strip()
 
     def text(what: str, unit: str, scale: float = 1.0) -> str:
@@ -439,8 +439,8 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
     small, large = (_sized("", size).strip() for size in (min(sizes), max(sizes)))
     call, fork, program, shell = (SYSTEM[name] for name in ("null call", "fork", "exec", "shell"))
     memory = (
-        f"Memory gives {value('STREAM triad') / 1000:.1f} GB/s to one core (triad); blocks of {small} are read "
-        f"{times(f'read {small}', f'read {large}')} times as quickly as blocks of {large}."
+        f"One core gets {value('STREAM triad') / 1000:.1f} GB/s from memory (triad); it reads blocks of {small} "
+        f"{times(f'read {small}', f'read {large}')} times as fast as blocks of {large}."
     )
     waits = [number_text(value(f"latency {size}"), 2) for size in (small, large)]
     latency = f"A load from memory takes {waits[0]} ns in blocks of {small}, {waits[1]} ns in blocks of {large}."
@@ -457,7 +457,7 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         spread = max(max(found) - min(found) for found in (values[call], values[plain]))
         if spread > _BISTABLE * value(plain):
             return f"an amount that cannot be told to {name.upper()} (one probe varies by {number_text(spread, 2)} µs)"
-        if more <= max(spread, value(plain) / 20):  # of one round no spread is known
+        if more <= max(spread, value(plain) / 20):  # a single round has no spread
             return f"nothing measurable to {name.upper()}"
         return f"{number_text(more, 2)} µs to {name.upper()}"
 

@@ -1,4 +1,4 @@
-"""A study of the laboratory as one HTML page that needs nothing but itself."""
+"""A study of the laboratory as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STYLE = (
     ".c0{color:#9a5b1f}.c1{color:#1f6f9f}.c2{color:#2f8254}.c3{color:#a83f6f}.c4{color:#6a56b5}.c5{color:#4f7a86}"
     ".c6{color:#b3362b}.c7{color:#6f6f6f}"
 )
-"""The style of a figure that leaves the page."""
+"""The style of a figure that is saved as a file."""
 _ROW = 20
-"""Pixels of a line of a legend."""
+"""Height of a line of a legend in pixels."""
 _SHOWN, _PRINTED = 6, 1
-"""Findings that are shown at once, and tables that are printed."""
+"""Number of findings that are shown at first, and of tables that are printed."""
 SORT = """<script>
 for (const head of document.querySelectorAll("table.sortable th")) {
   head.tabIndex = 0;
@@ -41,11 +41,11 @@ for (const head of document.querySelectorAll("table.sortable th")) {
   };
 }
 </script>"""
-"""The script of tables that are sorted by a click."""
+"""The script that sorts tables by a click."""
 
 
 def render(content: Mapping[str, Any]) -> str:
-    """Write the page of a study from its JSON: findings, warnings, figures, tables, every value, and the machine."""
+    """Return the page of a study from its JSON: findings, warnings, figures, tables, every value, and the machine."""
     when = content["started"].replace("T", " ").replace("+00:00", " UTC")
     quick = " (quick)" if content["settings"].get("quick") else ""
     known = content.get("label") or content["settings"].get("label")
@@ -124,7 +124,7 @@ def figure_block(figure: Mapping[str, Any]) -> str:
 
 
 def figure_alone(figure: Mapping[str, Any], *, legend: bool = False) -> str:
-    """Return a figure as an SVG file with its style, and, if asked for, its legend above it."""
+    """Return a figure as an SVG file with its style, and on request with its legend above it."""
     picture = re.sub("^<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', draw(figure))
     inside = f"<style>{_STYLE}</style>"
     names = colours(names_of(figure)) if legend else {}
@@ -143,7 +143,7 @@ def figure_alone(figure: Mapping[str, Any], *, legend: bool = False) -> str:
 
 
 def _download(name: str, ending: str, kind: str, data: str) -> str:
-    """Return a link that saves data; it contains them."""
+    """Return a link that contains data and saves them."""
     file = "-".join(re.findall(r"\w+", name.lower()))
     link = f"data:{kind};charset=utf-8,{quote(data, safe='')}"
     return f'<a class="save" download="{file}.{ending}" href="{link}">{ending.upper()}</a>'
@@ -159,14 +159,14 @@ def table_block(one: Mapping[str, Any], place: str = "") -> str:
     """Return a table with its title, its caption, and a link that saves it."""
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
     said, hint, classes = one.get("caption", ""), "", "study"
-    if "keys" in one:  # by which the reader may sort, where the cells are texts with units
+    if "keys" in one:  # keys for sorting, if the cells are texts with units
         rows = [
             [f'<data value="{_text(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
             for keys, row in zip(one["keys"], rows, strict=True)
         ]
         hint, classes = '<span class="screen"> Click on a column\'s head to sort by it.</span>', "study sortable"
     below = f"<p>{_text(said)}{hint}</p>" if said or hint else ""
-    words = one.get("words", ())  # columns of sentences
+    words = one.get("words", ())  # columns with sentences
     numbers = [place for place in range(1, len(one["head"])) if place not in words]
     drawn = table(one["head"], rows, numbers=numbers, classes=classes)
     text = io.StringIO()

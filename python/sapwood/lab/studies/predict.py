@@ -1,4 +1,4 @@
-"""`sapwood lab predict`: what jobs would get from a site, by simulating queues for storage, network and processor."""
+"""`sapwood lab predict`: predict the rate of jobs at a site by simulating queues for storage, network and processor."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from sapwood.train.data.dataset import parse_settings
 MILLI = 1e-3
 MEASURED = "measured"
 KINDS = (gsi.PUBLISHED, MEASURED, gsi.ASSUMED)
-"""What an input of a prediction is; one of which nothing is said is assumed."""
+"""The origins of an input of a prediction; the default is *assumed*."""
 _LAYERS = ("decompression", "decoding", "task", "other")
 _UNITS = {
     "rate": "MB/s", "curve": "MB/s", "access": "ms", "latency": "ms", "file": "MB", "piece": "MB", "open": "ms a file",
     **dict.fromkeys(_LAYERS, "ms an event"),
 }  # fmt: skip
-"""Of the numbers in a description, where they have one."""
-_FULL = 0.9  # from this load on a station is what bounds, and a rate is near the most
-_MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
-_SPREAD = 0.1  # of pieces, where none is measured
-_HALVINGS = 16  # of a range of 1 to 1000: to 0.01 %
-_PIECES = 20  # of a simulated job that reads plainly
+"""Units of the numbers in a description, if they have one."""
+_FULL = 0.9  # from this load, a station is the limit; from this fraction of the highest rate, more jobs hardly help
+_MOST_JOBS, _MOST = 1_000, 100_000  # jobs, and pieces of all jobs: some seconds of simulation
+_SPREAD = 0.1  # of pieces, if it was not measured
+_HALVINGS = 16  # bisections of a range of 1 to 1000: to 0.01 %
+_PIECES = 20  # pieces of a simulated job of plain reading
 
 
 def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, list[int]]:
-    """Read a description of a site, as JSON, YAML or TOML; `costs` stand for a part ``job`` that is not there.
+    """Read a description of a site from JSON, YAML or TOML; `costs` replace a missing part ``job``.
 
     Raises
     ------
     ArgumentError
-        It is not in that form, or has words that mean nothing.
+        The form is wrong, or a word is unknown.
     """
     return _site_of(_given(text, name), name, costs)
 
 
 def _given(text: str, name: str) -> dict[str, Any]:
-    """Read a description, whatever it says."""
+    """Read a description without checking its content."""
     given: Any
     if name.endswith(".toml"):
         try:
             given = importlib.import_module("tomllib").loads(text)
         except ImportError:  # Python 3.10
-            raise ArgumentError(f"{name}: TOML needs Python 3.11; JSON works without") from None
+            raise ArgumentError(f"{name}: TOML needs Python 3.11; JSON works with every version") from None
         except ValueError as error:
-            raise ArgumentError(f"{name} cannot be understood: {error}") from None
+            raise ArgumentError(f"cannot parse {name}: {error}") from None
     else:
         given = parse_settings(text, Path(name))
     return _part(given, name, {"cores", "processor", "hosts", "jobs", "storage", "network", "job", "inputs"})
 
 
 def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Site, Load, list[int]]:
-    """Understand a description."""
+    """Parse a description."""
     stores: list[Storage] = []
     given = top.get("storage", [])
     if not isinstance(given, list):
@@ -87,14 +87,14 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
         raise ArgumentError(f"{name} needs storage, cores, and rates above 0")
     rate = math.inf if network.get("rate") is None else _number(network, "rate", None, name) * MEGA
     if rate <= 0:
-        raise ArgumentError(f"{name}: the rate of a network is above 0; without one it is no limit")
+        raise ArgumentError(f"{name}: the rate of a network is above 0; leave it out for no limit")
     site = Site(
         hosts[0][1], tuple(stores), rate, MILLI * _number(network, "latency", 0, name),
         tuple(curve for _, curve in hosts) if len(hosts) > 1 else (),
     )  # fmt: skip
     load = costs
     if "job" in top and costs is not None:
-        raise ArgumentError(f"{name} has a job of its own: leave that out, or the measured costs")
+        raise ArgumentError(f"{name} has a job of its own: leave out either it or the measured costs")
     if load is None:
         words = {"files", "file", "events", "piece", "ahead", "open", "spread", "accesses", *_LAYERS}
         job = _part(top.get("job"), f"{name}, job", words)
@@ -115,10 +115,10 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
 
 
 def _hosts_of(top: Mapping[str, Any], name: str) -> list[tuple[int, tuple[float, ...]]]:
-    """Return of each host the number of cores, and what 1, 2, ... busy jobs get of them."""
+    """Return the number of cores of each host, and the total speed of 1, 2, ... busy jobs."""
     given = top.get("hosts", [top])
     if "hosts" in top and ("cores" in top or "processor" in top):
-        raise ArgumentError(f"{name}: cores and processor are those of each host, where hosts are given")
+        raise ArgumentError(f"{name}: cores and processor are those of each host: with hosts, put them there")
     if not isinstance(given, list):
         raise ArgumentError(f"{name}: hosts is a list, not {given!r}")
     hosts: list[tuple[int, tuple[float, ...]]] = []
@@ -136,12 +136,12 @@ def _hosts_of(top: Mapping[str, Any], name: str) -> list[tuple[int, tuple[float,
 
 
 def _kinds_of(top: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return of parts of a description whether they are published, measured or assumed, as its part ``inputs`` says.
+    """Return the origin of parts of a description from its part ``inputs``: published, measured or assumed.
 
     Raises
     ------
     ArgumentError
-        It says something else, or of a part that is not there.
+        An origin is unknown, or the description does not have the part.
     """
     given = top.get("inputs", {})
     if not isinstance(given, dict):
@@ -158,7 +158,7 @@ def _kinds_of(top: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _paths(part: Any, names: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the names of all parts of a description, those of a list without their numbers."""
+    """Return the names of all parts of a description; those in a list without their numbers."""
     own = [names] if names else []
     if isinstance(part, dict):
         known: dict[str, Any] = part
@@ -170,7 +170,7 @@ def _paths(part: Any, names: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 
 def _kind_of(kinds: Mapping[str, str], row: str) -> str:
-    """Return what a row of a description is: what is said of it, or of the part that it belongs to."""
+    """Return the origin of a row of a description, or of the part that contains it."""
     names = [re.sub(r" \d+$", "", name) for name in row.split(", ")]
     parts = (".".join(names[:count]) for count in range(len(names), 0, -1))
     return next((kinds[part] for part in parts if part in kinds), gsi.ASSUMED)
@@ -178,11 +178,11 @@ def _kind_of(kinds: Mapping[str, str], row: str) -> str:
 
 def _part(given: Any, where: str, words: set[str]) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise ArgumentError(f"{where}: a table of {', '.join(sorted(words))} is wanted")
+        raise ArgumentError(f"{where}: expected a table of {', '.join(sorted(words))}")
     part: dict[str, Any] = given
     unknown = set(part) - words
     if unknown:
-        raise ArgumentError(f"{where}: {min(unknown)} means nothing; there are {', '.join(sorted(words))}")
+        raise ArgumentError(f"{where}: {min(unknown)} means nothing; choose from {', '.join(sorted(words))}")
     return part
 
 
@@ -209,7 +209,7 @@ def _numbers(part: Mapping[str, Any], name: str, where: str) -> list[float]:
 
 
 def described(site: Site, load: Load, jobs: Sequence[int]) -> dict[str, Any]:
-    """Describe a site, its jobs and their numbers in the words that `parse` understands."""
+    """Return a description of a site, its jobs and their numbers in the form that `parse` reads."""
     network = {"latency": site.latency / MILLI} | ({"rate": site.network / MEGA} if math.isfinite(site.network) else {})
     return {
         "processor": list(site.processor), "jobs": list(jobs),
@@ -228,7 +228,7 @@ def _job(load: Load) -> dict[str, Any]:
 
 
 def _rows(part: Any, names: tuple[str, ...] = ()) -> list[list[str]]:
-    """Lay out a description: each number with its name and unit."""
+    """Return the rows of a description: each number with its name and unit."""
     if isinstance(part, dict):
         known: dict[str, Any] = part
         return [row for name, one in known.items() for row in _rows(one, (*names, name))]
@@ -249,12 +249,12 @@ def _keep_site(
     tables: list[dict[str, Any]],
     kinds: Mapping[str, str] | None = None,
 ) -> None:
-    """Keep what is predicted for, so that the same can be predicted from the result alone.
+    """Keep the description of a prediction, which reproduces it from the result alone.
 
-    With `kinds` the table says of each input whether it is published, measured or assumed.
+    With `kinds`, the table states whether each input is published, measured or assumed.
     """
     study.content.setdefault("sites", {})[name] = site
-    caption = "The site, its jobs and what they cost; in the JSON, under sites, as a description for lab predict."
+    caption = "The site, its jobs and their costs. In the JSON, sites has it as a description for lab predict."
     head, rows = ["What", "given"], _rows({part: one for part, one in site.items() if part != "inputs"})
     if kinds is not None:
         head = [*head, "input"]
@@ -263,24 +263,24 @@ def _keep_site(
 
 
 def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[int, float]]:
-    """Take the measured layers of a `lab site` result: of one job the costs, of plain work the curves.
+    """Return the measured layers of a `lab site` result: the costs of one job, and the curves of plain work.
 
     Returns
     -------
     tuple[Site, Load, dict[int, float]]
-        Site and costs, and the measured MB/s by the number of jobs.
+        The site, the costs, and the measured MB/s by the number of jobs.
 
     Raises
     ------
     ArgumentError
-        It lacks what is needed: one job of sapwood, and plain reading.
+        The result does not have one job of sapwood and plain reading.
     """
     found = medians(content)
     runs = {(m["what"], m["engine"]): m["runs"] for m in content["measurements"]}
     counts = content["settings"]["jobs"]
 
     def curve(engine: str) -> dict[int, float]:
-        """Return its median rates by jobs, with other data where it was not measured with these."""
+        """Return the median rates of an engine by jobs; of other data if it was not measured with these."""
         for name in (data, *content["files"]):
             cases = {count: Case(name, AS_IS, ALL, engine, count) for count in counts}
             if rates := {n: found[case.what, engine] for n, case in cases.items() if (case.what, engine) in found}:
@@ -298,8 +298,7 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
         raise ArgumentError(f"the result has no single job of sapwood and of plain reading for {data}")
     if any(not run.get("stored") for run in one):
         raise ArgumentError(
-            "the result does not say how many bytes of branches were read, as it does since: measure again, with "
-            "sapwood lab site"
+            "the result is from an older version and has no bytes of branches: measure again with sapwood lab site"
         )
     scale = processor.get(1, 1.0)
     cores = content["host"]["cores_usable"]
@@ -310,7 +309,7 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     job, plainly = _Spent.of(one), _Spent.of(reading)
     files = int(facts["files"])
     size, events = job.bytes / files, job.events / files
-    # What is waited for is storage; its curve is that of plain reading, whose own work is taken out of it.
+    # Waiting is storage. Its curve is that of plain reading, without the processor time of plain reading.
     bare = _bare_rates(_filled(plain), together, plainly)
     own = job.bytes / max(job.waiting, 1e-9) / MEGA
     storage = tuple(own * rate / bare[0] for rate in bare)
@@ -319,13 +318,13 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
         files, size, events, max(size, 1.0), opening / files, (job.processor - opening) / files / events,
         spread=min(job.spread, 1.0),
     )  # fmt: skip
-    # MB/s are those of the stored bytes of the branches.
+    # MB/s count the stored bytes of the branches.
     share = job.bytes / job.stored
     return Site(together, (Storage(storage),)), load, {n: rate * share for n, rate in measured.items()}
 
 
 def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
-    """Return data that an engine read by one job: these, if it did, else the first."""
+    """Return data that one job of an engine read: these data if possible, otherwise the first."""
     found = medians(content)
     names = [data, *content["files"]]
     return next((name for name in names if (Case(name, AS_IS, ALL, engine, 1).what, engine) in found), data)
@@ -333,10 +332,10 @@ def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
 
 @dataclass(frozen=True)
 class _Spent:
-    """What one job took: bytes, of them those of branches; events; seconds of a processor, of waiting, of opening.
+    """The costs of one job: bytes, bytes of branches, events, and seconds of processor, waiting and opening.
 
-    `spread` is by how much files differ. When other programs work, too, a processor takes longer: what a job queues
-    for one is time of that processor.
+    `spread` is the variation between files. If other programs run, a processor takes longer: the time in the queue for
+    a processor counts as processor time.
     """
 
     bytes: float
@@ -349,7 +348,7 @@ class _Spent:
 
     @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> _Spent:
-        """Take the medians of all rounds."""
+        """Return the medians of all rounds."""
 
         def figure(*names: str) -> float:
             return statistics.median(sum(run.get(name, 0.0) for name in names) for run in runs)
@@ -362,7 +361,7 @@ class _Spent:
 
 
 def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent) -> list[float]:
-    """Return the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, which copies it, got less."""
+    """Return the MB/s of storage alone for 1, 2, ... jobs. Plain reading is slower because it copies the bytes."""
     size = 1.0  # MB
     work = spent.processor / spent.bytes * MEGA * size
     found: list[float] = []
@@ -379,7 +378,7 @@ def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent
 
 
 def _filled(curve: Mapping[int, float]) -> list[float]:
-    """Return a value for every number of jobs up to the largest, between those that were measured on straight lines."""
+    """Return a value for every number of jobs up to the largest, by linear interpolation between measured ones."""
     counts = sorted(curve)
     return [float(np.interp(n, counts, [curve[count] for count in counts])) for n in range(1, counts[-1] + 1)]
 
@@ -399,24 +398,24 @@ def run(
     Parameters
     ----------
     folder
-        Where the result goes.
+        The folder for the result.
     description
         The site: a JSON, YAML or TOML file.
     costs
-        A result of `sapwood lab site` whose job is taken.
+        A result of `sapwood lab site` that provides the costs of the job.
     check
-        A result of `sapwood lab site`: its layers are taken, its curve predicted and compared.
+        A result of `sapwood lab site`: predict its curve from its layers, and compare.
     data
-        Which data of these results; all for a check, else the first.
+        The data of these results to use; by default all for a check, otherwise the first.
     with_gsi
         Compare with the figures of the study at GSI.
     label
-        What the page is about, for its head.
+        A description for the head of the page.
 
     Raises
     ------
     ArgumentError
-        Nothing is asked for, or a file is not what it should be.
+        Nothing is requested, or a file has the wrong content.
     """
     if costs is not None and description is None:
         raise ArgumentError("--costs are those of a job at a site: give its description, too")
@@ -493,8 +492,8 @@ def _describe(
         for n, o in outcomes.items()
     ]
     caption = (
-        "What all jobs get together, and how full stations are: what they give, of the most they give to as many jobs "
-        "or more. The figures are simulated, not measured."
+        "The total rate of all jobs, and how full stations are: their rate divided by their highest rate for as many "
+        "jobs or more. The figures are simulated, not measured."
     )
     tables.append(
         {"title": "Prediction", "head": ["Jobs", "rate", "events", *stations], "rows": rows, "caption": caption}
@@ -528,7 +527,7 @@ def _jobs(count: int) -> str:
 def _bend(outcomes: Mapping[int, Outcome]) -> str:
     best = max(outcome.megabytes for outcome in outcomes.values())
     enough = next(count for count, outcome in outcomes.items() if outcome.megabytes >= _FULL * best)
-    # More jobs gain nothing where all storage is full, or the network, or the processor.
+    # More jobs gain nothing if all storage is full, or the network, or the processor.
     kinds: dict[str, float] = {}
     for name, full in outcomes[max(outcomes)].full.items():
         kind = name.partition(" ")[0]
@@ -545,7 +544,7 @@ def _check(
     study: Study, content: Mapping[str, Any], data: str,
     tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str],
 ) -> list[tuple[str, str]]:  # fmt: skip
-    """Compare a prediction with what was measured; return the tile."""
+    """Compare a prediction with the measurement; return the tile."""
     site, load, measured = layers_of(content, data)
     rows: list[list[str]] = []
     worst, curves = 0.0, {"predicted": [], "measured": [[n, rate] for n, rate in measured.items()]}
@@ -567,8 +566,8 @@ def _check(
             ]
         )
     caption = (
-        "Costs are those of one job; the curves of storage and processor those of plain reading and of decompression "
-        "from memory by as many jobs. MB/s are of all bytes that are read."
+        "Costs are those of one job. The curves of storage and processor are from plain reading and from decompression "
+        "in memory by as many jobs. MB/s count all bytes that are read."
     )
     head = ["Jobs", "predicted", "measured", "off by", "full"]
     tables.append({"title": f"Check, {data}", "head": head, "rows": rows, "caption": caption})
@@ -582,7 +581,7 @@ def _check(
     found.append(f"{data}: with more than one job the prediction is off by at most {100 * worst:.0f} %.")
     if any(warning["code"] == "loaded" for warning in content["warnings"]):
         found.append(
-            f"{data}: other programs ran while this was measured; costs and curve need not have met the same load."
+            f"{data}: other programs ran during the measurement; costs and curve may have had different loads."
         )
     return [(f"{100 * worst:.0f} %", f"largest error with more than one job, {data}")]
 

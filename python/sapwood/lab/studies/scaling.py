@@ -1,4 +1,4 @@
-"""`sapwood lab scaling`: how the speed of an application follows each benchmark across machines."""
+"""`sapwood lab scaling`: how closely the speed of an application follows each benchmark across machines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sapwood.lab.studies.study import NOISE, Study, medians, read
 from sapwood.show.units import number_text, value_text
 
 _TIMES = ("µs", "ns", "s")
-_NAMED = 5  # benchmarks in a finding
-_SHOWN = 6  # benchmarks beside each other in the table of machines
+_NAMED = 5  # maximum number of benchmarks in a finding
+_SHOWN = 6  # maximum number of benchmarks in the table of machines
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Line:
 
     @property
     def spread(self) -> float:
-        """The root of the mean square of the deviations."""
+        """The root mean square of the deviations."""
         return math.sqrt(sum(value**2 for value in self.deviations.values()) / len(self.deviations))
 
 
 def line(speeds: Mapping[str, float], benchmark: Mapping[str, float]) -> Line:
-    """Lay a line through the origin: its slope is the mean of speed over benchmark; all machines weigh alike."""
+    """Fit a line through the origin. Its slope is the mean of speed / benchmark; all machines have equal weight."""
     ratios = {name: speeds[name] / benchmark[name] for name in speeds}
     slope = sum(ratios.values()) / len(ratios)
     return Line(slope, {name: ratio / slope - 1 for name, ratio in ratios.items()})
@@ -56,18 +56,18 @@ def run(
     store
         A folder of results of `sapwood lab machine`.
     folder
-        Where the result goes.
+        The folder for the result.
     application
         A benchmark, or a JSON file of speeds by the names of the machines.
     by
-        The benchmark by which the machines are sorted; the application by default.
+        The benchmark that sorts the machines; the application by default.
     label
-        What the page is about, for its head.
+        A description for the head of the page.
 
     Raises
     ------
     ArgumentError
-        There are fewer than two machines, or one has no such benchmark.
+        There are fewer than two machines, or one does not have the benchmark.
     """
     studies = {path.stem: read(path) for path in sorted(Path(store).glob("*.json"))}
     machines = {name: study for name, study in studies.items() if study["study"] == "machine"}
@@ -79,7 +79,7 @@ def run(
     speeds = _speeds(application, {name: _rates(one, units) for name, one in values.items()})
     order = by or application
     if by is not None and by not in common:
-        raise ArgumentError(f"there is no benchmark {by} of all machines: {', '.join(common)}")
+        raise ArgumentError(f"there is no benchmark {by} of all machines; choose from {', '.join(common)}")
 
     asked = {"store": str(store), "application": application, "by": order}
     study = Study("scaling", asked, folder, fresh=True, label=label)
@@ -115,7 +115,7 @@ def run(
         ],
         "head": ["Benchmark", "slope", "deviation", "largest", "of"],
         "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
-        "the root of the mean square of the machines' relative deviations, and the largest one.",
+        "the root mean square of the machines' relative deviations, and the largest deviation.",
     }  # fmt: skip
     options = _options(machines)
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
@@ -130,11 +130,11 @@ def run(
 
 
 _KERNEL = "track finding"
-"""The kernel whose gain by compiler options is shown."""
+"""The kernel whose gain from compiler options is shown."""
 
 
 def _options(machines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Lay out the kernels of all machines by each of the compiler options, with their ratio to no optimisation."""
+    """Return a table of the kernels of all machines with each compiler option, and the ratio to no optimisation."""
     found = {name: medians(one) for name, one in machines.items()}
     rows: list[list[Any]] = []
     for name, values in found.items():
@@ -145,18 +145,20 @@ def _options(machines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 rows.append([name, option, *rates, (values[_KERNEL, option] / plain) if plain else 0.0])
     head = ["Machine", "Options", *(f"{kernel} [{unit}]" for kernel, unit in KERNELS.items()), f"{_KERNEL}, gain"]
     shown = [[*row[:2], *(number_text(value, 3) for value in row[2:])] for row in rows]
-    caption = f"The same kernels, compiled by each option; the gain of {_KERNEL} is to {next(iter(OPTIONS))}."
+    caption = (
+        f"The same kernels, compiled with each option; the gain of {_KERNEL} is relative to {next(iter(OPTIONS))}."
+    )
     table = {"title": "Compiler options", "head": head, "rows": shown, "keys": rows, "caption": caption}
     return [table] if rows else []
 
 
 def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, float]:
-    """Turn times into rates, so that more is quicker."""
+    """Turn times into rates: a larger value is then faster."""
     return {what: 1 / value if units[what] in _TIMES and value else value for what, value in values.items()}
 
 
 def _with_unit(what: str, units: Mapping[str, str]) -> str:
-    """Return the name of a benchmark with the unit of its rate, or an application that has speeds of its own."""
+    """Return the name of a benchmark with the unit of its rate, or of an application with given speeds."""
     if what not in units:
         return f"{what}, speed"
     return f"{what} [{'1/' * (units[what] in _TIMES)}{units[what]}]"
@@ -176,7 +178,7 @@ def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[
             f"{application} is no JSON object of speeds for {', '.join(rates)} ({type(error).__name__}: {error})"
         ) from None
     if not all(math.isfinite(speed) and speed > 0 for speed in speeds.values()):
-        raise ArgumentError(f"{application}: speeds are above 0")
+        raise ArgumentError(f"{application}: speeds must be above 0")
     return speeds
 
 
@@ -212,9 +214,9 @@ def _figure(
 
 
 def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: str) -> float:
-    """Return by how much noise alone moves a machine off a line: half the range of the rounds of both, the worst one.
+    """Return the largest deviation from a line by noise: half the range of the rounds of both, for the worst machine.
 
-    What was measured once may be off by `NOISE`.
+    A value that was measured once may be off by `NOISE`.
     """
     worst = 0.0
     for study in machines.values():
@@ -231,12 +233,12 @@ def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: st
 def _findings(
     lines: Mapping[str, Line], application: str, speeds: Mapping[str, float], noise: Mapping[str, float]
 ) -> list[str]:
-    """Return what the application follows, where the machines differ by more than noise."""
+    """Return the benchmarks that the application follows, if the machines differ by more than noise."""
     if not lines:
         return []
     apart = max(speeds.values()) / min(speeds.values()) - 1
     if apart <= max(NOISE, min(noise.values())):
-        said = f"The speeds of {application} differ by {100 * apart:.0f} % at most: by no more than noise may, so that "
+        said = f"The speeds of {application} differ by {100 * apart:.0f} % at most. This may be noise: "
         return [said + "it cannot be said what they follow."]
     (best, one), (worst, last) = next(iter(lines.items())), list(lines.items())[-1]
     alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]

@@ -1,4 +1,4 @@
-"""`sapwood lab sweep`: copy a tree in many layouts, read each back, and choose."""
+"""`sapwood lab sweep`: copy a tree in many layouts, read each copy back, and choose a layout."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ SPLITS = (99, 0)
 STREAMS = (1, 4)
 ENGINES = ("sapwood", "root")
 NO_LAYOUT = {"uproot": "it does not choose clusters and baskets", "raw": "bytes have no layout"}
-"""Engines of other studies, and why they take no part."""
+"""Engines of other studies, and the reason why they are left out."""
 SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
 QUICK_CODECS = ("none", "lz4:4", "zstd:5")
 QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
 SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
-"""Bytes of the tree that are copied, and that a job has in memory at a time."""
+"""Bytes of the tree that are copied, and bytes that a job has in memory at a time."""
 WRITE, READ = "write", "read"
 _CLOSE = 0.05
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One layout, and how a job writes it: into this many files at once, with a summary record in each or without."""
+    """One layout, and how a job writes it: the number of files at once, with or without a summary record in each."""
 
     codec: str
     cluster: str
@@ -75,13 +75,13 @@ class Cell:
     summary: bool = False
     engine: str = "sapwood"
     long: bool = False
-    """Whether it writes two clusters or more, so that memory shows what a stream holds."""
+    """Whether it writes two clusters or more: only then memory shows the buffers of a stream."""
     streaming: str = MEMBER_WISE
-    """How objects in one branch are written, of `STREAMING`."""
+    """How objects in one branch are written; one of `STREAMING`."""
 
     @property
     def name(self) -> str:
-        """How the measurement is called."""
+        """The name of the measurement."""
         words = [self.codec, self.cluster, self.basket]
         words += [] if self.split is None else [f"split {self.split}"]
         words += [self.streaming] if self.streaming != MEMBER_WISE else []
@@ -95,7 +95,7 @@ class Cell:
         Raises
         ------
         ArgumentError
-            One of the words means nothing.
+            A text is not valid.
         """
         codec, cluster, basket = parse_codec(self.codec), parse_cluster(self.cluster), parse_size(self.basket)
         member_wise = self.streaming == MEMBER_WISE
@@ -129,28 +129,28 @@ def run(
     source
         A file, or ``FILE:TREE``. None: the events of `sapwood lab event`, with the tracks as objects.
     folder
-        Where the result goes, and, until the end, the copies.
+        The folder for the result, and during the run for the copies.
     tree
         The tree, for files with several.
     names
-        Who copies and reads, of `ENGINES`; those of `NO_LAYOUT` are left out.
+        The engines that copy and read, from `ENGINES`; those of `NO_LAYOUT` are left out.
     codecs, clusters, baskets, splits
-        What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
-        Split levels are those of objects: a tree without any has none.
+        Values in the form of `sapwood rewrite`; all combinations are tried. The defaults are constants of this module.
+        Split levels apply to objects: a tree without objects has none.
     streaming
-        How objects in one branch are written, of `STREAMING`; member-wise by default.
+        How objects in one branch are written, from `STREAMING`; member-wise by default.
     streams, summary
-        How many files a job writes at once, and whether with a summary record (`SUMMARIES`); each with each, too.
-        Where neither is given, `STREAMS` with and without a summary are tried with one codec and split level alone.
+        The numbers of files that a job writes at once, and the use of a summary record (`SUMMARIES`); all combinations
+        are tried. If neither is given, `STREAMS` with and without a summary are tried with one codec and split level.
     price
-        What storage, network and memory cost in the choice.
+        The prices of storage, network and memory for the choice.
     rounds, quick, fresh, progress
-        How often; fewer layouts and entries; start again; a function that is called at each step.
+        Number of rounds; fewer layouts and entries; start again; a function that is called at each step.
 
     Raises
     ------
     ArgumentError
-        One of the words means nothing, or there is not one tree.
+        A value is not valid, or the file does not have exactly one tree.
     SapwoodError
         A copy failed.
     """
@@ -158,7 +158,7 @@ def run(
         raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
     wrong = [name for name in names if name not in ENGINES and name not in NO_LAYOUT]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
+        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ENGINES)}")
     sample = QUICK_SAMPLE if quick else SAMPLE
     tried: dict[str, list[Any]] = {
         "codecs": list(codecs or (QUICK_CODECS if quick else CODECS)),
@@ -181,7 +181,7 @@ def run(
             raise ArgumentError(f"{where.path}:{paths[0]} has no entries to copy")
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
         if splits and not objects:
-            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split-level says nothing here")
+            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split-level has no effect")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
         if streaming and 0 not in tried["splits"]:
             raise ArgumentError("--streaming is for objects in one branch: it needs --split-level 0 and such objects")
@@ -222,10 +222,10 @@ def run(
 def _root(
     study: Study, folder: Path, tree: str, tried: Mapping[str, list[Any]]
 ) -> tuple[Path | None, Mapping[str, list[Any]]]:
-    """Compile ROOT's program; return it with what ROOT tries.
+    """Compile ROOT's program; return it with the layouts that ROOT tries.
 
-    To split objects in another way ROOT needs a dictionary of their classes, which is made from those that the file
-    describes. Without one it copies the tree with the split level that it has.
+    For another split level, ROOT needs a dictionary of the classes. It is made from the classes that the file
+    describes. Without a dictionary, ROOT keeps the split level of the tree.
     """
     reason = None
     if tried["splits"] != [None]:
@@ -250,7 +250,7 @@ def _root(
 def plan(
     tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None, streaming: Sequence[str] = ()
 ) -> list[Cell]:
-    """Return what is measured: each with each, but ways of streaming of objects in one branch alone; see `run`."""
+    """Return the cells to measure: all combinations, with streaming only for objects in one branch; see `run`."""
     layouts: list[Cell] = []
     for words in itertools.product(*tried.values()):
         cell = Cell(*words)
@@ -270,10 +270,10 @@ def plan(
 
 
 def entries_of(cell: Cell, entries: int, full: int, stored: int, stop: int) -> int:
-    """Return how many entries a job writes: the sample, or if it is `long` as many as fill two clusters.
+    """Return how many entries a job writes: the sample, or enough for two clusters if it is `long`.
 
-    `entries`, `full` and `stored` are those of the tree, the bytes before and after compression. If the tree has fewer
-    entries, jobs write it several times, whole.
+    `entries` is the number of entries of the tree. `full` and `stored` are its bytes before and after compression. If
+    the tree has too few entries, jobs write the whole tree several times.
     """
     if not cell.long:
         return stop
@@ -286,7 +286,7 @@ def entries_of(cell: Cell, entries: int, full: int, stored: int, stop: int) -> i
 
 @dataclass(frozen=True)
 class _Job:
-    """What a process is told: the cell, the tree, how many entries, and where the copies are."""
+    """The specification of a process: the cell, the tree, the number of entries, and the place of the copies."""
 
     cell: Cell
     source: str
@@ -318,7 +318,7 @@ class _Job:
 
 def _step(action: str, job: _Job) -> Step:
     def measure() -> dict[str, Any]:
-        if action == READ and not Path(job.copies()[0]).exists():  # of a study that goes on
+        if action == READ and not Path(job.copies()[0]).exists():  # in a resumed study
             job.do(WRITE)
         figures = job.do(action)
         size = sum(Path(copy).stat().st_size for copy in job.copies())
@@ -332,9 +332,9 @@ def _price(study: Study) -> Price:
 
 
 def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
-    """Return what layouts cost: seconds of ``write`` and ``read`` by the prices, ``size``, and the larger ``memory``.
+    """Return the costs of layouts: seconds of ``write`` and ``read`` by the prices, ``size``, and peak ``memory``.
 
-    Only jobs that do the same are compared: those of the first engine, without more streams and a summary if possible.
+    Only jobs with the same work are compared: the first engine, if possible with one stream and without a summary.
     """
     price = _price(study)
 
@@ -357,7 +357,7 @@ def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return those that no other beats in both values, by the first value (the Pareto front)."""
+    """Return the points that no other point beats in both values (the Pareto front), sorted by the first value."""
     kept: list[str] = []
     for name in sorted(points, key=points.__getitem__):
         if not kept or points[name][1] < points[kept[-1]][1]:
@@ -366,20 +366,20 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def choose(costs: Mapping[Any, Mapping[str, float]], price: Price) -> dict[Any, float]:
-    """Score layouts: their total cost over the least of all; 1 is best, sorted."""
+    """Return the sorted scores of layouts: total cost divided by the lowest cost; 1 is best."""
     totals = {name: price.total(cost["write"], cost["read"], cost["size"]) for name, cost in costs.items()}
     least = max(min(totals.values()), 1e-9)
     return dict(sorted(((name, total / least) for name, total in totals.items()), key=lambda item: item[1]))
 
 
 def _middle(study: Study, action: str, cell: Cell, name: str) -> float:
-    """Return the median of one of the figures of a measurement, over its rounds."""
+    """Return the median of a figure of a measurement over its rounds."""
     (runs,) = (m["runs"] for m in study.content["measurements"] if (m["what"], m["engine"]) == (action, cell.name))
     return statistics.median(float(run.get(name, 0.0)) for run in runs)
 
 
 def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
-    """Return the layouts whose score is above the best by less than times vary between rounds, or than `_CLOSE`."""
+    """Return layouts whose score exceeds the best by less than the noise of the rounds, or less than `_CLOSE`."""
     best, costs, price = next(iter(scores)), _costs(study, list(scores)), _price(study)
     weights = {WRITE: price.write, READ: price.read}
 
@@ -438,7 +438,7 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 
 def _streaming(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Report what member-wise streaming changes, for layouts that were written in both ways."""
+    """Return a table of the effect of member-wise streaming, for layouts that were written in both ways."""
 
     def cpu(cell: Cell) -> float:
         return _middle(study, READ, cell, "user") + _middle(study, READ, cell, "system")
@@ -459,14 +459,12 @@ def _streaming(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         row += change(cell, base, cpu)
         rows.append(row)
     head = ["Job", "file object-wise", "member-wise", "change", "CPU to read object-wise", "member-wise", "change"]
-    caption = (
-        "Objects in one branch: changes are of member-wise, as a part of object-wise. CPU is user and system time."
-    )
+    caption = "Objects in one branch. Changes are from object-wise to member-wise. CPU is user and system time."
     return [{"title": "Member-wise and object-wise", "head": head, "rows": rows, "caption": caption}] if rows else []
 
 
 def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Report what each stream and the summary take in memory, for layouts that were written in several ways."""
+    """Return tables of the memory of each stream and of the summary, for layouts that were written in several ways."""
 
     def peak(cell: Cell, what: str) -> float:
         return _middle(study, WRITE, cell, what)
@@ -479,7 +477,9 @@ def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             shown = [bytes_text(peak(one, what)) for what in ("vsize", "rss") for one in (base, cell)]
             rows.append([cell.name, *shown, *(_signed(value) for value in for_one)])
     head = ["Job", "vsize of 1", "vsize of all", "rss of 1", "rss of all", "vsize a stream", "rss a stream"]
-    caption = "Peaks of the writing process, with one stream and with all; and the difference for each stream more."
+    caption = (
+        "Peaks of the writing process with one stream and with all, and the difference for each additional stream."
+    )
     tables = [{"title": "Memory of a stream", "head": head, "rows": rows, "caption": caption}] if rows else []
     rows = []
     for cell in cells:
@@ -488,7 +488,9 @@ def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             more = [peak(cell, what) - peak(base, what) for what in ("vsize", "rss", "bytes")]
             rows.append([base.name, *(_signed(value / cell.streams) for value in more)])
     head = ["Job", "vsize", "rss", "file"]
-    caption = "What a summary record takes more, for each stream; differences of single processes vary by some pages."
+    caption = (
+        "Additional cost of a summary record, for each stream. Differences of single processes vary by some pages."
+    )
     return tables + ([{"title": "Summary record", "head": head, "rows": rows, "caption": caption}] if rows else [])
 
 
@@ -521,7 +523,7 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 
 def _tiles(study: Study, cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """Return the chosen layout, and its size and memory beside the largest."""
+    """Return the chosen layout, and its size and memory with the largest values."""
     chosen = next(iter(_scores(study, cells))).name
     costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
     one = costs[chosen]
@@ -556,26 +558,26 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
         f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
     prices = (
-        f"This is at {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a "
-        "GB of memory; other prices may choose another layout."
+        f"Prices: {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a "
+        "GB of memory. Other prices may lead to another choice."
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
     layout += "" if best.streaming == MEMBER_WISE else f" --streaming {best.streaming}"
     close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
-    ties = [f"Noise may hide that these are as good (score {scores[best]:.2f}): {'; '.join(close)}."] if close else []
+    ties = [f"Within noise, these layouts are as good (score {scores[best]:.2f}): {'; '.join(close)}."] if close else []
     return [chosen, *ties, prices, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
 
 
 def main(words: Sequence[str]) -> int:
-    """Write or read the copies of a job and print what it took: ACTION JOB."""
+    """Write or read the copies of a job, and print the costs: ACTION JOB."""
     action = words[0]
     told: dict[str, Any] = json.loads(words[1])
     job = _Job(cell=Cell(**told.pop("cell")), **told)
     import resource
 
     for package in (*IMPORTED, "sapwood.writing.file"):
-        importlib.import_module(package)  # which is not counted
+        importlib.import_module(package)  # not measured
     before, wall, calls = (
         resource.getrusage(resource.RUSAGE_SELF),
         time.perf_counter(),
