@@ -208,7 +208,7 @@ def _binary_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
-    """Draw a name near a point, clear of points, lines and other names. If they are far apart, connect them by a line."""
+    """Draw a name near a point, clear of points, lines and other names. Connect distant names by a line."""
     width = _LETTER * len(name)
     rows = [sign * _LINE * number for number in range(1, _TRIES) for sign in (-0.75, 1.0)]
     places = [(left, y + down) for down in rows for left in (x + 6, x - 6 - width)]
