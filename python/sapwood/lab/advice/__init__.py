@@ -1,1 +1,1 @@
-"""What is wrong with the layout of files, and what a remedy gains."""
+"""Find problems in the layout of files, and measure the gain of remedies."""

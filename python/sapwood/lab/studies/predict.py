@@ -418,9 +418,9 @@ def run(
         Nothing is requested, or a file has the wrong content.
     """
     if costs is not None and description is None:
-        raise ArgumentError("--costs are those of a job at a site: give its description, too")
+        raise ArgumentError("--costs provides only the job at a site: give its description, too")
     if data is not None and costs is None and check is None:
-        raise ArgumentError("--data is of a result of lab site: give one by --costs or --check")
+        raise ArgumentError("--data selects data of a result of lab site: give one by --costs or --check")
     study = Study(
         "predict",
         {

@@ -105,7 +105,7 @@ def run(
             for name in ranked
         ],
         "keys": [[name, speeds[name], *(values[name][what] for what in shown)] for name in ranked],
-        "caption": f"Sorted by {order}, quickest first; the benchmarks that the application follows most closely.",
+        "caption": f"Sorted by {order}, fastest first. The benchmarks are those that the application follows most closely.",
     }  # fmt: skip
     rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
     follows = {
@@ -120,7 +120,7 @@ def run(
     options = _options(machines)
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
     quickest = max(speeds, key=speeds.__getitem__)
-    tiles = [(str(len(speeds)), f"machines; {quickest} is the quickest")]
+    tiles = [(str(len(speeds)), f"machines; {quickest} is the fastest")]
     if lines:
         best, one = next(iter(lines.items()))
         tiles.append((best, f"is what {application} follows most closely"))
