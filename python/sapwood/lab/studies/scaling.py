@@ -105,7 +105,7 @@ def run(
             for name in ranked
         ],
         "keys": [[name, speeds[name], *(values[name][what] for what in shown)] for name in ranked],
-        "caption": f"Sorted by {order}, fastest first. The benchmarks are those that the application follows most closely.",
+        "caption": f"Sorted by {order}, fastest first. The application follows these benchmarks most closely.",
     }  # fmt: skip
     rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
     follows = {

@@ -53,7 +53,7 @@ WARNINGS = {
     ),
     "changed-source": (
         "sapwood's checkout differs from the recorded commit",
-        "commit before measuring figures that you keep",
+        "commit before you measure figures that you want to keep",
     ),
 }
 """All warnings: code, meaning, and advice."""
