@@ -1,8 +1,8 @@
 """Analysis trains: one or several tasks share one reading of a dataset.
 
-A `Task` says which columns it reads and turns a chunk of events into results that can be joined; `run` reads the
-dataset once, step by step and in parallel, lets every task work on each step, and gives the joined results with an
-account of what they cost::
+A `Task` declares the columns that it reads, and computes results from a chunk of events. `run` reads the dataset once,
+step by step and in parallel, and passes each step to every task. It returns the joined results with an account of their
+cost::
 
     from sapwood import train
 
@@ -87,7 +87,7 @@ __all__ = [
     "set_options",
 ]
 
-# Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
+# The module of each name. A module is imported when its name is first used: inspecting a tree needs no Awkward.
 __getattr__, __dir__ = lazily(
     globals(),
     {

@@ -1,4 +1,4 @@
-"""NanoEvents of coffea, read by sapwood: for its processors as tasks, and for those who use coffea itself."""
+"""NanoEvents of coffea, read by sapwood: for coffea's processors as tasks, and for coffea's own `Runner`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def nano_events(events: ak.Array, schema: Foreign = None) -> Foreign:
-    """Make NanoEvents of the events of a step.
+    """Create NanoEvents from the events of a step.
 
     Parameters
     ----------
     events
-        An array of records; columns that are virtual are read when they are looked at. Where its attributes have the
-        tree (``@tree``), columns get their full paths, titles and types from there.
+        An array of records. Virtual columns are read on access. If its attributes have the tree (``@tree``), columns
+        get their full paths, titles and types from the tree.
     schema
-        A schema class of coffea; by default `NanoAODSchema` where the names of the columns fit it, else `BaseSchema`.
+        A schema class of coffea. Default: `NanoAODSchema` if the column names fit it, else `BaseSchema`.
     """
     attrs = events.attrs
     metadata = {**attrs.get("metadata", {}), "dataset": attrs.get("dataset", "")}
@@ -55,24 +55,24 @@ def nano_factory(
     iteritems_options: Mapping[str, Any] | None = None,
     preload: Foreign = None,
 ) -> Foreign:
-    """Make a `NanoEventsFactory` that reads an open tree with sapwood, in place of ``NanoEventsFactory.from_root``.
+    """Create a `NanoEventsFactory` that reads an open tree with sapwood, instead of ``NanoEventsFactory.from_root``.
 
     Parameters
     ----------
     tree
-        A tree that `sapwood.open` gave.
+        A tree of a file opened with `sapwood.open`.
     entry_start, entry_stop
         The range of entries.
     schemaclass
-        As in `nano_events`.
+        The schema, as in `nano_events`.
     metadata
-        What is to be ``events.metadata``.
+        The value of ``events.metadata``.
     access_log
-        A list that gets every branch when it is read.
+        A list to which every branch is added when it is read.
     iteritems_options
-        Filters of the tree's `iteritems`: which branches there are.
+        Filters of the tree's `iteritems`, which select the branches.
     preload
-        Names of branches to read at once, together; or a filter of branches.
+        Names of branches to read together at once; or a filter of branches.
     """
     start, stop = entry_range(tree.num_entries, entry_start, entry_stop)
     options: dict[str, Any] = {"entry_start": start, "entry_stop": stop, "access_log": access_log, "preload": preload}
@@ -84,8 +84,8 @@ def nano_factory(
 def reading_by_sapwood() -> Generator[None]:
     """Let coffea's own `Runner` read with sapwood inside a ``with`` block.
 
-    This holds for all of coffea's executors, on other machines too where sapwood is installed there: each of them opens
-    files by `uproot.open`, which is sapwood's while it works (`sapwood.patch_uproot`).
+    This applies to all of coffea's executors, also on other machines that have sapwood installed. They open files with
+    `uproot.open`, which is replaced by sapwood's while they work (`sapwood.patch_uproot`).
     """
     processor = _coffea("processor")
     executors = [cls for name in _EXECUTORS if (cls := getattr(processor, name, None)) is not None]
@@ -108,7 +108,7 @@ def _execute(executor: Foreign, run: Foreign, items: Foreign, function: Foreign,
 
 
 class _Reading:
-    """A function during which `uproot.open` is sapwood's, in whatever process it is called."""
+    """A function that replaces `uproot.open` by sapwood's while it runs, in any process."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -123,7 +123,7 @@ class _Reading:
         try:
             return self.function(*arguments, **options)
         finally:
-            # Other threads may be in their functions.
+            # Other threads may still run their functions.
             with _LOCK:
                 _working.remove(self)
                 while _patches and not _working:
@@ -134,7 +134,7 @@ _LOCK = threading.Lock()
 _working: list[_Reading] = []
 """The functions that are running in this process."""
 _patches: list[Patch] = []
-"""What the first of them has done."""
+"""The patches that the first of them applied."""
 
 
 def _coffea(module: str) -> Any:
@@ -145,7 +145,7 @@ def _coffea(module: str) -> Any:
 
 
 class _Column:
-    """A column of a step, with the members of uproot's branches that coffea asks for."""
+    """A column of a step, with the members of uproot's branches that coffea uses."""
 
     def __init__(self, name: str, content: Foreign, title: str = "", typename: str = "") -> None:
         self.name = name
@@ -159,13 +159,13 @@ class _Column:
         return self._content.form
 
     def array(self, _: object, entry_start: int, entry_stop: int, **__: object) -> Foreign:
-        """Return some of its entries."""
-        # Packed: coffea takes offsets and contents apart, each of which then begins at 0.
+        """Return a range of its entries."""
+        # Packed: coffea separates offsets and contents, and both must begin at 0.
         return ak.to_packed(ak.materialize(ak.Array(self._content[entry_start:entry_stop])))
 
 
 class _Step(dict[str, Any]):
-    """The columns of a step, with the members of uproot's files and trees that coffea asks for."""
+    """The columns of a step, with the members of uproot's files and trees that coffea uses."""
 
     object_path = "@step"
     title = "Events"
@@ -182,7 +182,7 @@ class _Step(dict[str, Any]):
         return self
 
     def __getitem__(self, name: str) -> Foreign:
-        """Return itself, which is its own tree, or a column."""
+        """Return a column, or this object for the path of its tree."""
         return self if name == self.object_path else super().__getitem__(name)
 
     def iteritems(self) -> Iterator[tuple[str, _Column]]:
@@ -195,7 +195,7 @@ class _Step(dict[str, Any]):
 
 
 def _columns_of(events: ak.Array, tree: Foreign) -> dict[str, _Column]:
-    """Return the columns of an array of records, under the paths that they have in a tree (None: as they are)."""
+    """Return the columns of an array of records by their paths in a tree (without a tree, by their names)."""
     layout: Any = events.layout
     layout = layout.project() if layout.is_indexed else layout
     contents = dict(zip(layout.fields, layout.contents, strict=True))
@@ -223,14 +223,14 @@ def _columns_of(events: ak.Array, tree: Foreign) -> dict[str, _Column]:
         content = content_of(branch)
         if content is not None and path not in columns:
             columns[path] = _Column(path, content, branch.title, branch.typename)
-    # What the tree does not have: columns of friends, or of another type than in the first file.
+    # Columns that the tree does not have: those of friends, or with another type than in the first file.
     for name in [name for name in contents if name not in taken]:
         columns[name] = _Column(name, contents[name])
     return columns
 
 
 def _factory(source: Foreign, schema: Foreign, metadata: dict[str, Any], treepath: str, **options: Any) -> Foreign:
-    """Let coffea make NanoEvents of a directory of ours, or what has its members."""
+    """Create coffea's NanoEvents factory from a directory of sapwood, or from an object with its members."""
     nano = _coffea("nanoevents")
     register(type(source))
     if schema is None:

@@ -1,4 +1,4 @@
-"""Executors: where steps are worked on. Each takes calls and gives futures, as `concurrent.futures` has them."""
+"""Executors run steps. Each takes calls and returns futures, with the interface of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
 
 class WorkerLostError(SapwoodError):
-    """The process that worked on a call is gone."""
+    """The process that ran a call is gone."""
 
 
 class Executor(Protocol):
-    """Takes calls.
+    """The interface of an executor.
 
-    `remote` tells whether calls go to other processes; `cores` is how many processors all of these share, where they
-    are on this machine (0: elsewhere, or not known); `per_process` is how many calls one process works on at a time,
-    `lease_seconds` how long a call should last, so that handing it out costs little.
+    - `remote`: whether calls run in other processes.
+    - `cores`: number of cores that these processes share, if they are on this machine (0: elsewhere, or not known).
+    - `per_process`: number of calls that one process runs at the same time.
+    - `lease_seconds`: duration that a call should have, to keep the overhead of sending it small.
     """
 
     @property
@@ -53,31 +54,31 @@ class Executor(Protocol):
     def lease_seconds(self) -> float: ...  # noqa: D102
     @property
     def slots(self) -> int:
-        """How many calls are worked on at a time, at present."""
+        """The current number of calls that run at the same time."""
         ...
 
     @property
     def window(self) -> int:
-        """How many calls it is to have at a time: those that are worked on, and those that wait beside them."""
+        """The number of calls to submit at a time: those that run, and those that wait in the queue."""
         ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
+        """Submit a call. If its worker dies, the future raises `WorkerLostError`."""
         ...
 
     def wait(self) -> None:
-        """Wait until all workers are there. A run need not: it begins with the first."""
+        """Wait until all workers have started. A run does not need this: it begins with the first worker."""
         ...
 
     def close(self) -> None:
-        """Let go of all workers, whatever they are doing."""
+        """Release all workers, even if they are busy."""
         ...
 
 
 class Threads:
-    """Threads of this process: `threads` steps are worked on at a time, while `read_ahead` more are read.
+    """Threads of this process: `threads` steps are processed at the same time, while `read_ahead` more are read.
 
-    No more than ``threads + read_ahead`` steps are in memory at any time.
+    At most ``threads + read_ahead`` steps are in memory at any time.
     """
 
     name = "threads"
@@ -92,28 +93,28 @@ class Threads:
 
     @property
     def slots(self) -> int:
-        """How many calls are worked on at a time."""
+        """The number of calls that run at the same time."""
         return self.per_process
 
     @property
     def window(self) -> int:
-        """One waits for each: to hand one out, the client needs Python's lock, which others may keep for a while."""
+        """One waiting call for each thread: to submit a call the client needs the GIL, which others may hold."""
         return 2 * self.per_process
 
     def wait(self) -> None:
-        """They are there."""
+        """Return at once: threads need no start."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made."""
+        """Submit a call."""
         return self._pool.submit(function, *arguments)
 
     def close(self) -> None:
-        """Wait for the calls that run."""
+        """Wait for the running calls; cancel the others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Processes:
-    """Processes of their own that share nothing, started afresh. One that dies is replaced."""
+    """New processes that share nothing. A process that dies is replaced."""
 
     name = "processes"
     remote = True
@@ -131,21 +132,21 @@ class Processes:
 
     @property
     def slots(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return len(self._children)
 
     @property
     def window(self) -> int:
-        """One waits for each."""
+        """One waiting call for each process."""
         return 2 * self.slots
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes."""
+        """The process ids."""
         return [child.process.pid for child in self._children]
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made."""
+        """Submit a call."""
         future: Future[Any] = Future()
         self._calls.put((future, function, arguments))
         return future
@@ -161,17 +162,17 @@ class Processes:
             thread.join(5)
 
     def wait(self) -> None:
-        """Wait until all processes have imported what they need."""
+        """Wait until all processes have imported their modules."""
         for child in self._children:
             child.there.wait()
 
     @property
     def ready(self) -> bool:
-        """Whether all processes have imported what they need."""
+        """Whether all processes have imported their modules."""
         return all(child.there.is_set() for child in self._children)
 
     def _drive(self, child: _Child) -> None:
-        """Return calls to one process, one after another."""
+        """Send calls to one process, one after another."""
         child.greet()
         while (call := self._calls.get()) is not None and not self._closing:
             future, function, arguments = call
@@ -205,7 +206,7 @@ class _Child:
         self.start()
 
     def greet(self) -> None:
-        """Wait until it is there; one that ends before is noticed at its first call."""
+        """Wait until the process is ready. A process that ends before is noticed at its first call."""
         with contextlib.suppress(EOFError, OSError):
             self._connection.recv_bytes()
         self.there.set()
@@ -240,7 +241,7 @@ class _Child:
 
     def end(self) -> int | None:
         if self.process.poll() is None:
-            # Either it is gone and not yet seen to be, or it is not wanted any more.
+            # It has just ended and the system does not report it yet, or it is no longer needed.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._ended(self.process.wait(0.05))
             self.process.kill()
@@ -253,7 +254,7 @@ class _Child:
 
 
 def _importable() -> str:
-    """Return the path with which a process on this machine can import what this one can."""
+    """Return a PYTHONPATH with which another process on this machine can import the same modules."""
     return os.pathsep.join(filter(None, sys.path))
 
 
@@ -265,9 +266,9 @@ def _ending(code: int | None) -> str:
 
 
 _WORD, _PATIENCE = 10.0, 300.0
-"""Seconds without workers, where there were some, after which that is said, and after which a run ends."""
+"""Seconds after the loss of all workers until a warning is issued, and until the run ends."""
 _ASKED_AGAIN = 30.0
-"""Seconds after which lost workers are asked for again: it takes Dask 15 to be sure of it."""
+"""Seconds after which lost workers are requested again. Dask takes 15 s to detect a lost worker."""
 _GONE = "the Dask scheduler is gone"
 
 
@@ -279,11 +280,11 @@ class Dask:
     client
         A `distributed.Client`, a cluster, or the address of a scheduler. A client that is given is left open.
     most
-        How many workers an adaptive cluster may have: it grows with the calls that wait.
+        Maximum number of workers of an adaptive cluster, which grows with the number of waiting calls.
     asked
-        How many workers were asked for.
+        Number of requested workers.
     refused
-        What a batch system says of jobs that it does not take.
+        Error messages of the batch system for jobs that it refused.
     """
 
     name = "dask"
@@ -310,21 +311,21 @@ class Dask:
         self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
         self._slots = (0.0, 1, 1)
         self._seen: dict[str, None] = {}
-        self._last = 0.0  # when there was a worker, by the monotonic clock; 0 before the first
-        self._told = False  # whether it was said that there is none any more
-        self._had = 0  # how many there were, at most
-        self._sent = 0.0  # when workers were asked for again
+        self._last = 0.0  # last time with a worker, by the monotonic clock; 0 before the first
+        self._told = False  # whether the loss of all workers was reported
+        self._had = 0  # maximum number of workers so far
+        self._sent = 0.0  # last time that workers were requested again
 
     @property
     def adaptive(self) -> bool:
-        """Whether workers come and go as they are needed."""
+        """Whether the number of workers follows the work."""
         return self._most > 0
 
     def departed(self) -> list[str]:
-        """Return the workers that have gone since this was last asked; what they had, Dask has given to others."""
+        """Return the workers that were lost since the last call. Dask has given their work to others."""
         there = self._client.scheduler_info(n_workers=-1)["workers"]
         if not self._seen.keys() <= there.keys():
-            # Asked again: what the client has of its scheduler may be incomplete for a moment.
+            # Ask again: the client's view of its scheduler may be incomplete for a moment.
             time.sleep(0.2)
             there = {**there, **self._client.scheduler_info(n_workers=-1)["workers"]}
         gone = [address for address in self._seen if address not in there]
@@ -333,17 +334,17 @@ class Dask:
 
     @property
     def per_process(self) -> int:
-        """How many threads a worker has, at most."""
+        """Maximum number of threads of a worker."""
         return self._workers()[1]
 
     @property
     def slots(self) -> int:
-        """How many threads all workers have; asked for at most once a second."""
+        """Number of threads of all workers; queried at most once a second."""
         return self._workers()[0]
 
     @property
     def window(self) -> int:
-        """One waits for each, also for those that an adaptive cluster does not have yet."""
+        """One waiting call for each thread, or for each worker that an adaptive cluster may have."""
         return 2 * max(self.slots, self._most)
 
     def _workers(self) -> tuple[int, int]:
@@ -360,10 +361,10 @@ class Dask:
         return slots, most
 
     def _miss(self, there: int) -> None:
-        """Ask once more for workers that a cluster of ours has lost; without any, wait, but not without a word.
+        """Request lost workers of our own cluster again. Without any worker, warn and wait for a limited time.
 
-        Before the first has come there may be nothing to do but to wait: jobs may be in a queue. If it takes none, that
-        is an error.
+        Before the first worker, wait without limit: jobs may be in a queue. If the batch system refuses all jobs, raise
+        an error.
         """
         if len(self._refused) > self._known_refused:
             why = f"{self.name} does not take jobs of workers: {self._refused[-1]}"
@@ -388,11 +389,11 @@ class Dask:
             raise WorkerLostError(f"all workers of {self.name} are gone, and no other came within {_PATIENCE:.0f} s")
 
     def wait(self) -> None:
-        """Wait until a worker is there for each that was asked for; they have imported what they need."""
+        """Wait until all requested workers have started and imported their modules."""
         self._client.wait_for_workers(self._asked)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made."""
+        """Submit a call."""
         with self._lock:
             self._count += 1
             key = f"{self._prefix}-{self._count}"
@@ -416,7 +417,7 @@ class Dask:
         return known
 
     async def _pass_on(self, theirs: Foreign, future: Future[Any]) -> None:
-        """Return the answer of a call. One that cannot be fetched, since its worker has stopped, keeps up no other."""
+        """Pass the answer of a call to its future. An answer that cannot be fetched does not delay the others."""
         distributed = _distributed()
         try:
             answer = await theirs
@@ -433,7 +434,7 @@ class Dask:
                 self._calls.pop(theirs.key, None)
 
     def close(self) -> None:
-        """Cancel what was not done; a cluster that was made here is ended."""
+        """Cancel unfinished calls; close the client and the cluster that this object owns."""
         with self._lock:
             waiting = list(self._calls.values())
         with contextlib.suppress(Exception):
@@ -446,9 +447,9 @@ class Dask:
 
 
 class Futures:
-    """Any other executor with the shape of `concurrent.futures`: a `ProcessPoolExecutor`, MPI, loky, Parsl.
+    """Any other executor with the interface of `concurrent.futures`: a `ProcessPoolExecutor`, MPI, loky, Parsl.
 
-    `slots` says how many workers it has. It is left open.
+    `slots` is its number of workers. The executor is left open.
     """
 
     remote = True
@@ -464,23 +465,23 @@ class Futures:
         self._waiting: set[Any] = set()
 
     def wait(self) -> None:
-        """Do nothing: whether they are there is not told."""
+        """Return at once: these executors do not report whether workers have started."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made."""
+        """Submit a call."""
         future = self._executor.submit(function, *arguments)
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
 
     def close(self) -> None:
-        """Cancel what was not begun."""
+        """Cancel calls that have not started."""
         for future in list(self._waiting):
             future.cancel()
 
 
 def _cores() -> int:
-    """Count the cores that this process may use; two at least, so that what hangs on one is tried on another."""
+    """Return the number of cores that this process may use, at least two: a step that hangs needs a second worker."""
     affinity = getattr(os, "sched_getaffinity", None)
     return max(len(affinity(0)) if affinity else os.cpu_count() or 1, 2)
 
@@ -499,13 +500,13 @@ _CALM: dict[str, Any] = {
     "distributed.admin.system-monitor.interval": "2s",
     "distributed.worker.memory.monitor-interval": "500ms",
 }
-"""How often processes of a cluster look after themselves, and what they tell: eight workers that did nothing took a
-third of a core."""
+"""Dask settings for less logging and rarer periodic tasks: with the defaults, eight idle workers used a third of a
+core."""
 
 
 @contextlib.contextmanager
 def _calm() -> Generator[dict[str, Any]]:
-    """Return the settings that the environment does not have, and let processes started meanwhile have them."""
+    """Return the settings that the environment does not define, and pass them to processes started meanwhile."""
     words = {name: f"DASK_{name.upper().replace('.', '__').replace('-', '_')}" for name in _CALM}
     mine = {name: value for name, value in _CALM.items() if words[name] not in os.environ}
     os.environ.update({words[name]: str(value) for name, value in mine.items()})
@@ -520,26 +521,30 @@ _QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
 
 
 def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str, Any] | None = None) -> Executor:
-    """Make an executor from a text.
+    """Create an executor by name.
 
     Parameters
     ----------
     text
-        ``"auto"`` (threads; a run moves from them to processes where that is quicker, see `sapwood.train.run`),
-        ``"threads"``, ``"processes"``, ``"dask"`` (a cluster on this machine), ``"dask://host:port"`` (a scheduler that
-        runs; ``tcp://`` and ``tls://`` too), ``"slurm"`` or ``"htcondor"`` (through dask-jobqueue).
+        One of:
+
+        - ``"auto"``: threads; the run moves to processes if that is faster (see `sapwood.train.run`);
+        - ``"threads"``, ``"processes"``;
+        - ``"dask"``: a cluster on this machine;
+        - ``"dask://host:port"``: a running scheduler (also ``tcp://`` and ``tls://``);
+        - ``"slurm"``, ``"htcondor"``: batch jobs through dask-jobqueue.
     jobs
-        How many steps are worked on at a time: threads, processes, or jobs of the batch system.
+        Number of steps to process at the same time: threads, processes, or batch jobs.
     read_ahead
-        For threads: how many more are read meanwhile.
+        For threads: number of further steps that are read meanwhile.
     options
-        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``), with which their
-        workers follow the work, in place of a fixed number of jobs.
+        For clusters: arguments of their classes, and ``adapt`` (``{"minimum": 1, "maximum": 20}``): the number of
+        workers then follows the work, instead of a fixed number of jobs.
 
     Raises
     ------
     ArgumentError
-        There is no such executor, its package is not installed, or the options do not fit.
+        The executor is unknown, its package is not installed, or the options do not fit.
     """
     given = dict(options or {})
     _check_adapt(given.get("adapt"))
@@ -558,11 +563,12 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         adapt = given.pop("adapt", None)
         workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
         with _calm() as settings:
-            # Unlike LocalCluster's, its workers do not run the user's script once more. They are ready when they come.
+            # Unlike those of LocalCluster, these workers do not run the user's script again. They start with all
+            # modules imported.
             about = {"dashboard": False, "config": settings, "preload": ["sapwood.train.execution.worker"]}
             about["preload_nanny"] = [script()]
             quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
-            # The last resort, for what could not load that: a scheduler with nothing to do ends by itself.
+            # The last resort, if a process could not load the script: an idle scheduler ends by itself.
             quiet["scheduler_kwargs"] = {"preload": [script()], "idle_timeout": "1 hour"}
             cluster = _cluster(kind, workers | quiet | given)
         return _adapted(cluster, "dask", jobs, adapt)
@@ -594,7 +600,7 @@ def _check_adapt(adapt: Foreign) -> None:
 
 
 def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
-    """Return the class of a job that tells of a batch system which does not take it: Dask would only log that."""
+    """Return a job class that reports when the batch system refuses a job: Dask would only log that."""
     running = import_module("distributed").core.Status.running
 
     class Job(kind):
@@ -603,7 +609,7 @@ def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
                 await super().start()
             except Exception as error:  # noqa: BLE001 - commands of batch systems fail in many ways
                 refused.append(" ".join(str(error).rpartition("stderr:\n")[2].split()) or described(error))
-                self.status = running  # there is nothing to be ended
+                self.status = running  # no job exists that must be ended
 
     return Job
 
@@ -615,7 +621,7 @@ def _adapted(
     if not adapt:
         return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused)
     given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
-    # With the calls of the window waiting, which last `lease_seconds` each, this asks for all workers there may be.
+    # With a full window of calls of `lease_seconds` each, this requests the maximum number of workers.
     given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
     cluster.adapt(**given)
     most = int(given.get("maximum") or given["maximum_jobs"])
@@ -637,7 +643,7 @@ def load_site(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        It cannot be read, or has settings that are not known.
+        The file cannot be read, or has unknown settings.
     """
     path = Path(path)
     try:

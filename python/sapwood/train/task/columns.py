@@ -1,4 +1,4 @@
-"""What a task reads: its own names for columns, and where each of them comes from in one dataset or another."""
+"""The columns of a task: its own names, and the source of each column in different datasets."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
     from sapwood.table.corrections import Given
 
-# One alternative is a branch, a formula of several, a number to fill in, or None: the column may be missing.
+# One alternative is a branch, an expression of branches, a number to fill in, or None: the column may be absent.
 Alternative = str | float | None
 Alternatives = Alternative | Sequence[Alternative]
 Declaration = str | Sequence[str] | Mapping[str, Alternatives]
 
 
 class Tree(Protocol):
-    """What has to be known of a tree to choose among alternatives."""
+    """The interface of a tree that is needed to choose among alternatives."""
 
     def __contains__(self, where: object) -> bool:
-        """Return whether there is such a branch."""
+        """Return whether the tree has a branch."""
         ...
 
     def keys(self) -> list[str]:
@@ -51,11 +51,11 @@ LANGUAGE = language_with()
 
 
 class Block:
-    """The branches of one step, each read once, and what tasks have computed of them.
+    """The branches of one step, each read once, and the columns that tasks have computed from them.
 
-    Branches are kept as Awkward layouts; arrays are made of those that a formula uses. Tasks share them, so nobody may
-    write to them. `everything` gives records of all branches, read when they are looked at, for tasks that do not say
-    what they read.
+    Branches are kept as Awkward layouts; arrays are created only for those that an expression uses. Tasks share the
+    layouts, which are therefore read-only. `everything` returns records of all branches, read on access, for tasks that
+    declare no branches.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Block:
         return self._arrays[branch]
 
     def column(self, formula: Formula) -> Foreign:
-        """Return the layout of a column, computed once for all tasks that share it; a number for a constant."""
+        """Return the layout of a column, computed once for all tasks; for a constant, return the number."""
         if formula.expression is None:
             return formula.constant if formula.constant is not None else self.layouts[formula.text]
         if formula.text not in self._computed:
@@ -88,7 +88,7 @@ class Block:
         return self._computed[formula.text]
 
     def _by_engine(self, expression: Expression) -> Foreign:
-        """Return the layout of an expression that the native engine computes, or None."""
+        """Return the layout of an expression computed by the native engine, or None if it does not support it."""
         try:
             given = {name: columns.from_awkward(self.layouts[name]) for name in expression.needs}
         except (SapwoodError, TypeError, ValueError):
@@ -105,7 +105,7 @@ def _freeze(layout: Foreign) -> None:
     for name in _BUFFERS:
         buffer = getattr(layout, name, None)
         buffer = getattr(buffer, "data", None) if isinstance(buffer, ak.index.Index) else buffer
-        if isinstance(buffer, np.ndarray):  # else it is read when it is looked at, by one task only
+        if isinstance(buffer, np.ndarray):  # other buffers are virtual, and only one task reads them
             buffer.flags.writeable = False
     inside: Any = getattr(layout, "contents", None)
     if inside is None:  # a record has `contents`, and a method `content`
@@ -116,7 +116,7 @@ def _freeze(layout: Foreign) -> None:
 
 @dataclass(frozen=True)
 class Formula:
-    """How one column is made: a branch, an expression over `branches`, or a constant."""
+    """The source of one column: a branch, an expression of `branches`, or a constant."""
 
     text: str
     branches: tuple[str, ...] = ()
@@ -125,14 +125,14 @@ class Formula:
 
 
 def _formula(text: str, tree: Tree) -> Formula:
-    """Understand a branch's name, or an expression.
+    """Parse the name of a branch, or an expression.
 
     Raises
     ------
     NotFoundError
-        If a branch in it is not there.
+        If the tree lacks a branch of the expression.
     ArgumentError
-        If it is not an expression.
+        If the text is not an expression.
     """
     if text in tree:
         return Formula(text, (text,))
@@ -141,7 +141,7 @@ def _formula(text: str, tree: Tree) -> Formula:
 
 
 class _Names(Sequence[str]):
-    """The names of a tree's branches, listed only when an error wants to name near ones."""
+    """The names of a tree's branches, listed only if an error message suggests similar names."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -167,12 +167,12 @@ class Resolved:
 
     @property
     def branches(self) -> frozenset[str]:
-        """Names of the branches that have to be read."""
+        """Names of the branches to read."""
         formulas = [formula for _, formula in self.fields] + ([] if self.cut is None else [self.cut])
         return frozenset(branch for formula in formulas for branch in formula.branches)
 
     def build(self, block: Block) -> ak.Array:
-        """Make the events of one step.
+        """Return the events of one step.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Resolved:
         mask = ak.Array(block.column(self.cut))
         if mask.ndim != 1:
             raise ArgumentError(f"the cut {self.cut.text!r} does not give one value per entry")
-        return events[ak.fill_none(mask != 0, False)]  # of a friend by index that lacks an entry, it is None
+        return events[ak.fill_none(mask != 0, False)]  # None if a friend by index has no match
 
     def _records(self, block: Block) -> ak.Array:
         groups: dict[str, dict[str, Any]] = {}
@@ -215,7 +215,7 @@ def _group(group: str, members: dict[str, Any], length: int) -> Foreign:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a task declares, its cut, and whether it declares none and gets everything."""
+    """The columns that a task declares, and its cut. With `everything`, it declares none and can use all branches."""
 
     wanted: tuple[tuple[str, tuple[Alternative, ...]], ...]
     cut: str | None = None
@@ -223,12 +223,12 @@ class Columns:
 
     @staticmethod
     def of(declaration: Declaration | None, cut: str | None = None) -> Columns:
-        """Take a list of branch names (or patterns with ``*`` and ``?``), a dictionary of columns, or nothing.
+        """Create the columns from a list of branch names or patterns (``*``, ``?``), a dictionary, or nothing.
 
         Raises
         ------
         ArgumentError
-            If a name stands for a column and for a group of columns at once, or an alternative is not text.
+            If a name is both a column and a group of columns, or a column has no alternative.
         """
         if not declaration:
             return Columns((), cut, everything=True)
@@ -247,20 +247,20 @@ class Columns:
         return Columns(wanted, cut)
 
     def matched(self, tree: Tree) -> dict[str, tuple[str, ...]]:
-        """Return the branches of a tree that patterns stand for, by the pattern; nothing for those that match none."""
+        """Return the branches of a tree that match each pattern; patterns without a match are left out."""
         patterns = [name for name, alternatives in self.wanted if _is_pattern(name, alternatives, tree)]
         found = {pattern: tuple(_fitting(pattern, tree.keys())) for pattern in patterns}
         return {pattern: names for pattern, names in found.items() if names}
 
     def resolve(self, tree: Tree, matched: Mapping[str, Sequence[str]] | None = None) -> Resolved:
-        """Choose for every column the first alternative that can be made from the branches of a tree.
+        """Choose for every column the first alternative that a tree provides.
 
-        Patterns stand for the branches that `matched` has for them, or for those of the tree that match.
+        A pattern is replaced by its branches in `matched`, or by the branches of the tree that match.
 
         Raises
         ------
         NotFoundError
-            If a column has no such alternative, and may not be missing.
+            If the tree provides no alternative of a column, and the column may not be absent.
         """
         fields: list[tuple[str, Formula]] = []
         absent: list[str] = []

@@ -1,4 +1,4 @@
-"""How results of two chunks become one."""
+"""Joins the results of chunks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Sum:
-    """An array, to be added to others element by element (plain arrays are put one behind the other).
+    """An array to be added to others element by element (plain arrays are concatenated).
 
-    Numbers of less than 64 bits have 64 in the sum: what one step holds, thousands may not.
+    Numbers with fewer than 64 bits are added in 64 bits: the sum of thousands of steps may not fit the original type.
     """
 
     def __init__(self, array: Foreign) -> None:
@@ -34,7 +34,7 @@ class Sum:
 
 
 class Added(Sum):
-    """What is joined by its own ``+``, whatever it is: what coffea does with all results but dictionaries and sets."""
+    """A result joined by its own ``+``, as coffea joins all results except dictionaries and sets."""
 
     def __init__(self, array: Foreign) -> None:
         self.array = array
@@ -44,7 +44,7 @@ class Added(Sum):
 
     @staticmethod
     def in_place_of_arrays(results: Foreign) -> Foreign:
-        """Return results with arrays, and true and false, to be added."""
+        """Return the results with arrays and booleans wrapped in `Added`."""
         if isinstance(results, (*_ARRAYS, bool, np.bool_)):
             return Added(results)
         if not isinstance(results, Mapping):
@@ -54,7 +54,7 @@ class Added(Sum):
 
 
 class Bounded:
-    """An array of which only the first `limit` items are kept when it is joined with others, in their order."""
+    """An array that keeps only the first `limit` items when it is joined with others, in order."""
 
     def __init__(self, array: Foreign, limit: int) -> None:
         self.array = array[:limit]
@@ -68,10 +68,10 @@ class Bounded:
 
 
 class Gathered:
-    """Arrays, lists or sets of many chunks on their way to becoming one.
+    """Arrays, lists or sets of many chunks, to be joined at the end.
 
-    To make one of them at every chunk would copy all that there is, again and again: lists and sets grow in place, and
-    arrays wait as they came, small ones joined.
+    Joining at every chunk would copy all earlier data each time. Lists and sets grow in place; arrays wait in a list,
+    and small ones are concatenated at once.
     """
 
     def __init__(self, first: Foreign) -> None:
@@ -80,7 +80,7 @@ class Gathered:
         self._parts: Any = [_own(first)] if self.kind == "array" else set(first) if self.kind == "set" else list(first)
 
     def add(self, other: Foreign, place: str) -> None:
-        """Add what comes next."""
+        """Add the result of the next chunk."""
         if self.kind == "set":
             self._parts.update(other)
         elif self.kind != "array":
@@ -94,12 +94,12 @@ class Gathered:
                 self._parts.append(_own(other))
 
     def extend(self, others: Gathered, place: str) -> None:
-        """Add what others have gathered."""
+        """Add the results that another object has gathered."""
         for part in others._parts if self.kind == "array" else [others._parts]:
             self.add(part, place)
 
     def result(self, place: str) -> Foreign:
-        """Make one of them."""
+        """Return the joined result."""
         if self.kind == "array":
             return self._parts[0] if len(self._parts) == 1 else _concatenate(self._parts, place)
         return tuple(self._parts) if self.kind == "tuple" else frozenset(self._parts) if self._frozen else self._parts
@@ -109,34 +109,34 @@ class Gathered:
         return sys.getsizeof(self) if self.kind == "array" and len(self._parts) > 1 else 0
 
     def __sizeof__(self) -> int:
-        """Count the bytes of what was gathered."""
+        """Return the bytes of the gathered results."""
         return sum(map(size_of, self._parts)) if self.kind == "array" else size_of(self._parts)
 
 
 class Returned:
-    """What a task has returned in this process, so that the same object is noticed when it comes again.
+    """The objects that a task has returned in this process, to detect an object that is returned again.
 
-    One that is filled on from step to step would be counted again with each of them, and of results that were sent from
-    another process nothing tells that they were one object.
+    A histogram that is filled from step to step would be counted again in each step. After results are sent to another
+    process, it can no longer be seen that they were one object.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._alive = weakref.WeakValueDictionary[int, Any]()
-        self._last: dict[str, tuple[Any, Any]] = {}  # of what cannot be weakly referenced, if small
+        self._last: dict[str, tuple[Any, Any]] = {}  # small objects that do not support weak references
 
     def new(self, result: Foreign) -> Foreign:
-        """Return what `process` returned.
+        """Return the results of `process`.
 
         Raises
         ------
         ArgumentError
-            It, or a part of it, was returned before. What cannot change may be, and so may a dictionary that is as it
-            was.
+            The same object, or a part of it, was returned before. Immutable objects, and dictionaries with unchanged
+            content, are allowed.
         """
         with self._lock:
             found = [(place, value, _memory_of(value)) for place, value in _changeable(result, "results")]
-            added: set[int] = set()  # histograms are added in place: one with two names would be added twice
+            added: set[int] = set()  # histograms are added in place: a histogram with two names would be added twice
             for place, value, memory in found:
                 last, content = self._last.get(place, (None, None))
                 same = self._alive.get(id(memory)) is memory or id(memory) in added
@@ -159,7 +159,7 @@ class Returned:
 
 
 def _changeable(result: Foreign, place: str) -> Iterator[tuple[str, Any]]:
-    """List the parts of a result that may become others: not what is hashed by its value, nor what is empty."""
+    """List the mutable parts of a result, without empty ones and those that are hashed by value."""
     if isinstance(result, Mapping):
         if result:
             yield place, result
@@ -178,7 +178,7 @@ def _changeable(result: Foreign, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def materialized(result: Foreign) -> Foreign:
-    """Read the branches of a result that nobody has looked at, while their file is open."""
+    """Read the branches of a result that are still virtual, while their file is open."""
     if isinstance(result, ak.Array):
         layout: Any = result.layout
         return result if getattr(layout, "is_all_materialized", True) else ak.materialize(result)
@@ -192,7 +192,7 @@ def materialized(result: Foreign) -> Foreign:
 
 
 def _memory_of(value: Foreign) -> Any:
-    """Return the object that has the memory of a result; others may be made to look at the same."""
+    """Return the object that owns the memory of a result; several results may be views of it."""
     memory: Any = value.array if isinstance(value, (Sum, Bounded)) else value
     if _is_histogram(memory):
         memory = memory.view(flow=True)
@@ -210,20 +210,20 @@ def _is_histogram(value: Foreign) -> bool:
 
 
 class _Joined(dict[Any, Any]):
-    """A dictionary that was made here, so that it may grow in place."""
+    """A dictionary created by `gather`, which may therefore grow in place."""
 
 
 _SMALL = 1 << 20
-"""Arrays with fewer bytes together are joined at once."""
+"""Arrays with fewer bytes in total are concatenated at once."""
 
 
 def finished(results: Foreign, place: str = "result", *, plain: bool = True) -> Foreign:
-    """Return what `gather` has joined as plain dictionaries, lists, sets, arrays; also `Sum` and `Bounded` if `plain`.
+    """Return joined results as plain dictionaries, lists, sets and arrays; if `plain`, unwrap `Sum` and `Bounded` too.
 
     Raises
     ------
     ArgumentError
-        Arrays cannot be put one behind the other.
+        Arrays cannot be concatenated.
     """
     if isinstance(results, Mapping) and (plain or isinstance(results, _Joined)):
         return {key: finished(value, f"{place}[{key!r}]", plain=plain) for key, value in results.items()}
@@ -247,11 +247,16 @@ def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
     Parameters
     ----------
     first, second
-        Two results of one kind. Dictionaries are joined key by key; sets are united; lists, tuples and arrays are
-        put one behind the other; numbers, histograms and any other objects are added with ``+``. Where only one of
-        them has a key, its value is taken. ``None`` gives way to a value. Strings must be equal.
+        Two results of one kind:
+
+        - dictionaries are joined key by key; a key that only one of them has keeps its value;
+        - sets are united;
+        - lists, tuples and arrays are concatenated;
+        - numbers, histograms and other objects are added with ``+``;
+        - ``None`` is replaced by the other value;
+        - strings must be equal.
     place
-        Where the two stand, for the message of an error.
+        The place of the two in the results, for error messages.
 
     Returns
     -------
@@ -261,14 +266,14 @@ def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
     Raises
     ------
     ArgumentError
-        If the two cannot be joined, or if both are one and the same histogram (a task that fills one histogram
-        again and again would count its entries several times).
+        If the two cannot be joined, or if both are the same histogram (a task that fills one histogram in all steps
+        would count its entries several times).
     """
     return finished(gather(first, second, place), place, plain=False)
 
 
 def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
-    """Join as `merge` does, for many chunks one after the other: `finished` gives the result of all."""
+    """Join two results like `merge`, as one of many joins; `finished` then returns the result of all."""
     first, second = _number(first), _number(second)
     if first is None or second is None:
         return second if first is None else first
@@ -291,7 +296,7 @@ def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
 
 
 def _number(value: Foreign) -> Foreign:
-    """Return what an array without dimensions holds, since NumPy's sums of these are no arrays; with 64 bits."""
+    """Return the item of an array without dimensions, because NumPy's sums of these are not arrays; widen numbers."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     return value if isinstance(value, np.bool_) or not isinstance(value, np.number) else _wide(value)
@@ -301,7 +306,7 @@ _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.
 
 
 def _wide(value: Foreign) -> Foreign:
-    """Return numbers (and true and false) with at least 64 bits, in which the sum of many can be told."""
+    """Return numbers and booleans with at least 64 bits, so that sums of many do not overflow."""
     kind = _WIDE.get(value.dtype.kind)
     return value if kind is None or value.dtype.itemsize >= np.dtype(kind).itemsize else value.astype(kind)
 
@@ -311,7 +316,7 @@ def _is_gathered(value: Foreign) -> bool:
 
 
 def _own(array: Foreign) -> Foreign:
-    """Copy what is a part of something larger, which would stay in memory with it."""
+    """Copy an array that is a part of a larger one, which would otherwise stay in memory."""
     if not isinstance(array, np.ndarray):
         return ak.concatenate([array, array[:0]])
     base: Any = array
@@ -322,11 +327,11 @@ def _own(array: Foreign) -> Foreign:
 
 
 _ITEMS = 16
-"""This many items of a long list are weighed."""
+"""Number of items of a long list whose sizes are measured."""
 
 
 def size_of(value: Foreign, depth: int = 4) -> int:
-    """Return about how many bytes of memory a result takes."""
+    """Return the approximate memory of a result in bytes."""
     if isinstance(value, _ARRAYS):
         return int(value.nbytes)
     if _is_histogram(value):
@@ -335,7 +340,7 @@ def size_of(value: Foreign, depth: int = 4) -> int:
     if isinstance(value, Gathered):
         return own
     if isinstance(value, Mapping):
-        items, most = value.values(), 50 * _ITEMS  # unlike those of lists, they are often of different kinds
+        items, most = value.values(), 50 * _ITEMS  # values of a dictionary often have different types
     elif isinstance(value, (list, tuple, set, frozenset)):
         items = cast(Collection[Any], value)
     else:
@@ -355,7 +360,7 @@ def _refuse_ambiguous(first: Foreign, second: Foreign, place: str) -> None:
         raise ArgumentError(f"{place}: {_called(first)} cannot be joined with {_called(second)}")
 
 
-# Kinds that are not joined by their own `+`, or whose `+` would take the other side for something else.
+# Kinds that are not joined by their own `+`, or whose `+` would misread an operand of another kind.
 _ARRAYS = (np.ndarray, ak.Array)
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "mapping": Mapping, "text": str, "set": (set, frozenset), "list": list, "tuple": tuple, "array": _ARRAYS
@@ -369,7 +374,7 @@ def _kind(value: Foreign) -> str:
 
 
 def _check_alike(first: Foreign, second: Foreign, place: str) -> None:
-    """Refuse at once what could not be put one behind the other in the end."""
+    """Raise at once if two arrays could not be concatenated at the end."""
     if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
         return
     if first.shape[1:] != second.shape[1:] or first.ndim != second.ndim:
@@ -399,7 +404,7 @@ def _add(first: Foreign, second: Foreign, place: str) -> Foreign:
         return first + second
     except ArgumentError:
         raise
-    except Exception as error:  # the `+` of a task's own objects may raise anything
+    except Exception as error:  # the `+` of a task's objects may raise anything
         raise ArgumentError(f"{place}: {_called(first)} cannot be joined with {_called(second)}: {error}") from error
 
 
@@ -409,7 +414,7 @@ def _add_histograms(first: Foreign, second: Foreign, place: str) -> Foreign:
     errors_known = first.variances() is not None and second.variances() is not None
     first += second
     if errors_known and first.variances() is None:
-        first._variance_known = True  # boost-histogram forgets it in sums; those of counts have it as well
+        first._variance_known = True  # boost-histogram drops this flag in sums, although sums of counts have variances
     return first
 
 

@@ -1,4 +1,4 @@
-"""Files that tasks write: skims, any number of them in one pass, each with a record of what went into it."""
+"""Files that tasks write: any number of skims in one pass, each with a summary of its input."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from sapwood.compression import Compression
 
 _WAITING = 4 << 20
-"""Bytes of entries that may wait before they are handed to a file."""
+"""Maximum bytes of entries that wait before they are written to a file."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A ROOT file that a task writes: what `process` returns by the name of the output are entries of its tree.
+    """A ROOT file that a task writes: records that `process` returns by the name of the output are its entries.
 
     Parameters
     ----------
     path
-        Where, in the folder of the results.
+        Path of the file in the folder of the results.
     tree
         The name of the tree.
     selection
-        What was selected, in words or as an expression, for the summary.
+        Description of the selection, in words or as an expression, for the summary.
     compression
-        Codec and level; None for none, ``...`` for the default.
+        Codec and level; None for no compression, ``...`` for the default.
     auto_flush
-        Size of a cluster, in entries or (negative) compressed bytes; what waits for a cluster is kept in memory.
+        Size of a cluster, in entries or (negative) compressed bytes. An incomplete cluster is kept in memory.
     basket_size
-        Bytes of a page of one column before compression, at most.
+        Maximum bytes of a basket of one column, before compression.
     layout
-        What else `sapwood.writing.file.WritableDirectory.mktree` takes: ``lists``, ``records``, ``classes``, ...
+        Other arguments of `sapwood.writing.file.WritableDirectory.mktree`: ``lists``, ``records``, ``classes``, ...
     """
 
     path: str
@@ -66,13 +66,14 @@ class Output:
 
 
 class Streams:
-    """A task that writes several outputs in one pass: each with its cut and branches.
+    """A task that writes several outputs in one pass, each with its own cut and branches.
 
     Parameters
     ----------
     streams
-        Of each stream by its name: an `Output`, its cut (None for all entries) and its columns: names (``*`` and ``?``
-        match), or a dictionary from new names to branches and formulas, as in `Task.branches`.
+        For each stream, by name: an `Output`, its cut (None for all entries), and its columns. Columns are a list of
+        names (with the wildcards ``*`` and ``?``), or a dictionary from new names to branches and expressions, as in
+        `Task.branches`.
     """
 
     branches: Declaration
@@ -85,7 +86,7 @@ class Streams:
             key: output if output.selection or cut is None else replace(output, selection=cut)
             for key, (output, cut, _) in streams.items()
         }
-        columns: dict[str, str] = {}  # by formula: a dot in the name of a column would make it part of a group
+        columns: dict[str, str] = {}  # by expression: a dot in the name of a column would make it part of a group
 
         def column(formula: str) -> str:
             return columns.setdefault(formula, f"c{len(columns)}")
@@ -123,11 +124,11 @@ class Streams:
 
 @dataclass
 class Summary:
-    """What went into a file: entries read and selected, from which inputs, by which selection, for what luminosity.
+    """Summary of the input of a file: entries read and selected, input files, selection, luminosity.
 
-    `luminosity` adds up what the descriptions of the data sets give as such, for the part of their entries that was
-    read: not a number where it is not known how many entries the files have that were not read. `complete` tells
-    whether the task worked on all that it was asked to.
+    `luminosity` is the sum over the datasets of their luminosity times the fraction of their entries that was read. It
+    is NaN if the number of entries in unread files is unknown. `complete` is whether the task processed all entries
+    that were requested.
     """
 
     task: str = ""
@@ -141,7 +142,7 @@ class Summary:
     input_entries: list[int] = field(default_factory=list[int])
 
     def add(self, other: Summary) -> None:
-        """Take in that of a file that is merged with this one."""
+        """Add the summary of a file that is merged with this one."""
         for name in ("task", "output", "selection"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
@@ -154,19 +155,19 @@ class Summary:
         self.input_entries += other.input_entries
 
     def write(self, file: Foreign) -> None:
-        """Write it as a tree of one entry."""
+        """Write the summary as a tree with one entry."""
         file.mktree(
             SUMMARY, {name: _column(name, getattr(self, name)) for name in _MEMBERS}, "what went into this file"
         )
 
     @staticmethod
     def read(file: Foreign) -> Summary:
-        """Read the one of an open file; of several, which ROOT's ``hadd`` puts one behind the other, their sum."""
+        """Read the summary of an open file. If ROOT's ``hadd`` has concatenated several, return their sum."""
         return Summary.joined(Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
 
     @staticmethod
     def joined(parts: Iterable[Summary]) -> Summary:
-        """Return the sum of at least one."""
+        """Return the sum of one or more summaries."""
         first, *others = parts
         for other in others:
             first.add(other)
@@ -174,7 +175,7 @@ class Summary:
 
     @staticmethod
     def is_in(file: Foreign) -> bool:
-        """Return whether an open file has one."""
+        """Return whether an open file has a summary."""
         return SUMMARY in file and set(_MEMBERS) <= {branch.name for branch in file[SUMMARY].branches}
 
 
@@ -182,7 +183,7 @@ _MEMBERS = list(Summary.__dataclass_fields__)
 
 
 def _column(name: str, value: Foreign) -> Foreign:
-    """Make a column of one entry, whose type is known even where an empty list has none."""
+    """Make a column with one entry, with a fixed type also for an empty list."""
     if not isinstance(value, list):
         return ak.from_iter([value])
     items: Any = ak.from_iter([*value, ""])[:-1] if name == "inputs" else np.asarray(value, dtype=np.int64)
@@ -190,12 +191,12 @@ def _column(name: str, value: Foreign) -> Foreign:
 
 
 def check_targets(targets: Iterable[Path], dataset: Dataset) -> None:
-    """Check that nothing would be written twice, or over a file that is read.
+    """Check that no two outputs have the same path, and that none is an input file.
 
     Raises
     ------
     ArgumentError
-        Something would.
+        Two outputs have the same path, or an output is an input file.
     """
     friends = [source for friend in dataset.friends for source in friend.sources]
     inputs = {os.path.realpath(source.path) for source in (*dataset.sources, *friends) if not is_url(source.path)}
@@ -210,30 +211,30 @@ def check_targets(targets: Iterable[Path], dataset: Dataset) -> None:
 
 
 class Writer:
-    """Writes the outputs of one run, in parts that end at checkpoints. One that is not `sound` is of no more use."""
+    """Writes the outputs of one run, in parts that end at checkpoints. Unless `sound`, its files are incomplete."""
 
     def __init__(self, outputs: Mapping[tuple[str, str], Output], folder: Path) -> None:
         check_folder(folder)
         self._outputs = outputs
         self._folder = folder
         self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
-        self._counters: dict[tuple[str, str], dict[str, str]] = {}  # of lists that share one, by the name of the list
+        self._counters: dict[tuple[str, str], dict[str, str]] = {}  # shared counters, by the name of the list
         self._titles: dict[tuple[str, str], dict[str, str]] = {}
-        self._replaced: list[Path] = []  # parts that others stand for now
+        self._replaced: list[Path] = []  # parts that were replaced by others
         self._waiting: dict[tuple[str, str], list[Any]] = {}
-        self._like: dict[tuple[str, str], Any] = {}  # no entries, of the type that the first ones had
-        self.sound = True  # whether the files have all that they are said to have
+        self._like: dict[tuple[str, str], Any] = {}  # empty arrays with the type of the first entries
+        self.sound = True  # false after a write to storage failed
         self._part = 0
         self._used: dict[tuple[str, str], list[int]] = {}
         self._selected: dict[tuple[str, str], int] = {}
-        self._read: dict[tuple[str, str], Counter[int]] = {}  # entries of the inputs of which it has what was selected
-        self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # those of which something may wait
+        self._read: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection is written
+        self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection may still wait
 
     def take(self, task: str, results: dict[str, Any], read: Mapping[int, int]) -> None:
-        """Take the entries of outputs out of the results of a task, and write them.
+        """Remove the entries of outputs from the results of a task, and write them.
 
-        They are of this many entries that were `read`, by the place of the file. If one output cannot be written, those
-        before it have what they were given, and no other has.
+        `read` is the number of input entries that they were selected from, by the place of the file. If one output
+        cannot be written, only the outputs before it have the entries.
         """
         for key, output in self._outputs.items():
             if key[0] != task:
@@ -241,7 +242,7 @@ class Writer:
             if key[1] in results:
                 rows = finished(results.pop(key[1]), "output", plain=False)
                 with _named(key):
-                    if isinstance(rows, list):  # nothing tells the type of none
+                    if isinstance(rows, list):  # an empty list has no type
                         rows = ak.from_iter(rows) if rows else None
                     if rows is not None:
                         self._extend(key, output, rows)
@@ -250,7 +251,7 @@ class Writer:
                 self._flush(key)
 
     def write(self, task: str) -> None:
-        """Write the entries of a task that wait, of each of its outputs where that can be done."""
+        """Write the waiting entries of a task to all of its outputs that can be written."""
         failures: list[ArgumentError] = []
         for key in self._outputs:
             try:
@@ -263,7 +264,7 @@ class Writer:
             raise failures[0]
 
     def read(self, key: tuple[str, str]) -> Counter[int]:
-        """Count the entries of the inputs, by the place of the file, of which an output has what was selected."""
+        """Return the number of input entries whose selection an output has, by the place of the file."""
         return self._read.get(key, Counter())
 
     def _extend(self, key: tuple[str, str], output: Output, rows: Foreign) -> None:
@@ -272,14 +273,14 @@ class Writer:
             self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else _nothing_like(rows)
         like = self._like[key]
         if not len(rows):
-            return  # without entries nothing tells which lists have equal lengths
+            return  # without entries it is unknown which lists have equal lengths
         if key not in self._files:
             if key not in self._counters:
                 self._counters[key] = _shared_counters(rows)
                 self._titles[key] = {name: title for name, (_, title) in _origins_of(rows).items() if title}
             self._make(key, output, like)
         if kind != _type_of(like):
-            # They may not fit, which is to be known now, and not when more were taken.
+            # They may not fit: find out now, before more entries wait.
             if set(rows_fields := _fields(rows)) != set(fields := _fields(like)):
                 raise ArgumentError(f"the fields are {', '.join(rows_fields)}, those before had {', '.join(fields)}")
             self._flush(key)
@@ -288,7 +289,7 @@ class Writer:
             return
         waiting = self._waiting.setdefault(key, [])
         waiting.append(rows)
-        # What is chosen of a step keeps all of the step in memory.
+        # Selected entries keep their whole step in memory.
         if sum(one.nbytes for one in waiting) > _WAITING:
             self._flush(key)
 
@@ -310,13 +311,13 @@ class Writer:
         self._used.setdefault(key, []).append(self._part)
 
     def _flush(self, key: tuple[str, str]) -> None:
-        """Write what waits: many steps at once cost little more than one. What cannot be written is forgotten."""
+        """Write the waiting entries; many steps at once cost little more than one. Unwritable entries are dropped."""
         waiting, read = self._waiting.pop(key, []), self._read_waiting.pop(key, Counter())
         if waiting:
             rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
             self._divide(key, rows)
             with self._watched(), warnings.catch_warnings():
-                # Nobody sees the warning of one step among many.
+                # A warning about one step of many would not be seen.
                 warnings.filterwarnings("error", ".* lose their fractions", SapwoodWarning)
                 try:
                     self._files[key][1].extend(rows)
@@ -326,7 +327,7 @@ class Writer:
         self._read.setdefault(key, Counter()).update(read)
 
     def _divide(self, key: tuple[str, str], rows: Foreign) -> None:
-        """Write the entries so far again, with counters of their own for lists whose lengths now differ."""
+        """Write the entries so far again, with separate counters for lists whose lengths now differ."""
         counters = self._counters.get(key, {})
         shared: dict[str, list[str]] = {}
         for name, counter in counters.items():
@@ -352,7 +353,7 @@ class Writer:
         return path.with_name(f".{path.stem}.part{part}{path.suffix}")
 
     def cut(self) -> dict[str, Any]:
-        """End the parts; gives what `resume` needs to go on behind them."""
+        """Close the current parts and return the state that `resume` needs to continue after them."""
         for key in list(self._files):
             self._close(key)
         self._part += 1
@@ -367,7 +368,7 @@ class Writer:
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the parts of an earlier run; what it wrote later is overwritten."""
+        """Continue after the parts of an earlier run; parts that it wrote later are overwritten."""
         self._part = state["part"]
         self._used = {key: list(parts) for key, parts in state["used"].items()}
         self._selected, self._like, self._read = dict(state["selected"]), dict(state["like"]), dict(state["read"])
@@ -378,9 +379,9 @@ class Writer:
                     raise StorageError(f"{path}, which the run to be gone on with has written, is not there")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
-        """Put the parts together, each file with its summary; gives what was written, by path.
+        """Join the parts of each file and add its summary; return a description of each file, by path.
 
-        Parts that a checkpoint may know of stay until `clear`: if this process is killed before, they are needed again.
+        Parts that a checkpoint may name stay until `clear`: they are needed again if this process is killed before.
         """
         written: dict[str, dict[str, Any]] = {}
         for key, output in self._outputs.items():
@@ -422,7 +423,7 @@ class Writer:
 
     @contextmanager
     def _watched(self) -> Generator[None]:
-        """Note what storage did not take."""
+        """Clear `sound` if a write to storage fails."""
         try:
             yield
         except OSError:
@@ -430,7 +431,7 @@ class Writer:
             raise
 
     def abandon(self, *, keep_parts: bool) -> None:
-        """Close all files of a run that failed; without a checkpoint the parts are of no use."""
+        """Close all files of a failed run; remove the parts unless a checkpoint needs them (`keep_parts`)."""
         self._waiting.clear()
         for file, _ in self._files.values():
             _close_somehow(file)
@@ -440,7 +441,7 @@ class Writer:
 
 
 def with_origins(rows: Foreign, tree: Foreign) -> Foreign:
-    """Return the rows of an output with a note on the branches they come from: counters of lists, and titles."""
+    """Return the rows of an output with attributes of the branches that they come from: list counters and titles."""
     if not isinstance(rows, ak.Array) or tree is None:
         return rows
     origins: dict[str, tuple[str | None, str]] = {}
@@ -461,7 +462,7 @@ def _origins_of(rows: Foreign) -> dict[str, tuple[str | None, str]]:
 
 
 def _shared_counters(rows: Foreign) -> dict[str, str]:
-    """Return the counter of each list that has as many items as the counter, or the first of its lists, says."""
+    """Return the counter of each list whose lengths equal the counter, or the lengths of the counter's first list."""
     groups: dict[str, list[str]] = {}
     for name, (counter, _) in _origins_of(rows).items():
         if counter is not None and name in rows.fields and _is_list(rows[name]):
@@ -470,7 +471,7 @@ def _shared_counters(rows: Foreign) -> dict[str, str]:
 
 
 def _alike(rows: Foreign, counter: str, names: Sequence[str]) -> list[str]:
-    """List the names of the lists whose lengths are those that a counter says."""
+    """List the names of the lists whose lengths equal a counter."""
     counts = {name: ak.num(rows[name], axis=1) for name in names}
     expected = rows[counter] if counter in rows.fields else counts[names[0]]
     return [name for name in names if ak.all(counts[name] == expected)]
@@ -486,26 +487,26 @@ def _is_pattern(name: str) -> bool:
 
 
 def _close_somehow(file: Foreign) -> None:
-    """Close a file that will not be kept: what is wrong with it is known, and may be wrong once more."""
+    """Close a file that will be removed; ignore errors, because the first one was already reported."""
     with suppress(SapwoodError, OSError):
         file.close()
 
 
 def _chosen(cut: Foreign) -> Foreign:
     """Return the places of the entries that pass a cut."""
-    # Awkward's functions take longer than the rest, where streams are many.
+    # With many streams, Awkward's functions would take longer than all other work.
     passed = np.asarray(cut.data) if cut.is_numpy else ak.to_numpy(ak.fill_none(ak.Array(cut), 0))
     return np.flatnonzero(passed != 0)
 
 
 def _nothing_like(rows: Foreign) -> Foreign:
-    """Return no entries of the same type, without the memory of those there are."""
+    """Return an empty array of the same type that does not keep the memory of `rows`."""
     return ak.Array(rows.layout.form.length_zero_array(highlevel=False))
 
 
 @contextmanager
 def _named(key: tuple[str, str]) -> Generator[None]:
-    """Return an error that names what could not be written."""
+    """Convert errors to an `ArgumentError` that names the task and the output."""
     try:
         yield
     except (TypeError, ValueError, UnsupportedError) as error:
@@ -514,20 +515,20 @@ def _named(key: tuple[str, str]) -> Generator[None]:
 
 def _type_of(rows: Foreign) -> Foreign:
     if not isinstance(rows, (np.ndarray, ak.Array)):
-        raise ArgumentError(f"{type(rows).__name__} is no array of records")
+        raise ArgumentError(f"{type(rows).__name__} is not an array of records")
     return rows.dtype if isinstance(rows, np.ndarray) else rows.type.content
 
 
 def _fields(rows: Foreign) -> list[str]:
     if isinstance(rows, np.ndarray):
         return list(rows.dtype.names or ())
-    # Steps that were joined before they came here may be records of several kinds.
+    # Steps that were joined on a worker may have records of several types.
     kinds = rows.layout.contents if rows.layout.is_union else [rows.layout]
     return list(dict.fromkeys(name for kind in kinds for name in kind.fields))
 
 
 def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
-    """Make a file of the first one, with the entries of all and a summary: its codecs, branches and clusters stay."""
+    """Write the entries of all parts and a summary to one file, with the codecs, branches and clusters of the first."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.joined")
     trees = [_trees(part) for part in parts]
     first = next((place for place, names in enumerate(trees) if names), 0)
@@ -537,7 +538,7 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
     try:
         if parts:
             shutil.copyfile(parts[first], beside)
-        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        # The file is not read before it is complete: a commit after each cluster would only leave gaps.
         with sapwood.update(beside, commit_every=None) if parts else sapwood.recreate(beside) as file:
             if SUMMARY in file:
                 del file[SUMMARY]
@@ -560,7 +561,7 @@ def _trees(path: Path) -> set[str]:
 
 
 def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-    """Iterate over the entries of a tree in chunks, with all its branches but the counters that are not `given`."""
+    """Iterate over the entries of a tree in chunks, with all branches except counters that are not in `given`."""
     counters = {branch.count_branch for branch in tree.branches}
     branches = [branch for branch in tree.branches if branch not in counters or branch.name in given]
     for columns in tree.iterate([branch.name for branch in branches], step_size="10 MB", how=dict):
@@ -571,30 +572,31 @@ def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, A
 
 
 def whole_objects(members: Foreign, branch: Foreign) -> Foreign:
-    """Return the objects of a branch that is split, read as records of its members, with the members' own names."""
+    """Return the objects of a split branch as records with the members' own names."""
     named = {name.removeprefix(f"{branch.name}.").removeprefix(branch.name): members[name] for name in members.fields}
     return ak.zip(named, depth_limit=2 if branch.cpp_class.startswith("vector<") else 1)
 
 
 def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
-    """Join files that trains have written: their trees one behind the other, their summaries into one.
+    """Join files that trains have written: concatenate their trees and add their summaries.
 
     Parameters
     ----------
     files
-        The files, in order. All have the same trees with the same branches, or none.
+        The files, in order. Files with trees must have the same trees with the same branches.
     target
-        The file to make; it may be one of them. It has the branches, codecs and clusters of the first one with a tree.
+        The file to write; it may be one of `files`. It has the branches, codecs and clusters of the first file with a
+        tree.
 
     Returns
     -------
     Summary
-        The joined one.
+        The joined summary.
 
     Raises
     ------
     ArgumentError
-        No files, one twice, one without a summary, or with other trees or branches.
+        If there are no files, a file is given twice or has no summary, or trees or branches differ.
     """
     paths = [Path(path) for path in files]
     if not paths:
@@ -613,9 +615,10 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
 
 
 def luminosity_of(dataset: Dataset, read: Mapping[str, tuple[int, int | None]]) -> float:
-    """Add up the luminosity of data sets, for the part of their entries that was read: (read, all) by name.
+    """Return the sum of the luminosities of datasets, each times the fraction of its entries that was read.
 
-    If any was read of one of which not all is known, the sum is not a number.
+    `read` has by name of the dataset: the entries read, and all entries (None: unknown). The sum is NaN if a dataset
+    was read whose number of entries is unknown.
     """
     total = 0.0
     for name, metadata in dataset.metadata.items():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sapwood.table.query import Query
 
 NOMINAL = "nominal"
-"""The name of what is filled without a variation."""
+"""The name of the result without a variation."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Hist:
     Parameters
     ----------
     expressions
-        One for each axis. Each item of a list is filled; a number of an event goes with each.
+        One for each axis. Each item of a list is filled; a number per event is combined with each item.
     axes
         One axis of `hist`, or several.
     where
-        Cuts: only events, or items of lists, for which all are true are filled.
+        Cuts: only events, or items of lists, for which all cuts are true are filled.
     weight
         A weight, or several that are multiplied.
     sample
-        An expression of which each bin has the mean: a profile.
+        An expression whose mean each bin has: a profile.
     storage
         A storage of `hist`; default: ``Double()``, with weights ``Weight()``, with a sample ``Mean()``.
     vary
-        Variations of this histogram, as those of `Declared`, beside these and in place of those of the same names.
+        Variations of this histogram, in addition to those of `Declared`; they replace variations of the same name.
     """
 
     expressions: str | Sequence[str]
@@ -78,13 +78,13 @@ class Hist:
         return histogram_of(axes, self.storage, weighted=bool(texts_of(self.weight)), sampled=self.sample is not None)
 
     def wants(self, where: tuple[str, ...]) -> Wants:
-        """Return what it is filled with, where further cuts are true."""
+        """Return the expressions to fill, with further cuts."""
         return Wants(texts_of(self.expressions), where + texts_of(self.where), texts_of(self.weight), self.sample)
 
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of an expression, or the number of events, where cuts are true."""
+    """The sum of an expression, or without one the number of events, over events that pass the cuts."""
 
     expression: str | None = None
     where: str | Sequence[str] | None = None
@@ -99,15 +99,15 @@ class Total:
         return filled[""]
 
     def wants(self, where: tuple[str, ...]) -> Wants:
-        """Return what it is filled with, where further cuts are true."""
+        """Return the expressions to fill, with further cuts."""
         return Wants((), where + texts_of(self.where), texts_of(self.expression) + texts_of(self.weight))
 
 
 @dataclass(frozen=True)
 class CutFlow:
-    """How many events are left after each of several cuts, one after the other; a dictionary from ``all`` on.
+    """The number of events after each of several successive cuts; a dictionary that begins with ``all``.
 
-    `cuts` have names, or are named by their texts.
+    `cuts` are a dictionary by name, or a list; a cut in a list is named by its expression.
     """
 
     cuts: Mapping[str, str] | Sequence[str]
@@ -129,7 +129,7 @@ class CutFlow:
 
 @dataclass(frozen=True)
 class NMinusOne:
-    """For each of several cuts a histogram of the events that pass all others; a dictionary by the cuts."""
+    """For each histogram, the events that pass all cuts except the one of the same name; a dictionary by name."""
 
     cuts: Mapping[str, str]
     histograms: Mapping[str, Hist]
@@ -149,14 +149,14 @@ _NOTHING = (np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 class Bins:
-    """Bins of all results of a chunk; those of two chunks are added."""
+    """Bins of all results of a chunk; bins of two chunks can be added."""
 
     def __init__(self, found: Sequence[tuple[Any, Any, Any]], filled: Sequence[Foreign]) -> None:
         self.found = found
         self.filled = filled
 
     def __add__(self, other: Bins) -> Bins:
-        """Return the bins of both."""
+        """Return the sum of both."""
         pairs = zip(self.filled, other.filled, strict=True)
         filled = [b if a is None else a if b is None else a + b for a, b in pairs]
         return Bins([added_bins(a, b) for a, b in zip(self.found, other.found, strict=True)], filled)
@@ -172,15 +172,15 @@ class Declared(Task):
     aliases
         Names for expressions.
     where
-        Cuts that hold for all results.
+        Cuts for all results.
     vary
-        Systematic variations: by name, expressions that take the place of columns or aliases. ``{"jes_up": {"Jet_pt":
-        "Jet_pt * 1.02"}}`` fills every result that depends on ``Jet_pt`` a second time; such a result is a dictionary
-        with ``nominal`` and the variations that change it. What they have in common is computed once.
+        Systematic variations: by name, expressions that replace columns or aliases. ``{"jes_up": {"Jet_pt":
+        "Jet_pt * 1.02"}}`` fills every result that depends on ``Jet_pt`` a second time. Such a result is a dictionary
+        with ``nominal`` and the variations that change it. Common subexpressions are computed once.
     corrections
         Files of corrections for the function ``correction`` in expressions: see `sapwood.table.corrections`.
 
-    Without `branches`, the names in the expressions are read. Expressions are those of `sapwood.table.expressions`.
+    Without `branches`, the branches are the names in the expressions (see `sapwood.table.expressions`).
     """
 
     results: ClassVar[Mapping[str, Any]] = {}
@@ -215,12 +215,12 @@ class Declared(Task):
         self._parsed: dict[tuple[str, int], Expression] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what belongs to this process."""
+        """Leave out attributes that belong to this process."""
         own = ("_lock", "_programs", "_parsed", "_language")
         return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was sent."""
+        """Restore the task in another process."""
         vars(self).update(state)
         self._language = language_with(self.corrections)
         self._lock = threading.Lock()
@@ -228,7 +228,7 @@ class Declared(Task):
         self._parsed = {}
 
     def _all(self) -> Iterator[_Fill]:
-        """List everything that is filled."""
+        """List all fills: each part of each result, in each variation."""
         common = texts_of(self.where)
         for name, result in self.results.items():
             for part, one in result.parts():
@@ -241,7 +241,7 @@ class Declared(Task):
                         yield _Fill(name, part, variation, changed, one, wants)
 
     def _used(self, texts: Sequence[str]) -> set[str]:
-        """Return the names that expressions use, in aliases, too."""
+        """Return the names that expressions use, also through aliases."""
         found, todo = set[str](), list(texts)
         while todo:
             for name in names_in(todo.pop()) - found:
@@ -251,7 +251,7 @@ class Declared(Task):
         return found
 
     def _names(self) -> list[str]:
-        """List the columns that the expressions name."""
+        """List the columns that the expressions use."""
         changed = [text for names in self.vary.values() for text in names.values()]
         changed += [text for one in self._fills for text in one.changed.values()]
         texts = [*self.aliases.values(), *changed, *(text for one in self._fills for text in one.wants.texts)]
@@ -268,16 +268,16 @@ class Declared(Task):
         return {"bins": Added(program.fill(data, events))}
 
     def filled(self, query: Query, names: Mapping[str, str], start: int, stop: int) -> Mapping[str, Any] | None:
-        """Fill all results with a range of entries while it is read; None where the engine cannot do all of it.
+        """Fill all results with a range of entries while it is read; return None if the engine cannot fill all of them.
 
-        `names` are the fields of the query by the names that expressions have for them.
+        `names` maps the names in expressions to the fields of the query.
         """
         from sapwood import _native
 
         nodes = dict(query.outputs)
         leaves = {name: nodes[text] for name, text in names.items()}
         engine: Any = query.source.table.engine
-        # A cache of columns is read, and filled, on the other way.
+        # The column cache is read and written only by the other path.
         if not leaves or engine is not _native or getattr(query.source.file, "column_cache", None) is not None:
             return None
         types: dict[str, Any] = {}
@@ -291,7 +291,7 @@ class Declared(Task):
         try:
             found = self._program(types).read(query.source.table.native, fields, start, stop)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
-            return None  # what is wrong is found, and marked, where it is computed without the engine
+            return None  # the evaluation in Python reports the error and marks its place
         return None if found is None else {"bins": Added(found)}
 
     def _program(self, types: Mapping[str, Any]) -> _Program:
@@ -303,7 +303,7 @@ class Declared(Task):
         return program
 
     def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
-        """Make the histograms and numbers."""
+        """Convert the bins to histograms and numbers."""
         bins: Bins | None = results.get("bins")
         if bins is None:
             bins = Bins([_NOTHING] * len(self._fills), [None] * len(self._fills))
@@ -320,7 +320,7 @@ class Declared(Task):
     def evaluated(
         self, text: str, changed: Mapping[str, str], names: Sequence[str], column: Callable[[str], Any]
     ) -> Foreign:
-        """Compute an expression from columns, some of which are changed by expressions that see none of the changes."""
+        """Compute an expression. `changed` replaces columns by expressions, which use the unchanged columns."""
         return self._value(text, names, column, changed, ())
 
     def _value(
@@ -350,7 +350,7 @@ class Declared(Task):
 
 @dataclass(frozen=True)
 class _Fill:
-    """One histogram or number: which part of which result, in which variation, and what that changes."""
+    """One histogram or number: the name and part of its result, its variation, and the columns that this changes."""
 
     name: str
     part: str
@@ -368,7 +368,7 @@ class _Fill:
         return self.of.empty() if isinstance(self.of, Hist) else None
 
     def result(self, found: tuple[Any, Any, Any], filled: Foreign) -> Foreign:
-        """Return the histogram or number: what the engine has found, and what Python has filled."""
+        """Return the histogram or number: the sum of the engine's bins and of those filled in Python."""
         weighted = bool(self.wants.weights)
         if not isinstance(self.of, Hist):
             total = float(sum(found[0])) + (filled or 0.0)
@@ -381,12 +381,12 @@ class _Fill:
 
 @functools.lru_cache(maxsize=4096)
 def names_in(text: str) -> frozenset[str]:
-    """Return the names in an expression that are not called: columns and aliases.
+    """Return the names of columns and aliases in an expression, without the names of called functions.
 
     Raises
     ------
     ArgumentError
-        It is no expression.
+        The text is not an expression.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -397,7 +397,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class _Program:
-    """The fills of a task for columns of certain types: those of the engine, and those that Python must do."""
+    """The fills of a task for given column types: those that the engine supports, and those that need Python."""
 
     def __init__(self, task: Declared, types: Mapping[str, Any]) -> None:
         self._task = task
@@ -415,7 +415,7 @@ class _Program:
                 self._given.append(self._lowered(one))
                 self._native.append(place)
             except (NotNativeError, ArgumentError, NotFoundError):
-                continue  # what is wrong with it is said when it is computed without the engine
+                continue  # the evaluation in Python reports the error
         kept = [number for axes, *more, _ in self._given for number in (*(axis[-1] for axis in axes), *more)]
         self._program = self._recorder.program([number for number in kept if number is not None])
 
@@ -445,7 +445,7 @@ class _Program:
         return found
 
     def _bins(self, one: _Fill) -> tuple[list[Any], str]:
-        """Return the axes and the storage of a result, which are those of all its variations."""
+        """Return the axes and the storage of a result; all its variations have the same."""
         known = self._kept.get(id(one.of))
         if known is None:
             known = [], "sum"
@@ -466,14 +466,14 @@ class _Program:
         return axes, self._joined(wants.where, one, "logical_and"), weight, sample, storage
 
     def read(self, table: Foreign, fields: Sequence[int], start: int, stop: int) -> Bins | None:
-        """Fill all with fields of a table while they are read; None if Python must fill some."""
+        """Fill all results from fields of a table while they are read; return None if some need Python."""
         if len(self._native) != len(self._fills):
             return None
         found = self._program.fill_tables(self._given, [(table, list(fields), start, stop)])
         return Bins(found, [None] * len(found))
 
     def fill(self, data: Mapping[str, Any], events: Foreign) -> Bins:
-        """Fill all with a chunk of events."""
+        """Fill all results with a chunk of events."""
         found: list[Any] = [_NOTHING] * len(self._fills)
         filled: list[Any] = [None] * len(self._fills)
         native = dict(zip(self._native, self._given, strict=True))

@@ -1,4 +1,4 @@
-"""Tasks: what an analysis reads, and what it makes of a chunk of events."""
+"""Tasks: the columns that an analysis reads, and the results that it computes from a chunk of events."""
 
 from __future__ import annotations
 
@@ -36,23 +36,27 @@ class TaskError(SapwoodError):
 
 
 class Task:
-    """One analysis. Derive from it, say what it reads, and define `process`.
+    """One analysis. Derive a class from it, declare its `branches`, and define `process`.
 
-    `branches` is a list of branch names (``*`` and ``?`` match), which become fields of the events; or a dictionary
-    from a name of your own to a branch, to a formula of branches, or to a list of alternatives, of which the first
-    that the file has is taken. ``None`` as the last alternative lets the column be missing. Names with a dot are
-    grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with the fields ``pt`` and ``eta``.
+    `branches` is one of:
 
-    Without `branches` it gets all of them, and only those are read that it looks at. `cut` is an expression of
-    branches; only entries for which it is true come to `process`.
+    - a list of branch names, with the wildcards ``*`` and ``?``; they become fields of the events;
+    - a dictionary from a name of your own to a branch, to an expression, or to a list of alternatives. The first
+      alternative that the file has is used. With ``None`` as the last alternative, the column may be absent.
 
-    `plots` says how histograms among the results are shown, by the name of the result. `outputs` names files that the
-    task writes (see `sapwood.train.Output`): what `process` returns by such a name, an array of records, are entries.
+    Names with a dot are grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with fields ``pt`` and ``eta``.
 
-    Every other public attribute with a plain value (number, text, true or false, None, list) is an option: its value
-    in the class is the default, and the one who runs the task may give another.
+    A task without `branches` can use all branches; only those that it accesses are read. `cut` is an expression of
+    branches; `process` receives only entries for which it is true.
 
-    One object serves all threads, so `process` must not change it.
+    `plots` describes how histograms among the results are shown, by the name of the result. `outputs` names files that
+    the task writes (see `sapwood.train.Output`). The array of records that `process` returns under such a name has the
+    entries of the file.
+
+    Every other public attribute with a plain value (number, string, boolean, None, list) is an option. Its value
+    in the class is the default; the user of the task can set another.
+
+    All threads use the same object, so `process` must not change it.
     """
 
     name: ClassVar[str] = ""
@@ -80,28 +84,28 @@ class Task:
         raise NotImplementedError(f"{type(self).__name__} has no process(events)")
 
     def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
-        """Finish; called once with the joined results, returns what is to be kept."""
+        """Finish; called once with the joined results. Return the final results."""
         return results
 
 
 class EntryTask(Task):
-    """A task that looks at one entry after the other, for people who come from ``TSelector``.
+    """A task that processes one entry after the other, as ROOT's ``TSelector`` does.
 
-    `start` makes the results of a chunk, `each` fills them with one entry, whose columns are its attributes (plain
-    Python values and lists; groups are objects with attributes or lists of such). Entries of `outputs` are
-    dictionaries in a list of that name; an entry itself may stand for one with all its columns.
+    `start` creates the results of a chunk. `each` fills them from one entry, whose columns are attributes: plain
+    Python values and lists; groups are objects with attributes, or lists of such objects. Entries of `outputs` are
+    dictionaries in a list of that name. To write an entry with all its columns, append the entry itself.
     """
 
     def start(self) -> dict[str, Any]:
-        """Make empty results (``SlaveBegin``)."""
+        """Create empty results (``SlaveBegin``)."""
         return {}
 
     def each(self, event: Foreign, results: dict[str, Any]) -> None:
-        """Look at one entry (``Process``)."""
+        """Process one entry (``Process``)."""
         raise NotImplementedError(f"{type(self).__name__} has no each(event, results)")
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
-        """Go through the entries of a chunk."""
+        """Call `each` for the entries of a chunk."""
         results = self.start()
         columns = _Columns(events)
         for place in range(len(events)):
@@ -113,7 +117,7 @@ class EntryTask(Task):
 
 
 class _Columns(dict[str, list[Any]]):
-    """The columns of a chunk by name, made plain when they are first looked at."""
+    """The columns of a chunk by name, converted to plain Python values on first access."""
 
     def __init__(self, events: Foreign) -> None:
         super().__init__()
@@ -137,7 +141,7 @@ class _Entry:
         self._columns, self._place = columns, place
 
     def __getattr__(self, name: str) -> Foreign:
-        if name.startswith("__"):  # what Python asks for, to copy it
+        if name.startswith("__"):  # Python looks these up to copy the object
             raise AttributeError(name)
         value = self.__dict__[name] = self._columns[name][self._place]
         return value
@@ -147,7 +151,7 @@ class _Entry:
 
 
 def _plain(values: Foreign) -> Foreign:
-    """Turn dictionaries, at any depth of lists, into objects with attributes."""
+    """Convert dictionaries, at any depth of lists, to objects with attributes."""
     if isinstance(values, list):
         if not any(isinstance(value, (list, dict)) for value in values):
             return values
@@ -158,7 +162,7 @@ def _plain(values: Foreign) -> Foreign:
 
 
 def _dictionaries(values: Foreign) -> Foreign:
-    """Turn entries and objects with attributes, at any depth of lists, into dictionaries."""
+    """Convert entries and objects with attributes, at any depth of lists, to dictionaries."""
     if isinstance(values, list):
         return [_dictionaries(value) for value in values]
     if isinstance(values, (_Entry, SimpleNamespace)):
@@ -175,7 +179,7 @@ class Lists(NamedTuple):
 
 
 def _read_only(values: Array) -> Array:
-    """Return the same view of all arrays: kernels are compiled for each kind of array that they are given."""
+    """Return a contiguous read-only view: a kernel is compiled once for each kind of array that it receives."""
     view: Array = np.ascontiguousarray(values).view()
     view.flags.writeable = False
     return view
@@ -192,21 +196,21 @@ def _plain_column(name: str, column: Foreign) -> Foreign:
 
 
 class NativeTask(Task):
-    """A task whose work is a compiled function, for code that goes entry by entry at native speed.
+    """A task whose work is a compiled function, for code that processes entry by entry at native speed.
 
-    `kernel` is compiled by Numba; it takes the events (Awkward arrays are known to Numba) and the arrays that `start`
-    makes, and fills these. Arrays of chunks are added. What parameters it has behind the arrays are attributes of the
-    task, such as options, by their names. Without `branches` all are read.
+    Numba compiles `kernel`. It takes the events (Numba supports Awkward arrays) and the arrays that `start`
+    creates, and fills these arrays. The arrays of all chunks are added. Any parameter after the arrays receives the
+    attribute of the task with the same name, such as an option. Without `branches`, all branches are read.
 
-    With ``plain = True`` the kernel takes the columns of `branches` in place of the events, each as a parameter: NumPy
-    arrays of numbers, and `Lists` of lists. Such a kernel is compiled once, and the code is kept on disk.
+    With ``plain = True`` the kernel takes the columns of `branches` instead of the events, one parameter each: a NumPy
+    array for numbers, `Lists` for lists. Such a kernel is compiled once and cached on disk.
     """
 
     kernel: ClassVar[Any]
     plain: ClassVar[bool] = False
 
     def start(self) -> dict[str, Any]:
-        """Make the arrays that the kernel fills, by the names of the results."""
+        """Create the arrays that the kernel fills, by the names of the results."""
         return {}
 
     def begin(self) -> None:
@@ -222,19 +226,19 @@ class NativeTask(Task):
 
     def _compile(self, numba: Foreign, kernel: Foreign) -> Foreign:
         if self.plain:
-            with suppress(RuntimeError):  # there is no file of the function's source, or no folder to keep code in
+            with suppress(RuntimeError):  # the function has no source file, or there is no folder for the cache
                 return numba.njit(nogil=True, cache=True)(kernel)
         return numba.njit(nogil=True)(kernel)
 
     def _columns(self, events: Foreign) -> list[Any]:
-        """Return what the kernel takes first."""
+        """Return the first arguments of the kernel."""
         if not self.plain:
             return [import_module("awkward").materialize(events)]
         names: list[str] = list(self.branches)
         return [_plain_column(name, columns.from_awkward(events[name])) for name in names]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what `begin` makes: it is of this process."""
+        """Leave out the attributes that `begin` sets: they belong to this process."""
         return {name: value for name, value in vars(self).items() if name not in ("_compiled", "_parameters")}
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
@@ -248,7 +252,7 @@ class NativeTask(Task):
 
 
 class Processor(Task):
-    """A `ProcessorABC` of coffea as a task: it gets NanoEvents, and what it returns is the result."""
+    """A `ProcessorABC` of coffea as a task: it receives NanoEvents, and its return value is the result."""
 
     def __init__(self, processor: Foreign, schema: Foreign = None) -> None:
         self.processor = processor
@@ -266,7 +270,7 @@ class Processor(Task):
         return Added.in_place_of_arrays(given if isinstance(given, Mapping) else {_ALONE: given})
 
     def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
-        """Let it finish (``postprocess``); what is no dictionary is called ``result``."""
+        """Call ``postprocess``; a result that is not a dictionary is named ``result``."""
         given = results[_ALONE] if results.keys() == {_ALONE} else results
         after = self.processor.postprocess(given)
         after = given if after is None else after
@@ -274,11 +278,11 @@ class Processor(Task):
 
 
 _ALONE = ""
-"""The name of what a processor gives in place of a dictionary."""
+"""The name of a processor's result that is not a dictionary."""
 
 
 def as_task(given: Foreign) -> Foreign:
-    """Return a task: what is given, or a `Processor` for one of coffea's."""
+    """Return the task itself, or a `Processor` for a processor of coffea."""
     return Processor(given) if _is_processor(type(given)) else given
 
 
@@ -289,14 +293,14 @@ _RESERVED = {
 
 
 def task_name(task: Foreign) -> str:
-    """Return the name of a task: its `name`, or that of its class in small letters with underscores."""
+    """Return the name of a task: its `name`, or the name of its class in lower case with underscores."""
     if given := getattr(task, "name", ""):
         return str(given)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(task).__name__).lower()
 
 
 def task_title(task: Foreign) -> str:
-    """Return the first line of a task's docstring without its full stop, or nothing."""
+    """Return the first line of a task's docstring without its full stop, or an empty string."""
     return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
 
 
@@ -315,12 +319,12 @@ def check_task(task: Foreign) -> None:
 
 
 def results_of(given: Foreign, method: str) -> dict[str, Any]:
-    """Take what a method of a task returned.
+    """Return the results that a method of a task returned, as a dictionary.
 
     Raises
     ------
     ArgumentError
-        If it is no dictionary.
+        If it did not return a dictionary.
     """
     if not isinstance(given, Mapping):
         what = "nothing" if given is None else f"an object of class {type(given).__name__}"
@@ -329,7 +333,7 @@ def results_of(given: Foreign, method: str) -> dict[str, Any]:
 
 
 def options_of(task: Foreign) -> dict[str, Option]:
-    """Return the options of a task with their present values."""
+    """Return the options of a task with their current values."""
     found: dict[str, Option] = {}
     for name in dir(task):
         if name.startswith("_") or name in _RESERVED or isinstance(getattr(type(task), name, None), property):
@@ -341,12 +345,12 @@ def options_of(task: Foreign) -> dict[str, Option]:
 
 
 def set_options(tasks: Sequence[Any], settings: Iterable[str]) -> None:
-    """Set options of tasks from texts ``task.option=value``, or ``option=value`` for all tasks that have it.
+    """Set options of tasks from strings ``task.option=value``, or ``option=value`` for all tasks that have it.
 
     Raises
     ------
     ArgumentError
-        If there is no such task or option, or the value is not of the kind of the default.
+        If there is no such task or option, or the type of the value is not the type of the default.
     """
     for setting in settings:
         target, equals, text = setting.partition("=")
@@ -389,17 +393,19 @@ _BASES: set[type] = {Task, EntryTask, NativeTask, Processor}
 def load_tasks(path: str | Path) -> list[Any]:
     """Load the tasks of a Python file.
 
-    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea; a
-    `Processor` takes the place of the processor it holds),
-    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they
-    declare no branches; classes are made without arguments. They come in the file's order.
+    Tasks are, in the order of the file:
+
+    - objects at module level that have `process` and `branches`, or are a `Task` or a processor of coffea. A
+      `Processor` replaces the processor that it holds;
+    - classes of this kind that the file defines and of which it creates no object. They are created without arguments.
+      A class without branches from which other tasks derive is not a task.
 
     Raises
     ------
     ArgumentError
-        If there is no such file, or it holds no task.
+        If the file does not exist, or has no task.
     TaskError
-        If the file itself, or the making of a task, fails.
+        If the file itself, or the creation of a task, fails.
     """
     path = Path(path)
     if not path.is_file():
@@ -416,7 +422,7 @@ def load_tasks(path: str | Path) -> list[Any]:
         elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in made_of):
             derived = any(isinstance(other, type) and other is not value and issubclass(other, value)
                           for other in vars(module).values())  # fmt: skip
-            if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
+            if getattr(value, "branches", None) or not derived:  # otherwise it is a base class of tasks
                 found.append(_make(value, path))
     for name, value in vars(module).items():
         if _is_nearly_a_task(value, module):
@@ -446,7 +452,7 @@ def _looks_like_task(value: Foreign) -> bool:
 
 
 def _is_nearly_a_task(value: Foreign, module: ModuleType) -> bool:
-    """Return whether a class of a file has `process`, but neither is a task nor what others are derived from."""
+    """Return whether a class of a file has `process`, but is neither a task nor a base class of others."""
     if not isinstance(value, type) or value.__module__ != module.__name__ or _looks_like_task(value):
         return False
     others = [other for other in vars(module).values() if isinstance(other, type) and other is not value]
@@ -467,10 +473,10 @@ def _make(kind: type, path: Path) -> Foreign:
 
 
 class _Loader(SourceFileLoader):
-    """Reads a file and keeps no bytecode beside it: half of that, on a full disk, would be read by the next run."""
+    """Loads a file without writing bytecode: the next run would read a bytecode file that a full disk cut short."""
 
     def path_stats(self, path: str) -> NoReturn:
-        raise OSError(f"no bytecode of {path} is wanted")  # what Python takes for that
+        raise OSError(f"no bytecode of {path} is wanted")  # Python then writes none
 
 
 def _import(path: Path) -> ModuleType:
@@ -480,10 +486,10 @@ def _import(path: Path) -> ModuleType:
     if path.suffix != ".py" or spec is None:
         raise ArgumentError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that what the file defines can be pickled
+    sys.modules[name] = module  # needed to pickle objects of the file's classes
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # as Python does for a script: a task file may import its neighbours
+        sys.path.insert(0, folder)  # as Python does for a script: a task file may import modules of its folder
     try:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -493,13 +499,13 @@ def _import(path: Path) -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """Return an error in one line: its kind and message."""
+    """Return an error in one line: its class and message."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def own_traceback(error: BaseException) -> str:
-    """Format the traceback of an error as far as it runs through the user's own files."""
+    """Format the part of an error's traceback that is in the user's own files."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [place for place, frame in enumerate(frames) if not is_foreign(frame.filename)]
     if not mine:
