@@ -1,4 +1,4 @@
-"""Memory of this process: resident, now and at most (bytes; 0 where the system does not tell), and kept."""
+"""Memory of this process: current and peak resident bytes (0 if the system does not report them), and kept memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def resident() -> int:
 
 
 def peak() -> int:
-    """Return the most resident memory the process has had."""
+    """Return the peak resident memory of the process."""
     if _STATUS.exists():
-        # Not what `getrusage` says, which on Linux counts what the process that started this one had.
+        # On Linux, `getrusage` includes the peak of the process that started this one.
         return max(_before_reset, _high_water())
     try:
         import resource
@@ -33,7 +33,7 @@ def peak() -> int:
 
 
 _before_reset = 0
-"""The most there was before the system was last asked to forget."""
+"""The peak before the last reset of the system's high-water mark."""
 
 
 def _high_water() -> int:
@@ -50,13 +50,13 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _LARGEST_MMAP = -1, -3, 32 << 20  # of glibc's
 
 
 def keep_freed() -> None:
-    """Let the C library keep up to 64 MB of what a thread has freed (glibc), in place of some 100 kB.
+    """Let the C library keep up to 64 MB of freed memory per thread (glibc), instead of about 100 kB.
 
-    Every step needs the same again. To get it from the system in fresh pages took as long as a light task computes,
-    and threads wait for each other in that. What steps are decoded into the native core keeps: see
+    Every step needs the same memory again. Fresh pages from the system took as long as a light task computes,
+    and threads wait for each other while they get them. The native core keeps the buffers of decoded steps: see
     `sapwood._native.HeldBuffers`.
     """
-    global _keeps  # noqa: PLW0603  (it is of the whole process)
+    global _keeps  # noqa: PLW0603  (one state for the process)
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, _KEPT)
@@ -65,7 +65,7 @@ def keep_freed() -> None:
 
 
 def give_back() -> None:
-    """Return freed memory to the system: kept buffers of columns, and what the C library has (glibc)."""
+    """Return freed memory to the system: kept buffers of columns, and memory kept by the C library (glibc)."""
     from sapwood import _native
 
     _native.set_kept_memory(_native.set_kept_memory(0))
@@ -73,7 +73,7 @@ def give_back() -> None:
         library = ctypes.CDLL(None)
         library.malloc_trim(0)
         if _keeps:
-            # The end of what this thread has is given back only when a large piece of it is freed.
+            # glibc trims the end of this thread's heap only when a large block is freed.
             library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
             library.mallopt(_TRIM_THRESHOLD, 0)
             library.free(library.malloc(1 << 17))
@@ -81,7 +81,7 @@ def give_back() -> None:
 
 
 def fits(more: int, budget: int) -> bool:
-    """Return whether this many bytes more are within a budget; freed memory is given back if that decides it."""
+    """Return whether this many more bytes are within a budget; if not, give freed memory back and check again."""
     if resident() + more <= budget:
         return True
     give_back()
@@ -89,14 +89,14 @@ def fits(more: int, budget: int) -> bool:
 
 
 class HighWater:
-    """The most resident memory since `reset`, where the system can forget what was before (Linux)."""
+    """The peak resident memory since `reset`, if the system can reset its high-water mark (Linux)."""
 
     def __init__(self) -> None:
         self._start = 0
 
     def reset(self) -> bool:
-        """Begin; tells whether that could be done."""
-        global _before_reset  # noqa: PLW0603  (the system has one such mark for a process)
+        """Begin to measure; return whether the system supports it."""
+        global _before_reset  # noqa: PLW0603  (the system has one such mark per process)
         self._start = resident()
         _before_reset = max(_before_reset, _high_water())
         try:
@@ -106,5 +106,5 @@ class HighWater:
         return True
 
     def growth(self) -> int:
-        """Return by how much memory was above that of the beginning, at most."""
+        """Return the largest growth of resident memory since `reset`."""
         return max(0, _high_water() - self._start)

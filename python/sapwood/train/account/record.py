@@ -1,4 +1,4 @@
-"""The record of a run: what was read, what it gave, and what it cost."""
+"""The record of a run: its input, its results, and its cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sapwood.show.plot import Plot
 from sapwood.storage.trace import layers
 from sapwood.train.task.tasks import TaskError
 
-# What native reading counts (see `sapwood._native.counters`); the times are nanoseconds, summed over threads.
+# Counters of the native reader (see `sapwood._native.counters`); times are nanoseconds, summed over threads.
 COUNTERS = (
     "read_calls",
     "bytes_requested",
@@ -36,14 +36,15 @@ COUNTERS = (
 )
 
 REQUESTS = ("requests", "ranges", "bytes", "time_ns")
-"""What is counted of the requests to storage, by their cause (see `sapwood.storage.trace.COLUMNS`)."""
+"""Counters of the requests to storage, for each cause (see `sapwood.storage.trace.COLUMNS`)."""
 
 
 @dataclass
 class Cost:
-    """What a process used: seconds of processors, what native reading counted, requests by cause.
+    """Resources that a process used: CPU seconds, counters of the native reader, and requests by cause.
 
-    `cpu_waiting` are the seconds in which its threads could have run, but had no processor (0 where that is not told).
+    `cpu_waiting` is the time in seconds in which its threads were ready to run but had no processor (0 if the system
+    does not report it).
     """
 
     cpu: float
@@ -53,19 +54,19 @@ class Cost:
 
 
 class Meter:
-    """Tells what this process has used since it was last asked."""
+    """Measures the resources that this process used since the last call of `cut`."""
 
     def __init__(self) -> None:
         self._last = _used()
 
     def cut(self) -> Cost:
-        """Return what was used since."""
+        """Return the cost since the last call, or since the meter was created."""
         before, now = self._last, _used()
         self._last = now
         nothing = (0,) * len(REQUESTS)
         return Cost(
             now.cpu - before.cpu,
-            max(now.cpu_waiting - before.cpu_waiting, 0.0),  # threads that are gone take theirs with them
+            max(now.cpu_waiting - before.cpu_waiting, 0.0),  # the times of ended threads are missing from the sum
             {name: now.counters[name] - before.counters[name] for name in COUNTERS},
             {
                 cause: tuple(b - a for a, b in zip(before.requests.get(cause, nothing), values, strict=True))
@@ -93,9 +94,9 @@ def _cpu_waiting() -> float:
 class FileRecord:
     """One file of a run.
 
-    `size` is in bytes (None where it is not known). Of its `entries`, `wanted` were asked for, and `processed` were
-    worked on. `bytes_planned` are the bytes of the branches that are read, before compression, `bytes_stored` those in
-    the file.
+    `size` is in bytes (None if unknown). `entries` is the number of all entries, `wanted` the number of requested ones,
+    `processed` the number of processed ones. `bytes_planned` and `bytes_stored` are the sizes of the branches that are
+    read: before compression, and in the file.
     """
 
     path: str
@@ -110,15 +111,15 @@ class FileRecord:
 
     @property
     def weight(self) -> int:
-        """Its part of the whole: its size, or that of the branches that are read."""
+        """Weight of the file in the progress of a run: its size, or the stored size of the branches that are read."""
         return self.bytes_stored if self.size is None else self.size
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """What could not be read and was left out; without a range, the whole file.
+    """A range of entries that could not be read and was left out; without a range, the whole file.
 
-    Of the range, `wanted` entries were asked for (None: all).
+    `wanted` is the number of requested entries in the range (None: all).
     """
 
     path: str
@@ -130,7 +131,7 @@ class Skipped:
 
     @property
     def entries(self) -> int:
-        """Count what was asked for."""
+        """Return the number of requested entries that were left out."""
         return (self.entry_stop or 0) - (self.entry_start or 0) if self.wanted is None else self.wanted
 
 
@@ -138,10 +139,12 @@ class Skipped:
 class TaskRecord:
     """One task of a run. Times are seconds, summed over threads; sizes are bytes of the decoded columns.
 
-    `columns` are the branches that the task reads, `columns_alone` those of them that no other task of the run reads;
-    `bytes_used` and `bytes_alone` are the decoded sizes of both. `memory_peak` is by how much memory grew during one
-    call of `process`, at most, measured when nothing else ran in its process (0: never). `bytes_results` is about what
-    its joined results take. `failure` says why the task was taken off, with its traceback; it then has no results.
+    - `columns`: the branches that the task reads. `columns_alone`: those that no other task of the run reads.
+    - `bytes_used`, `bytes_alone`: the decoded sizes of both.
+    - `memory_peak`: the largest growth of memory during one call of `process`, measured while nothing else ran in its
+      process (0: not measured).
+    - `bytes_results`: the approximate memory of its joined results.
+    - `failure`: the reason why the task was removed, with its traceback. The task then has no results.
     """
 
     name: str
@@ -162,9 +165,9 @@ class TaskRecord:
 
 @dataclass
 class WorkerRecord:
-    """One process that worked: seconds it was busy (summed over its threads), entries, leases, the most memory.
+    """One process of a run: busy seconds (summed over its threads), entries, leases, peak memory.
 
-    `cpu` are the seconds of processors it used; of threads, those of the whole run.
+    `cpu` is the CPU time in seconds; in a run on threads, that of the whole run.
     """
 
     name: str
@@ -179,16 +182,18 @@ class WorkerRecord:
 class Run:
     """A finished run: the results of its tasks, and the account.
 
-    `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before
-    its end, `resumed` how many entries an earlier run had done. `outputs` are the files that tasks wrote. `trace`
-    counts what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time,
-    `at_once` how many leases were worked on at a time in them. `requests` are those to storage of all processes, by
-    cause. `files_not_reached` counts the files of an interrupted run that were not yet looked at.
-
-    Times are seconds; `time_wall` is that of this run, all others are sums over threads and have what an earlier run
-    had used for what it had done (`time_cpu_resumed` of `time_cpu`); in `time_cpu_waiting` a thread could have run, but
-    had no processor. `memory_start` and `memory_peak` are resident bytes of one process: when the run began, and the
-    most until it ended (0 where the system does not tell).
+    - `skipped`: files and steps that were left out, with the reasons.
+    - `interrupted`: whether the run was stopped before its end. `resumed`: number of entries that an earlier run had
+      processed. `files_not_reached`: number of files of an interrupted run that were not yet opened.
+    - `outputs`: the files that tasks wrote.
+    - `trace`: history of the leases of steps.
+    - `rates`, `at_once`: entries per second, and concurrent leases, in equal parts of the wall time.
+    - `requests`: requests to storage of all processes, by cause.
+    - Times are in seconds. `time_wall` is that of this run. All others are sums over threads and include the earlier
+      run of a resumed run (`time_cpu_resumed` of `time_cpu`). In `time_cpu_waiting`, threads were ready to run but had
+      no processor.
+    - `memory_start`, `memory_peak`: resident bytes of one process when the run began, and their maximum (0 if the
+      system does not report them).
     """
 
     tasks: list[TaskRecord]
@@ -200,7 +205,7 @@ class Run:
     started: str
     entries: int = 0
     entries_passed_over: int = 0
-    """Those of `entries` that were not read, since an index says that they cannot pass the cut of any task."""
+    """Number of `entries` that were not read, because an index shows that they fail the cut of every task."""
     steps: int = 0
     counters: dict[str, int] = field(default_factory=dict[str, int])
     requests: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
@@ -218,7 +223,7 @@ class Run:
     executor: str = "threads"
     slots: int = 1
     moved: str = ""
-    """Why the run went on with processes, or could not, where the steps held Python's lock for too long."""
+    """Why the run moved to processes, or could not, if the steps held the GIL for too long."""
     workers: list[WorkerRecord] = field(default_factory=list[WorkerRecord])
     trace: dict[str, Any] = field(default_factory=dict[str, Any])
     rates: list[float] = field(default_factory=list[float])
@@ -233,7 +238,7 @@ class Run:
         KeyError
             If no task of that name ran.
         TaskError
-            If it was taken off.
+            If the task was removed.
         """
         for record in self.tasks:
             if record.name == task:
@@ -243,7 +248,7 @@ class Run:
         raise KeyError(task)
 
     def add(self, cost: Cost) -> None:
-        """Add what a process used."""
+        """Add the cost of a process."""
         self.time_cpu += cost.cpu
         self.time_cpu_waiting += cost.cpu_waiting
         for name, value in cost.counters.items():
@@ -255,14 +260,14 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the input was worked on by all tasks."""
+        """Whether all tasks processed all of the input."""
         return not (self.skipped or self.interrupted or any(task.failure for task in self.tasks))
 
     def totals(self) -> dict[str, int]:
-        """Count files and entries: given, worked on, and left out; of files that cannot be opened no entries are known.
+        """Return the numbers of files and entries: requested, processed, left out, and not reached.
 
-        ``entries == processed + left_out + not_reached`` holds always. Of an interrupted run, ``files_not_reached`` are
-        those of which it was not known yet how many entries they have.
+        ``entries == processed + left_out + not_reached`` always holds. Entries of files that cannot be opened are not
+        counted. ``files_not_reached`` is the number of files of an interrupted run whose entries were not yet known.
         """
         wanted = sum(file.wanted for file in self.files)
         processed = sum(file.processed for file in self.files)
@@ -294,11 +299,11 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Entries per second of the whole run; what an earlier run had done is not counted."""
+        """Entries per second of the whole run, without the entries of an earlier run."""
         return (self.entries - self.resumed) / self.time_wall if self.time_wall else 0.0
 
     def account(self) -> dict[str, Any]:
-        """Return everything but the results, made of what JSON knows."""
+        """Return everything but the results, in types that JSON supports."""
         tasks = [
             {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
             for task in self.tasks
@@ -371,14 +376,14 @@ def _memory() -> int:
 
 
 def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
-    """Return the versions of Python and of the packages that are installed."""
+    """Return the versions of sapwood, of Python, and of those `packages` that are installed."""
     found = {"sapwood": _native.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
     return found | {package: version for package in packages if (version := _version(package)) is not None}
 
 
 @functools.cache
 def _version(package: str) -> str | None:
-    """Return the version of a package, which is looked up once: that takes milliseconds."""
+    """Return the version of a package; cached, because a look-up takes milliseconds."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Which files a job reads, and in which steps."""
+"""Datasets: the files of a run, their friends and entry lists, and the division of a tree into steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ StepSize = int | str
 
 
 def parse_size(text: str) -> int:
-    """Turn ``"50 MB"`` (or kB, GB, kiB, MiB, ...) into bytes.
+    """Convert ``"50 MB"`` (or kB, GB, kiB, MiB, ...) to bytes.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def parse_size(text: str) -> int:
 
 
 def memory_budget(given: Foreign) -> int | None:
-    """Take what a process may use: bytes, a size, or None.
+    """Return the memory budget of a process in bytes, given as bytes, as a size, or as None (no budget).
 
     Raises
     ------
@@ -61,7 +61,7 @@ def memory_budget(given: Foreign) -> int | None:
 
 
 def parse_step_size(text: str) -> StepSize:
-    """Turn the text of a step size into a number of entries (``"5000"``), or leave it a size in bytes (``"50 MB"``).
+    """Convert a step size to a number of entries (``"5000"``), or return it unchanged if it is a size (``"50 MB"``).
 
     Raises
     ------
@@ -79,12 +79,14 @@ def parse_step_size(text: str) -> StepSize:
 
 @dataclass(frozen=True)
 class Source:
-    """One tree in one file, as it was asked for.
+    """One tree in one file, as requested by the user.
 
-    `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
-    places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
-    was said of the file beforehand. `options` (see `sapwood.open`) are for remote files; those of the cache of columns
-    hold for local files, too.
+    - `tree`: path of the tree; None for the only tree of the file.
+    - `dataset`: name of its dataset.
+    - `replicas`: other paths of the same file.
+    - `ranges`: half-open ranges of the requested entries (None: all).
+    - `uuid`, `entries`: expected UUID and number of entries, from a description.
+    - `options`: options of `sapwood.open` for remote files. Those of the column cache apply to local files too.
     """
 
     path: str
@@ -97,12 +99,12 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
 
     def check(self, uuid: str, entries: int) -> None:
-        """Compare the file with what was said of it.
+        """Compare the UUID and number of entries of the file with the description.
 
         Raises
         ------
         ArgumentError
-            It is another one, or has fewer entries.
+            The UUID or the number of entries differs, or a range ends after the last entry.
         """
         if self.uuid is not None and self.uuid.replace("-", "").lower() != uuid.replace("-", "").lower():
             raise ArgumentError(f"{self} has the uuid {uuid}, its description says {self.uuid}")
@@ -117,13 +119,13 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """Size of the file in bytes, None where it is not known before the file is opened."""
+        """Size of the file in bytes; None if it is unknown before the file is opened."""
         return self.stat()[0]
 
     def stat(self) -> tuple[int | None, int | None]:
-        """Return the size in bytes and the time of the last change in nanoseconds; None for what is not known."""
+        """Return the size in bytes and the time of the last change in nanoseconds; None for unknown values."""
         try:
-            found = os.stat(self.path)  # noqa: PTH116 - a Path costs more than the call, and there are many files
+            found = os.stat(self.path)  # noqa: PTH116 - a Path costs more than the call, and files are many
         except (OSError, ValueError):
             return None, None
         return found.st_size, found.st_mtime_ns
@@ -131,12 +133,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Friend:
-    """Trees whose columns stand beside those of a dataset, as ``name.column``.
+    """Trees whose columns are added to those of a dataset, as ``name.column``.
 
-    Without `by`, entry for entry, counted over all files of both. With `by` (one or two branches of whole numbers that
-    both have), by the values of these; an entry that the friend does not have gets None. A friend of one data set of
-    several (None: of all) is counted over the files of that one, and the others are without it. `names` are the
-    branches that all its files have (None: that was not looked at yet).
+    - Without `by`, entries are matched by number, counted across all files of both.
+    - With `by` (one or two integer branches that both have), entries are matched by the values of these branches. An
+      entry without a match gets None.
+    - `dataset`: name of the only dataset that has this friend (None: all have it). Entries are then counted across the
+      files of this dataset.
+    - `names`: branches that all files of the friend have (None: not yet known).
     """
 
     name: str
@@ -146,21 +150,22 @@ class Friend:
     names: frozenset[str] | None = None
 
     def is_of(self, source: Source) -> bool:
-        """Return whether it stands beside a file."""
+        """Return whether a file has this friend."""
         return self.dataset is None or self.dataset == source.dataset
 
 
 First = tuple[int, int]
-"""The number of the first entry of a file, counted over all files, and over those of its data set."""
+"""The number of the first entry of a file, counted across all files, and across the files of its dataset."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The entries to be worked on.
+    """The selected entries.
 
-    `numbers` are counted over the files of a data set, by its name (by None: over all files); `of_files` are those of
-    each file, counted in it. All rise. Of the data sets in `datasets` (None: of all) these are the only ones, and of a
-    file without any there are none; of other data sets all entries are wanted.
+    - `numbers`: entry numbers counted across the files of a dataset, by its name (None: across all files), ascending.
+    - `of_files`: entry numbers in each file, ascending.
+    - `datasets`: names of the datasets that the selection applies to (None: all). A file of these without selected
+      entries is not read. Of other datasets all entries are read.
     """
 
     numbers: Mapping[str | None, Array] = field(default_factory=dict[str | None, "Array"])
@@ -169,16 +174,16 @@ class Chosen:
 
     @property
     def least(self) -> int | None:
-        """The lowest number; None where there are none."""
+        """The lowest number; None if there are none."""
         each = [*self.of_files.values(), *self.numbers.values()]
         return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
 
     def counts(self, source: Source) -> bool:
-        """Return whether entries are counted over files of which this is one."""
+        """Return whether the entries of this file are selected by numbers that are counted across files."""
         return self._of(source) in self.numbers
 
     def of(self, source: Source, first: First, entries: int) -> Array | None:
-        """Return those of a file, counted in it (None: all); `first` is the number of its first entry."""
+        """Return the selected entries of a file, by number in the file (None: all); `first` is its first entry."""
         of = self._of(source)
         if of not in self.datasets:
             return None
@@ -193,7 +198,7 @@ class Chosen:
         return numbers[start:stop] - begin
 
     def beside(self, other: Chosen) -> Chosen:
-        """Return these and those of another data set."""
+        """Return this selection combined with that of another dataset."""
         return Chosen(
             {**self.numbers, **other.numbers}, {**self.of_files, **other.of_files}, self.datasets | other.datasets
         )
@@ -207,9 +212,9 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Dataset:
-    """The files of a job, in the order in which their results are joined.
+    """The files of a run, in the order in which their results are joined.
 
-    `metadata` are what descriptions say of the data sets, by their names; `chosen` the entries to be worked on (None:
+    `metadata` is the metadata of descriptions, by the name of the dataset. `chosen` is the selection of entries (None:
     all).
     """
 
@@ -226,31 +231,36 @@ class Dataset:
         *,
         allow_missing: bool = False,
     ) -> Dataset:
-        """Find the files that `inputs` stand for.
+        """Find the files of `inputs`.
 
         Parameters
         ----------
         inputs
-            One text or path, or several: a file, ``file.root:path/of/tree``, a pattern with ``*``, ``?`` and ``**``, a
-            directory (all ``*.root`` in it and below), a text file ``list.txt`` or ``@list`` with one of these on a
-            line (``#`` starts a comment; relative paths are meant from the list's own folder), a description
-            (``.json``, ``.yaml``), or a URL. Or a dictionary: a description, coffea's fileset, or trees by files. Files
-            of a pattern or directory are sorted by name; all else stays in its order. What is hidden in a directory
-            (its name begins with a dot) is not looked at.
+            One input or several. An input is:
+
+            - a file or URL, or ``file.root:path/of/tree``;
+            - a pattern with ``*``, ``?`` and ``**``;
+            - a directory: all ``*.root`` files in it and below, except hidden ones (names that begin with a dot);
+            - a text file ``list.txt`` or ``@list`` with one input per line. ``#`` starts a comment; paths are relative
+              to the list's own folder;
+            - a description (``.json``, ``.yaml``);
+            - a dictionary: a description, a fileset of coffea, or trees by files.
+
+            Files of a pattern or directory are sorted by name. All other inputs keep their order.
         tree
             Path of the tree inside files given without one.
         options
-            For remote files, and the cache of columns for all (see `sapwood.open`); they go before those of
-            descriptions.
+            Options of `sapwood.open` for remote files; those of the column cache apply to all files. They override the
+            options of descriptions.
         allow_missing
-            Keep files that are not there: who reads them will find out.
+            Keep files that do not exist; the error is then raised when they are read.
 
         Raises
         ------
         ArgumentError
-            If nothing is given, a pattern or directory holds no file, or the same tree would be read twice.
+            If there are no inputs, a pattern or directory has no file, or the same tree would be read twice.
         MissingFileError
-            If a file, directory or list is not there.
+            If a file, directory or list does not exist.
         """
         if isinstance(inputs, Dataset):
             return inputs
@@ -279,19 +289,19 @@ class Dataset:
         Parameters
         ----------
         entries
-            Their numbers, counted over all files, in any order; or an entry list of ROOT: a `TEventList`, a
-            `TEntryList`, or ``"file.root:name"`` of one. The parts of a `TEntryList` are found by the names of their
-            files, or by these without their folders where no two are alike; files without a part have no entries.
+            Entry numbers, counted across all files, in any order; or an entry list of ROOT: a `TEventList`, a
+            `TEntryList`, or ``"file.root:name"`` of one. The parts of a `TEntryList` are matched to files by path, or
+            by file name if that is unique. Files without a part have no entries.
 
         Raises
         ------
         ArgumentError
-            The list has no entries, or negative ones, or belongs to none of the files.
+            The list is empty, has negative entries, or matches none of the files.
         """
         return replace(self, chosen=self._choose(entries, None))
 
     def _choose(self, entries: Foreign, dataset: str | None) -> Chosen:
-        """Find the entries of a list, for the files of a data set (None: for all)."""
+        """Find the entries of a list, for the files of a dataset (None: all files)."""
         which = "the entry list"
         if isinstance(entries, (str, Path)):
             which, entries = f"entry list {entries}", _read_list(str(entries))
@@ -316,12 +326,12 @@ class Dataset:
 
     @cached_property
     def bytes(self) -> int:
-        """Sum of the sizes of the files whose size is known, in bytes."""
+        """Sum of the known file sizes, in bytes."""
         return sum(source.size or 0 for source in self.sources)
 
 
 def _check_once(sources: Iterable[Source]) -> None:
-    """Check that no tree of a file is given twice: a cycle is the same tree, and no name means the only one."""
+    """Check that no tree of a file is given twice. Cycles of a tree count as one; no name means the only tree."""
     trees: dict[str, set[str | None]] = {}
     for source in sources:
         known = trees.setdefault(_real(source.path), set())
@@ -332,7 +342,7 @@ def _check_once(sources: Iterable[Source]) -> None:
 
 
 def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
-    """Check that no file has two friends of one name."""
+    """Check that no file has two friends with the same name."""
     for place, friend in enumerate(friends):
         for other in friends[:place]:
             if friend.name == other.name and (
@@ -343,7 +353,7 @@ def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
 
 
 class _Found:
-    """What inputs stand for, so far."""
+    """The files, metadata, friends and entry lists of the inputs so far."""
 
     def __init__(self, tree: str | None, options: Mapping[str, Any], allow_missing: bool) -> None:
         self.tree = tree
@@ -352,9 +362,9 @@ class _Found:
         self.sources: list[Source] = []
         self.metadata: dict[str, Mapping[str, Any]] = {}
         self.friends: list[Friend] = []
-        self.names: Counter[str] = Counter()  # of data sets
-        self.alone = False  # whether files are given that no description names
-        self.entry_lists: dict[str, Any] = {}  # by data set
+        self.names: Counter[str] = Counter()  # of datasets
+        self.alone = False  # whether files are given without a description
+        self.entry_lists: dict[str, Any] = {}  # by dataset
 
     def take(self, item: Foreign, folder: Path) -> None:
         if isinstance(item, Mapping):
@@ -371,7 +381,7 @@ class _Found:
             self.sources.append(Source(path, own or self.tree, options=self.options))
 
     def check_names(self) -> None:
-        """Check that what is said of a data set can be told from what is said of another."""
+        """Check that datasets with metadata, friends or an entry list have unique names."""
         said = [*self.metadata, *(friend.dataset or "" for friend in self.friends), *self.entry_lists]
         what = "metadata, friends or an entry list"
         for name in said:
@@ -381,7 +391,7 @@ class _Found:
                 raise ArgumentError(f"a data set with {what} needs a name beside others without one")
 
     def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
-        """Take one description (it has ``files``), or several by name, which is coffea's fileset."""
+        """Add one description (it has ``files``), or several by name (a fileset of coffea)."""
         if "files" in described:
             self._one(str(described.get("name", "")), described, folder, place)
             return
@@ -392,7 +402,7 @@ class _Found:
         for name, value in described.items():
             if str(name).endswith(".root") and isinstance(
                 value, (str, type(None))
-            ):  # a tree of a file, as uproot has it
+            ):  # a tree of a file, as in uproot
                 self.alone = True
                 self.sources += [
                     Source(path, own or value or self.tree)
@@ -465,14 +475,14 @@ class _Found:
         except MissingFileError:
             if not (others or prefixes) or text.startswith("@"):
                 raise
-            found = [split_path(str(folder / text))]  # there are other places of it
+            found = [split_path(str(folder / text))]  # the file has replicas
         uuid = None if item.get("uuid") is None else str(item["uuid"])
         for path, own in found:
             replicas = (*others, *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes))
             self.sources.append(Source(path, own_tree or own or tree, name, replicas, ranges, uuid, entries, options))
 
 
-_OF_COFFEA = ("format", "form", "saved_form", "compressed_form", "did", "lfn", "pfn")  # what else its filesets say
+_OF_COFFEA = ("format", "form", "saved_form", "compressed_form", "did", "lfn", "pfn")  # other keys of its filesets
 _OF_SETS = (
     *("name", "files", "tree", "treename", "replicas", "metadata", "friends", "entry_list", "options"),
     *_OF_COFFEA,
@@ -482,7 +492,7 @@ _OF_FRIENDS = ("name", "files", "tree", "by", "options")
 
 
 def _options(given: Foreign, place: str) -> Mapping[str, Any]:
-    """Take options of `sapwood.open` for remote files, but those that are said in another way."""
+    """Return options of `sapwood.open` for remote files; `replicas` and `object_cache` are errors."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or {"replicas", "object_cache"} & given.keys():
@@ -491,7 +501,7 @@ def _options(given: Foreign, place: str) -> Mapping[str, Any]:
 
 
 def _check_words(given: Foreign, known: Sequence[str], place: str) -> None:
-    """Check that a part of a description says only what is understood."""
+    """Check that a part of a description has only known keys."""
     if not isinstance(given, Mapping):
         raise ArgumentError(f"{place}: {given!r} is not a dictionary")
     if unknown := [key for key in given if key not in known]:
@@ -509,7 +519,7 @@ def _metadata(given: Foreign, place: str) -> Mapping[str, Any]:
 
 
 def _near(text: str, folder: Path) -> str:
-    """Return a path that is meant from a folder."""
+    """Return a path relative to a folder; a URL stays as it is."""
     return text if is_url(text) else str(folder / text)
 
 
@@ -520,7 +530,7 @@ def _list(value: Foreign, place: str) -> list[Any]:
 
 
 def _whole(value: Foreign) -> int:
-    """Take a whole number, not the part of another that is one."""
+    """Return a whole number; reject strings, booleans and numbers with a fraction."""
     number = int(value)
     if isinstance(value, (str, bool)) or number != value:
         raise ValueError(value)
@@ -528,7 +538,7 @@ def _whole(value: Foreign) -> int:
 
 
 def _ranges(steps: Foreign, place: str) -> tuple[tuple[int, int], ...]:
-    """Take ranges of entries, in their order."""
+    """Return sorted ranges of entries."""
     try:
         ranges = sorted((_whole(start), _whole(stop)) for start, stop in steps)
     except (TypeError, ValueError) as error:
@@ -557,9 +567,9 @@ def _read_list(where: str) -> TEntryList | TEventList:
 
 
 def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | None, dict[Source, Array]]:
-    """Find out which part of an entry list belongs to which file, or give the numbers of one that counts over all."""
+    """Return the parts of an entry list by file, or the entry numbers of a list that counts across all files."""
     parts = entries.parts
-    if not parts[0].file_name:  # filled by hand: counted over all files
+    if not parts[0].file_name:  # filled by hand: counted across all files
         return parts[0].entries, {}
     by_path: dict[str, list[TEntryList]] = {}
     by_name: dict[str, list[TEntryList]] = {}
@@ -593,7 +603,7 @@ _DESCRIPTIONS = {".json", ".yaml", ".yml"}
 
 
 def _of_fileset(value: Foreign) -> dict[str, Any]:
-    """Understand what coffea's filesets say of a file: the path of the tree, or a dictionary with more."""
+    """Return a file's entry in a fileset of coffea (the path of the tree, or a dictionary) as a dictionary."""
     return dict(value) if isinstance(value, Mapping) else {"tree": value}
 
 
@@ -625,12 +635,12 @@ def _load(path: Path) -> Mapping[str, Any]:
 
 
 def parse_settings(text: str, path: Path) -> Foreign:
-    """Parse JSON, or YAML where the file's name says so.
+    """Parse JSON if the file's suffix is ``.json``, else YAML.
 
     Raises
     ------
     ArgumentError
-        It is not that, or PyYAML is not installed.
+        The text is invalid, or PyYAML is not installed.
     """
     try:
         if path.suffix == ".json":
@@ -640,17 +650,17 @@ def parse_settings(text: str, path: Path) -> Foreign:
         return yaml.safe_load(text)
     except ImportError as error:
         raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
-    except Exception as error:  # whatever the parser says of it
+    except Exception as error:  # parsers raise many types
         raise ArgumentError(f"{path} cannot be understood: {one_line(error)}") from error
 
 
 def _local(text: str) -> str:
-    """Return the path that a URL of this machine (``file:///...``) means; other texts as they are."""
+    """Return the path of a local URL (``file:///...``); other strings unchanged."""
     return text if "::" in text else re.sub(r"^(file|local)://", "", text, flags=re.IGNORECASE)
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    """Split ``file.root:path/of/tree`` into the file and the path inside it, which is None when there is none."""
+    """Split ``file.root:path/of/tree`` into the file and the path inside it (None if absent)."""
     return (text, None) if Path(text).exists() else split_path(text)
 
 
@@ -697,12 +707,12 @@ def _listed(path: Path, options: Mapping[str, Any], allow_missing: bool) -> Iter
 
 
 def _is_input(path: Path) -> bool:
-    """Return whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
+    """Return whether a path is a file or a broken link; a broken link is listed and reported as missing later."""
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Return whether a path in a folder is hidden, as parts of what a killed run has written are."""
+    """Return whether a path in a folder is hidden, as the partial outputs of a killed run are."""
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
@@ -712,11 +722,11 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
     Parameters
     ----------
     offsets
-        First entry of every cluster and the end of the last, rising, starting with 0.
+        First entry of every cluster and the end of the last, ascending, starting with 0.
     entries_per_step
-        No step is longer. Clusters that fit are put together; a cluster that is longer is cut into equal parts.
+        Maximum length of a step. Clusters that fit are combined; a longer cluster is cut into equal parts.
     entry_stop
-        Where to stop.
+        End of the last step.
 
     Returns
     -------
@@ -749,9 +759,9 @@ def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
     Raises
     ------
     NotFoundError
-        If the file has no such tree, or no tree.
+        If the file has no tree with this name, or no tree at all.
     ArgumentError
-        If it has several and none was asked for, or what was asked for is not a tree.
+        If the file has several trees and the source names none, or the named object is not a tree.
     """
     if source.tree is not None:
         found = file[source.tree]

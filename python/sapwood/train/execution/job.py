@@ -50,23 +50,23 @@ if TYPE_CHECKING:
 
 STEP_SIZE: StepSize = "100 MB"
 _RESIDENT_FACTOR = 4
-"""Resident bytes that a decoded byte of a step costs, with what tasks make of it: what a memory budget reckons with."""
+"""Estimate of the resident bytes per decoded byte of a step, including the arrays of tasks; used for memory budgets."""
 _LOOKED_AT = 200
-"""How many files that a run did not come to are looked at, at most, to know which part of a luminosity was read."""
+"""Maximum number of unread files to open at the end of a run to find the fraction of the luminosity that was read."""
 _RESULT_FACTOR = 4
-"""Bytes that a byte of a result takes when it comes: as it was sent, in pieces and whole, as it is, and some room."""
+"""Bytes of memory per byte of an arriving result: the message in pieces, the whole message, the object, a margin."""
 _WAITING = 1 << 30
-"""Bytes of results that may wait for those of steps before them."""
+"""Maximum bytes of results that wait for the results of earlier steps."""
 _RATES = 60
-"""Into how many parts the wall time is cut to show the rate."""
+"""Number of equal parts of the wall time for which the rate is shown."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
-    `bytes_done` counts the file sizes of what is finished, `bytes` those of the whole dataset; `resumed` are the
-    entries that an earlier run had done.
+    `bytes_done` is the part of the dataset's file sizes that is finished, `bytes` the total. `resumed` is the number
+    of entries that an earlier run had processed.
     """
 
     entries: int
@@ -106,66 +106,70 @@ def run(
     Parameters
     ----------
     tasks
-        One task or several (see `Task`); coffea's processors are tasks, too.
+        One task or several (see `Task`). Processors of coffea are tasks too.
     inputs
-        What `Dataset.of` takes: files, patterns, directories, ``file.root:tree``, lists and descriptions of files.
+        The argument of `Dataset.of`: files, patterns, directories, ``file.root:tree``, lists and descriptions of files.
     tree
-        Path of the tree inside files given without one; may be left out for files with one tree.
+        Path of the tree inside files given without one. Not needed for files with one tree.
     threads
-        How many steps are worked on at a time: threads (and the size of the pool that decodes), processes, or jobs;
-        all usable cores by default.
+        Number of steps to process at the same time: threads (also the size of the decoding pool), processes, or jobs.
+        Default: all usable cores.
     read_ahead
-        With threads, how many steps are read while others are worked on: ``threads + read_ahead`` are in memory.
+        With threads: number of steps to read while others are processed. ``threads + read_ahead`` steps are in memory.
     step_size
-        The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
-        Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its pages several times.
+        Maximum size of a step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
+        A step has as many whole clusters as fit. A cluster that does not fit is cut; its pages are then decoded several
+        times.
     entries
         Stop after this many entries, counted through the files in their order.
     skip_bad_files
-        Leave out files, or steps of files, that cannot be read, and list them in the record, instead of raising.
+        Leave out unreadable files, or steps of files, and list them in the record, instead of raising.
     drift
-        What to do with a file that lacks a branch of the first file, or has it with another type: ``"error"``,
-        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted where
-        that loses nothing.
+        Action for a file that lacks a branch of the first file, or has it with another type:
+
+        - ``"error"``: raise an error;
+        - ``"skip"``: leave out the file and list it;
+        - ``"fill"``: fill with NaN, 0 or empty lists, and convert numbers if no value changes.
     executor
-        Who works on the steps: a text (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or what
-        has the shape of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If the steps are measured to
-        hold Python's lock for more than a third of their time, and seconds of work are left, the run goes on with
-        processes, unless there is a memory budget. What tasks change outside of their results, such as a list of the
-        script, stays behind in the processes: then say ``"threads"``.
+        Where steps run: a name (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or an object
+        with the interface of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If the steps hold the GIL
+        for more than a third of their time, and seconds of work are left, the run moves to processes, unless there is
+        a memory budget. Changes that tasks make outside their results, such as appending to a list of the script, are
+        lost in other processes: use ``"threads"`` for such tasks.
     options
-        What the class of a cluster takes, where `executor` is a text that stands for one.
+        Arguments of the cluster's class, if `executor` is the name of a cluster.
     ordered
-        Join results in the order of the entries: the same to the last bit with any executor. Otherwise they are joined
-        where they are made and as they come; counts are the same, sums of weights in the order of their additions.
+        Join results in the order of the entries: the results are then identical, bit for bit, with any executor.
+        Otherwise results are joined on the workers in the order of arrival. Counts are the same; sums of weights may
+        differ by rounding.
     memory
-        What one process may use, in bytes or as ``"2 GB"``: steps are cut smaller and wait for room.
+        Memory budget of one process, in bytes or as ``"2 GB"``. Steps become smaller and wait until memory is free.
     catalogue
-        A catalogue, or the path of one: what is known of the files, so that planning opens none (see `Catalogue`).
+        A `Catalogue` or its path. It stores metadata of the files; planning then opens no file that it has.
     checkpoint, checkpoint_every
-        A file that keeps what is done, saved at most so often (seconds). If it is there, the run goes on behind it; it
-        is removed at the end.
+        File for the progress of the run, and the minimum number of seconds between two saves. If the file exists, the
+        run resumes from it. It is removed at the end.
     output
-        The folder for what tasks write (see `Output`).
+        Folder for the files that tasks write (see `Output`).
     progress
         Called after every step.
     done
-        Called with the finished run before its checkpoint is removed: what it fails to write is not lost.
+        Called with the finished run before its checkpoint is removed. If `done` fails, the run can still be resumed.
 
     Returns
     -------
     Run
-        Results and account. A task that fails is taken off, and its record says why, while the others go on. After
-        Ctrl-C the results so far are given, and `Run.interrupted` is true.
+        Results and account. A task that fails is removed, its record has the reason, and the others continue. After
+        Ctrl-C the run has the results so far, and `Run.interrupted` is true.
 
     Raises
     ------
     TaskError
-        If all tasks fail, or a file lacks what one reads.
+        If all tasks fail, or a file lacks a branch that a task reads.
     ArgumentError
         If the arguments do not fit together.
     SapwoodError
-        If a file cannot be read, or the memory budget cannot be kept.
+        If a file cannot be read, or the run exceeds the memory budget.
     """
     given = [as_task(task) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
     _check(given, threads, read_ahead, step_size, entries, drift)
@@ -204,7 +208,7 @@ def run(
 
 
 def longest_step(budget: int, per_process: int) -> int:
-    """Return how many decoded bytes a step may have, for a memory budget of a process and what it works on at once."""
+    """Return the maximum number of decoded bytes of a step, for the memory budget of a process with this many steps."""
     room = max(budget - resident_memory.resident(), budget // 10)
     return max(1, room // (per_process * _RESIDENT_FACTOR))
 
@@ -212,7 +216,7 @@ def longest_step(budget: int, per_process: int) -> int:
 def _executor(
     given: Foreign, workers: int, read_ahead: int, options: Mapping[str, Any] | None
 ) -> tuple[Executor, bool]:
-    """Return an executor, and whether it was made here."""
+    """Return an executor, and whether this function created it."""
     if isinstance(given, str):
         return executor_of(given, workers, read_ahead, options), True
     if hasattr(given, "lease_seconds"):
@@ -284,12 +288,12 @@ class _Train:
         self.busy: list[tuple[float, float, int]] = []
         self.bytes_done = 0.0
         self.files_done = 0
-        self.ended = False  # whether tasks have begun to make something else of their results
+        self.ended = False  # whether `end` of the tasks was called, which may change the results
         outputs: dict[tuple[str, str], Output] = {
             (task_name(t), name): out for t in tasks for name, out in (getattr(t, "outputs", None) or {}).items()
         }
         if outputs and output is None:
-            raise ArgumentError(f"task {next(iter(outputs))[0]} writes files; say where: output='folder'")
+            raise ArgumentError(f"task {next(iter(outputs))[0]} writes files and needs a folder: output='folder'")
         self.writer = None
         if outputs and output is not None:
             check_targets([Path(output) / out.path for out in outputs.values()], dataset)
@@ -297,11 +301,11 @@ class _Train:
         self.outputs = outputs
         self.meter = Meter()
         self.seen: dict[Source, _Seen] = {}
-        self.before: dict[Source, _Seen] = {}  # the files that an earlier run had worked on
-        self.joining = False  # whether a part is joined by halves
+        self.before: dict[Source, _Seen] = {}  # the files that an earlier run had processed
+        self.joining = False  # whether a part is being joined and the results are incomplete
         self.moves = False  # whether the run may move from threads to processes
         self.mover: Mover | None = None
-        self.budget_here: int | None = None  # of memory, for this process
+        self.budget_here: int | None = None  # memory budget of this process
 
     def go(self) -> Run:
         settings = self.settings
@@ -323,7 +327,7 @@ class _Train:
             self._resume(state, plan, record)
         budget = here = settings["memory"]
         if here is not None and self.executor.remote and record.memory_start > here:
-            # A session that had more before it began (in a notebook) may still have others work for it.
+            # A session that already used more than the budget (a notebook) can still run steps in other processes.
             here += record.memory_start
         self.budget_here = here
         most = None if budget is None else longest_step(budget, self.executor.per_process)
@@ -342,7 +346,7 @@ class _Train:
         except BaseException:
             sound = self.writer is None or self.writer.sound
             if self.checkpoint is not None and record.steps and sound and not (self.ended or self.joining):
-                with suppress(StorageError):  # the error that ends the run is the one to tell
+                with suppress(StorageError):  # report the error that ended the run instead
                     self._save(plan, record)
             if self.writer is not None:
                 self.writer.abandon(keep_parts=self.checkpoint is not None)
@@ -372,7 +376,7 @@ class _Train:
         if self.done is not None:
             self.done(record)
         if self.checkpoint is None or not record.interrupted:
-            # What there is to go on from is needed until no result can be lost any more.
+            # The checkpoint is needed until all results are written.
             if self.checkpoint is not None:
                 self.checkpoint.remove()
             if self.writer is not None:
@@ -382,7 +386,7 @@ class _Train:
     # Before
 
     def _know(self, plan: Plan) -> None:
-        """Pass what the catalogue knows to the plan, and look at the files of friends."""
+        """Pass the catalogue's metadata to the plan, and open the files of friends that it lacks."""
         sources = list(self.dataset.sources)
         friends = [source for friend in self.dataset.friends for source in friend.sources]
         known = self.catalogue.find([*sources, *friends]) if self.catalogue is not None else {}
@@ -404,23 +408,23 @@ class _Train:
             self.catalogue.put(infos)
 
     def _note(self, infos: dict[Source, TreeInfo]) -> None:
-        """Keep what identifies files; a run does not go on with others than it began with."""
+        """Note the identity of files; a run does not resume with files that have changed."""
         for source, info in infos.items():
             self.seen[source] = _Seen(info.uuid, info.size, info.modified, info.entries)
         self._refuse([source for source in infos if source in self.before and not self._same(source)])
 
     def _same(self, source: Source) -> bool:
-        """Return whether a file is still the one that an earlier run has worked on."""
+        """Return whether a file is unchanged since an earlier run processed it."""
         before, now, stat = self.before[source], self.seen.get(source), source.stat()
         if stat[0] is not None and stat != (before.size, before.modified):
-            # A copy of the same file has another time; the UUID of reproducible files, zero, does not tell them apart.
+            # A copy of the same file has another time. Reproducible files have the UUID zero, which identifies nothing.
             if stat[0] != before.size or not before.uuid.strip("0-"):
                 return False
             try:
                 return look(source).uuid == before.uuid
             except BAD:
                 return False
-        return now is None or now.uuid == before.uuid  # of remote files it shows when they are looked at
+        return now is None or now.uuid == before.uuid  # remote files are checked when they are opened
 
     def _refuse(self, others: list[Source]) -> None:
         if others and self.checkpoint is not None:
@@ -435,7 +439,7 @@ class _Train:
         )  # fmt: skip
         packed = Packed.of(job) if executor.remote else None
         worker = Worker(job)
-        for place, why in worker.begin().items():  # the client's own tasks: they will be asked to end
+        for place, why in worker.begin().items():  # the client's own tasks: `end` is called on them
             self._take_off(place, why)
         if any(columns.everything for _, columns in self.columns):
             touched = trace(worker, self.dataset)
@@ -462,13 +466,13 @@ class _Train:
                         self._move(engine, plan, record)
                     if all(task.failure for task in self.records):
                         raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
-                    del part  # it would be kept until the next one comes
+                    del part  # otherwise it is kept until the next part arrives
             except KeyboardInterrupt:
                 record.interrupted = True
                 for part in engine.drain(5.0):
                     with _whole():
                         self._join(part, plan, record, engine)
-                with suppress(SapwoodError, OSError):  # what is wrong with files shows when the run goes on
+                with suppress(SapwoodError, OSError):  # errors in files appear when the run is resumed
                     while not plan.finished and plan.steps() is not None:
                         pass
                 record.files_not_reached = plan.files_left
@@ -476,7 +480,7 @@ class _Train:
             self._account(engine, record, None)
 
     def _move(self, engine: Engine, plan: Plan, record: Run) -> None:
-        """Go on with processes where Python's lock holds the threads back."""
+        """Move the run to processes if the GIL slows the threads down."""
         if isinstance(engine.job, Worker) and self.moves:
             job = engine.job.job
             if self.mover is None:
@@ -493,7 +497,7 @@ class _Train:
             outcome: Outcome = engine.outcomes.popleft()
             worker = self.workers.setdefault(outcome.worker, WorkerRecord(outcome.worker))
             worker.busy += outcome.stopped - outcome.started
-            worker.leases += bool(outcome.parts)  # else it has looked at files
+            worker.leases += bool(outcome.parts)  # otherwise it has only opened files
             entries = sum(part.entries for part in outcome.parts)
             worker.entries += entries
             worker.memory_peak = max(worker.memory_peak, outcome.memory_peak)
@@ -508,7 +512,7 @@ class _Train:
                 self._break_off(f"worker {outcome.worker} keeps {outcome.memory:,} bytes", budget)
 
     def _keep(self, budget: int, engine: Engine) -> None:
-        """Stop before what the results need breaks the budget, here too; elsewhere steps make room for them."""
+        """Stop the run before the results exceed the memory budget of this process. On threads, steps wait for room."""
         for task, results in zip(self.records, self.results, strict=True):
             task.bytes_results = max(task.bytes_results, size_of(results))
         if isinstance(engine.job, Worker):
@@ -572,7 +576,7 @@ class _Train:
     def _leave_out(self, part: Part, plan: Plan, steps: Sequence[Any]) -> None:
         assert part.error is not None
         if isinstance(part.error, ReplacedFriendError):
-            # What the catalogue knows of friends is of no use then; the next run will do without.
+            # The catalogue's metadata of friends is out of date; renew it for the next run.
             with suppress(*BAD):
                 self._seen({source: look(source) for friend in self.dataset.friends for source in friend.sources})
             raise part.error
@@ -605,12 +609,12 @@ class _Train:
             )  # fmt: skip
 
     def _miss(self, record: Run) -> None:
-        """Note the workers of Dask that are gone: what they had, it gives to others without a word."""
+        """Note Dask workers that are gone: Dask silently gives their work to others."""
         if isinstance(self.executor, Dask) and not self.executor.adaptive:
             record.trace["lost"] += self.executor.departed()
 
     def _write_waiting(self) -> None:
-        """Write the entries of outputs that wait; a task is taken off whose cannot be written."""
+        """Write the waiting entries of outputs; a task whose entries cannot be written is removed."""
         for place, task in enumerate(self.records):
             try:
                 if self.writer is not None:
@@ -648,7 +652,7 @@ class _Train:
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
                 "used": (record.time_cpu, record.time_cpu_waiting, record.counters, record.requests),
                 "lost": record.trace["lost"], "passed_over": record.entries_passed_over,
-                # Tokens are in the options, and a run that goes on has its own.
+                # Options may hold tokens; a resumed run has its own options.
                 "files": {replace(one, options={}): self.before.get(one) or self.seen[one] for one in done},
                 "outputs": self.writer.cut() if self.writer is not None else None,
             }
@@ -699,7 +703,7 @@ class _Train:
                     of.results = results if end is None else results_of(end(results), "end")
                 except KeyboardInterrupt:
                     raise
-                except BaseException as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
+                except BaseException as error:  # noqa: BLE001 - any error of a task must not stop the others
                     of.failure = f"failed in end: {report_of(error)}"
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
@@ -726,7 +730,7 @@ class _Train:
         return found
 
     def _read(self, read: Mapping[int, int]) -> dict[str, tuple[int, int | None]]:
-        """Count the entries of each data set that were read, of those by file, and all of them (None: not known)."""
+        """Return the entries of each dataset that were read (from the counts by file), and all (None: not known)."""
         found: dict[str, tuple[int, int | None]] = {}
         for place, source in enumerate(self.dataset.sources):
             done, whole = found.get(source.dataset, (0, 0))
@@ -736,7 +740,7 @@ class _Train:
         return found
 
     def _look_at_others(self, plan: Plan, record: Run) -> None:
-        """Find out how many entries the files have that the run did not come to, where a luminosity depends on it."""
+        """Count the entries of files that the run did not reach, if a luminosity depends on them."""
         named = {name for name, metadata in self.dataset.metadata.items() if "luminosity" in metadata}
         bad = {(skipped.path, skipped.tree) for skipped in record.skipped}
         read = self._read({place: file.processed for place, file in plan.records.items()})
@@ -751,13 +755,13 @@ class _Train:
 
 
 def _room(budget: int) -> int:
-    """Return how many bytes of results may come into this process."""
+    """Return how many more bytes of results this process can receive."""
     return (budget - resident_memory.resident()) // _RESULT_FACTOR
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What is kept of a file that was looked at (see `TreeInfo`)."""
+    """Identity and number of entries of a file that was opened (see `TreeInfo`)."""
 
     uuid: str
     size: int | None
@@ -767,7 +771,7 @@ class _Seen:
 
 @contextmanager
 def _whole() -> Generator[None]:
-    """Let Ctrl-C wait until a block is done: a part that is joined by halves would be counted wrongly."""
+    """Delay Ctrl-C until a block is done: a partly joined part would give wrong results."""
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -783,7 +787,7 @@ def _whole() -> Generator[None]:
 
 
 def _over_time(busy: list[tuple[float, float, int]], began: float, wall: float) -> tuple[list[float], list[float]]:
-    """Spread leases over their times: the entries per second, and the leases at once, in each part of the wall time."""
+    """Return the entries per second, and the number of concurrent leases, in each part of the wall time."""
     width = wall / _RATES
     if not width:
         return [], []
