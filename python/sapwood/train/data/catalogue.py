@@ -1,4 +1,4 @@
-"""What is known of the trees of a dataset before they are read: one SQLite file, so that planning opens nothing."""
+"""The catalogue: metadata of the trees of a dataset in one SQLite file, with which planning opens no files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """A text that is the same for the same branches."""
+        """A string that is the same for the same branches."""
         return hashlib.sha256(json.dumps([self.names, self.types]).encode()).hexdigest()[:32]
 
     @cached_property
@@ -49,7 +49,7 @@ class Schema:
 
     @cached_property
     def _below(self) -> dict[int, list[int]]:
-        """The places of the branches below each that has some, at any depth."""
+        """For each branch with branches below it, the places of these at any depth."""
         below: dict[int, list[int]] = {}
         places = {name: place for place, name in enumerate(self.names)}
         for place, name in enumerate(self.names):
@@ -60,16 +60,16 @@ class Schema:
         return below
 
     def __contains__(self, where: object) -> bool:
-        """Return whether there is such a branch, by its path or name."""
+        """Return whether there is a branch with this path or name."""
         return where in self._places
 
     @property
     def all_names(self) -> frozenset[str]:
-        """All by which branches are found: their paths and names."""
+        """All paths and names of branches."""
         return frozenset(self._places)
 
     def is_group(self, name: str) -> bool:
-        """Return whether a branch is an object that is split into others."""
+        """Return whether a branch is a split object."""
         return self._places[name] in self._below
 
     def keys(self) -> list[str]:
@@ -77,7 +77,7 @@ class Schema:
         return list(self.names)
 
     def type_of(self, name: str) -> str:
-        """Return the type of a branch; of a split object, those of its members."""
+        """Return the type of a branch; for a split object, the types of its members."""
         place = self._places[name]
         if place not in self._below:
             return self.types[place]
@@ -86,7 +86,7 @@ class Schema:
         return f"{{{', '.join(members)}}}"
 
     def leaves(self, names: Iterable[str]) -> list[int]:
-        """Return the places of branches, and of all that is below them."""
+        """Return the places of branches, and of all branches below them."""
         found: dict[int, None] = {}
         for name in names:
             place = self._places[name]
@@ -96,11 +96,11 @@ class Schema:
 
 @dataclass(frozen=True)
 class TreeInfo:
-    """What planning needs to know of one tree in one file.
+    """Metadata of one tree in one file, as needed for planning.
 
-    `uuid`, `size` (bytes) and `modified` (nanoseconds) identify the file; `clusters` are the entries at which clusters
-    begin, and the end; `bytes` and `stored` the sizes of all pages of each branch, before compression and in the
-    file.
+    - `uuid`, `size` (bytes), `modified` (nanoseconds): identify the file.
+    - `clusters`: the first entry of each cluster, and the end of the last.
+    - `bytes`, `stored`: sizes of all baskets of each branch, before compression and in the file.
     """
 
     uuid: str
@@ -114,18 +114,18 @@ class TreeInfo:
     stored: Array
 
     def fresh(self, source: Source) -> bool:
-        """Return whether the file still has the size and time it had; of what has neither, only opening it tells."""
+        """Return whether size and time of the file are unchanged. True if both are unknown, as for remote files."""
         size, modified = source.stat()
         return size is None or (size, modified) == (self.size, self.modified)
 
 
-_LAST: list[tuple[Any, Schema]] = []  # files of a dataset are alike: the branches of the last tree looked at
+_LAST: list[tuple[Any, Schema]] = []  # the last tree and its schema: files of a dataset usually have the same
 
 
 def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = None) -> TreeInfo:
-    """Open a file and see what planning needs of its tree; nothing of the data is read.
+    """Open a file and return the metadata of its tree; no data are read.
 
-    `keep` is given the file and its tree, and tells whether it takes them; else the file is closed.
+    `keep` receives the file and its tree, and returns whether it keeps them open; otherwise the file is closed.
     """
     size, modified = source.stat()
     file, kept = open_source(source), False
@@ -180,8 +180,8 @@ _FIELDS = "path, asked, uuid, size, modified, tree, entries, clusters, schema, b
 class Catalogue:
     """One SQLite file with a row for each tree of each file (see `TreeInfo`), and one for each set of branches.
 
-    Local files are known by their absolute paths. Entries are written in one transaction per call of `put`, so that a
-    process that is killed leaves a whole catalogue.
+    The keys of local files are their absolute paths. Each call of `put` is one transaction: a killed process leaves an
+    intact catalogue.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -200,10 +200,10 @@ class Catalogue:
             raise StorageError(f"catalogue {path} cannot be used: {error}") from error
 
     def find(self, sources: Sequence[Source]) -> dict[Source, TreeInfo]:
-        """Return what is known of sources and still true (see `TreeInfo.fresh`)."""
+        """Return the metadata of sources that is still up to date (see `TreeInfo.fresh`)."""
         found: dict[Source, TreeInfo] = {}
         with self._lock:
-            if len(sources) > 500:  # more is to be read than looked up
+            if len(sources) > 500:  # reading the whole table is faster than single queries
                 rows = {(row[0], row[1]): row for row in self._base.execute(f"SELECT {_FIELDS} FROM tree")}
             else:
                 ask = f"SELECT {_FIELDS} FROM tree WHERE path = ? AND asked = ?"
@@ -215,7 +215,7 @@ class Catalogue:
         return found
 
     def put(self, known: Mapping[Source, TreeInfo]) -> None:
-        """Note what was seen of trees, in place of what was known before."""
+        """Store metadata of trees; it replaces earlier metadata of the same trees."""
         with self._lock, self._base:
             for source, info in known.items():
                 schema = info.schema
@@ -232,7 +232,7 @@ class Catalogue:
                 )  # fmt: skip
 
     def __len__(self) -> int:
-        """Count the trees."""
+        """Return the number of trees."""
         with self._lock:
             return int(self._base.execute("SELECT count(*) FROM tree").fetchone()[0])
 

@@ -400,9 +400,7 @@ class _Found:
         if words := [key for key in described if key in _OF_SETS]:
             raise ArgumentError(f"{place} has {words[0]!r}, but no 'files'")
         for name, value in described.items():
-            if str(name).endswith(".root") and isinstance(
-                value, (str, type(None))
-            ):  # a tree of a file, as in uproot
+            if str(name).endswith(".root") and isinstance(value, (str, type(None))):  # a tree of a file, as in uproot
                 self.alone = True
                 self.sources += [
                     Source(path, own or value or self.tree)

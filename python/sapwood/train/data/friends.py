@@ -1,4 +1,4 @@
-"""The columns of the friends of a dataset, for finding their entries by an index."""
+"""Friends of a dataset whose entries are found by an index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sapwood.train.data.dataset import Friend, Source, find_tree
 
 
 class ReplacedFriendError(StorageError):
-    """A file of a friend is not the one that was planned for: its entries may have other numbers now."""
+    """A file of a friend was replaced after the run was planned: its entry numbers may have changed."""
 
 
 def index_of(friend: Friend) -> FriendIndex:
@@ -44,7 +44,7 @@ def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int,
     for source, end in zip(friend.sources, ends, strict=True):
         first = min(max(start - begin, 0), end - begin)
         last = min(max(stop - begin, 0), end - begin)
-        # One of them is read in any case: it has the types.
+        # Read at least one file, for the types.
         if first < last or (source is friend.sources[-1] and not tables):
             with _opened(source) as table:
                 tables.append(table.arrays(list(names), entry_start=first, entry_stop=last, how=dict))

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run has done so far, in one file, so that a killed run goes on where it was."""
+"""Checkpoints: the progress of a run in one file, from which a killed run resumes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sapwood.train.task.tasks import described, task_name
 _VERSION = 6
 _MAGIC = b"sapwood checkpoint\n"
 BEGIN = len(_MAGIC) + SIZE
-"""Where the pickle begins: it comes after the word that names the format and the signature."""
-_NAMED = 8  # of what differs
+"""Offset of the pickle, which follows the name of the format and the signature."""
+_NAMED = 8  # maximum number of differences in an error
 
 
 def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
-    """Describe what a checkpoint belongs to: tasks with their options and code, the files, what shapes the results."""
+    """Return digests that identify a run: tasks with their options and code, files, and settings that shape results."""
     known = {"list of files": digest([(str(source), source.dataset, source.ranges) for source in dataset.sources])}
     known["metadata"] = digest(dict(dataset.metadata))
     known["friends"] = digest(
@@ -45,12 +45,12 @@ def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder, made where it is missing, could be written to.
+    """Check that a folder is writable, or that it could be created.
 
     Raises
     ------
     StorageError
-        It is a file, or may not be written to.
+        The path is a file, or there is no permission to write to it.
     """
     folder = folder.expanduser().resolve()
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
@@ -64,25 +64,25 @@ class Checkpoint:
     """One file, replaced as a whole at most every `every` seconds.
 
     It has a signature, made with a key of the user, and a pickle of the state, which holds results of any type. A
-    pickle can run code when it is loaded, so the signature is verified first: what another user wrote is never loaded.
+    pickle can run code when it is loaded, so the signature is verified first: a file of another user is never loaded.
     A file that another user owns or may write to is refused as well.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
         self.path = Path(path)
         check_folder(self.path.parent)
-        signature(b"")  # so that a run does not fail later because there is no key
+        signature(b"")  # fail now, not at the first save, if the key cannot be used
         self.every = every
         self._identity = identity
         self._last = time.monotonic()
 
     def load(self) -> Any | None:
-        """Return the state that was saved, None where there is none.
+        """Return the saved state; None if the file does not exist.
 
         Raises
         ------
         ArgumentError
-            It belongs to another run.
+            The checkpoint belongs to another run.
         StorageError
             It cannot be read, does not have this user's signature, or another user owns it or may write to it.
         """
@@ -130,7 +130,7 @@ class Checkpoint:
         )
 
     def refusal(self, names: Sequence[str]) -> ArgumentError:
-        """Return the error that says what differs from the run of the checkpoint."""
+        """Return an error with the differences from the run of the checkpoint."""
         listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
         return ArgumentError(
             f"checkpoint {self.path} belongs to another run ({', '.join(listed)} differ); remove it to start again"
@@ -142,14 +142,14 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.every
 
     def save(self, state: object) -> None:
-        """Save a state in place of the one before; whenever the process is killed, one of them is whole.
+        """Replace the saved state. If the process is killed meanwhile, the file has either the old or the new state.
 
         Raises
         ------
         UnsendableError
-            It cannot be pickled.
+            The state cannot be pickled.
         StorageError
-            It cannot be written.
+            The file cannot be written.
         """
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
@@ -178,5 +178,5 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def remove(self) -> None:
-        """Remove it: the run is done."""
+        """Remove the file at the end of the run."""
         self.path.unlink(missing_ok=True)

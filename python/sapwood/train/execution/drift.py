@@ -1,4 +1,4 @@
-"""Columns of files that differ from the first: converted to its type, or made up where a branch is missing."""
+"""Columns of files that differ from the first file: converted to its type, or made up if a branch is missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
-    """Convert the numbers of a column so that it has a type, given as Awkward writes it.
+    """Convert the numbers of a column to a type, given as Awkward writes it.
 
     Raises
     ------
     DriftError
-        A number would not be the same.
+        A number would change.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
@@ -34,14 +34,14 @@ def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
 
 
 def _same(before: Array, after: Array) -> Array:
-    """Return which numbers are the same after a conversion."""
+    """Return a mask of the numbers that are the same after a conversion."""
     with np.errstate(invalid="ignore", over="ignore"):
         same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
     kinds = before.dtype.kind + after.dtype.kind
     if kinds == "ff":
         return same | (np.isnan(before) & np.isnan(after))
     if kinds in ("fi", "fu", "if", "uf"):
-        # What is beyond the whole numbers becomes any of them, on some processors the nearest, and may come back.
+        # Out-of-range numbers convert to any integer, on some processors to the nearest one, and may convert back.
         floats, whole = (before, after) if kinds[0] == "f" else (after, before)
         limits = np.iinfo(whole.dtype)
         same &= (floats >= float(limits.min)) & (floats < float(limits.max + 1))
@@ -49,7 +49,7 @@ def _same(before: Array, after: Array) -> Array:
 
 
 def made_up(kind: str, length: int) -> Foreign:
-    """Make a column of a type, given as Awkward writes it: not a number, 0 or false, empty lists and texts."""
+    """Make a column of a type, given as Awkward writes it, with NaN, 0 or false, empty lists and strings."""
     return _made_up(ak.types.from_datashape(kind, highlevel=False), length)
 
 

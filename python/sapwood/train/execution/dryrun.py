@@ -1,4 +1,4 @@
-"""A dry run: a train on a few thousand entries, and what the whole will cost."""
+"""Dry runs: run a train on a few thousand entries and estimate the cost of the whole dataset."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _TRIES = 16
-"""How many files are tried, at most, until one of them is not bad."""
+"""Maximum number of files to try until a file is readable."""
 
 _FIRST = 20
-"""Entries of a trial before the others, for what takes its time once: `begin`, imports, compiling."""
+"""Entries of the first trial, which measures constant costs: `begin`, imports, compilation."""
 
 _LITTLE = 1 << 20
-"""If results cannot have more bytes than this, it is not looked at how they grow."""
+"""The growth of results is measured only if they may have more bytes than this."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run is expected to take: seconds of processor time and of the clock, bytes of memory in one process.
+    """The expected cost of a run: CPU time and wall time in seconds, peak memory of one process in bytes.
 
-    `entries` are those of the whole; `counted` tells whether they were counted or concluded from some of the files.
-    `tasks` gives processor time by task, `tried` the entries of the dry run, `results` what the joined results will
-    take of `memory`, in the process that joins them.
+    - `entries`: entries of the whole run. `counted`: whether they were counted, or estimated from some of the files.
+    - `tried`: entries of the dry run.
+    - `tasks`: CPU time by task.
+    - `results`: the part of `memory` for the joined results, in the process that joins them.
     """
 
     entries: int
@@ -54,12 +55,12 @@ class Estimate:
     results: int = 0
 
     def check(self, *, memory: int | str | None = None, seconds: float | None = None) -> None:
-        """Refuse what will not fit.
+        """Compare the estimate with limits.
 
         Raises
         ------
         LimitError
-            More memory or time would be needed than is given.
+            The run would need more memory or time.
         """
         budget = memory_budget(memory)
         if budget is not None and self.memory > budget:
@@ -76,17 +77,17 @@ class Estimate:
 
 
 class _Part(NamedTuple):
-    """A part of joined results: its bytes, and how it grows."""
+    """A part of joined results: its bytes, and its kind of growth."""
 
     bytes: int
     items: int
-    limit: int | None  # of its items
+    limit: int | None  # maximum number of items
     distinct: bool
 
     def grown(self, fewer: _Part | None, share: float, whole: float) -> float:
-        """Conclude the bytes of `whole` times the entries, where a `share` of the entries gave `fewer`."""
+        """Estimate the bytes for `whole` times the entries, if a `share` of the entries gave `fewer`."""
         before = 0 if fewer is None else fewer.bytes
-        if self.distinct:  # the more there are, the rarer are new ones: by a power of the entries
+        if self.distinct:  # new values become rarer: assume growth with a power of the entries
             rate = math.log(self.bytes / before) / math.log(1 / share) if before and 0 < share < 1 else 1.0
             return self.bytes * whole ** min(max(rate, 0.0), 1.0)
         expected = self.bytes + max(self.bytes - before, 0) / (1 - share) * (whole - 1) if share < 1 else self.bytes
@@ -94,11 +95,11 @@ class _Part(NamedTuple):
 
 
 _Parts = list[dict[str, _Part]]
-"""Of each task, the parts of its results."""
+"""For each task, the parts of its results."""
 
 
 class _Tried:
-    """A task that begins once in all trials, as it does in a process of a run, and whose results are looked at."""
+    """A wrapper of a task that calls `begin` once in all trials, as in a process of a run, and measures its results."""
 
     def __init__(self, task: Foreign) -> None:
         check_task(task)
@@ -132,7 +133,7 @@ class _Tried:
 
 
 def _leaves(results: Foreign, place: str = "") -> Iterator[tuple[str, Any]]:
-    """List what is in dictionaries."""
+    """List the values in nested dictionaries, with their places."""
     if isinstance(results, Mapping):
         for key, value in results.items():
             yield from _leaves(value, f"{place}/{key}")
@@ -157,29 +158,29 @@ def estimate(
     catalogue: Catalogue | None = None,
     output: Foreign = None,
 ) -> Estimate:
-    """Try tasks on some entries from the beginning, the middle and the end of a dataset, and estimate the whole.
+    """Run tasks on some entries from the beginning, middle and end of a dataset, and estimate the cost of all entries.
 
     Parameters
     ----------
     tasks, inputs, tree, threads, read_ahead, step_size, skip_bad_files, drift, executor, memory
-        As in `sapwood.train.run`, of which the cost is estimated. The entries are tried in this process, filled up and
-        converted as the first file says; files that `drift` skips are not tried.
+        The arguments of `sapwood.train.run` whose cost is estimated. The entries are processed in this process, filled
+        and converted to match the first file. Files that `drift` skips are not tried.
     entries
-        How many entries are tried.
+        Number of entries to process.
     stop_after
-        Where the run is to stop: `entries` of `sapwood.train.run`.
+        `entries` of `sapwood.train.run`: where the run stops.
     catalogue
-        Says how many entries there are; else that is concluded from the files that are tried: their sizes, or their
-        number where sizes are not known.
+        Source of the numbers of entries. Without it, they are estimated from the tried files: by file size, or by the
+        number of files if sizes are unknown.
     output
-        A folder for what tasks write meanwhile.
+        Folder for files that tasks write meanwhile.
 
     Raises
     ------
     ArgumentError
-        No entries are to be tried.
+        `entries` is less than 1.
     SapwoodError
-        As `sapwood.train.run` does.
+        As in `sapwood.train.run`.
     """
     if entries < 1:
         raise ArgumentError(f"entries is {entries}, must be at least 1: nothing would be tried")
@@ -197,7 +198,7 @@ def estimate(
     grown: dict[int, _Parts] = {}
 
     def trial(place: int, count: int) -> Run:
-        # What tasks do once, before and in their first step, does not grow with the entries.
+        # Costs of `begin` and of the first step do not grow with the entries: measure them in a first trial.
         if not (first and first[0].entries):
             first[:] = [attempt(place, min(count, _FIRST))]
         return attempt(place, count)
@@ -217,8 +218,8 @@ def estimate(
     each = max(1, entries // len(places))
     tries = _TRIES if skip_bad_files and len(places) > 1 else 1
     with closing(Catalogue(":memory:")) as looked_at:
-        for place in sorted({0, *places}):  # the first file says what the others are to have
-            # In place of a bad file, one of those behind it.
+        for place in sorted({0, *places}):  # the first file determines the types of the others
+            # If a file is bad, try the next ones.
             for near in range(place, min(place + tries, len(sources))):
                 if near in outcomes:
                     break
@@ -259,7 +260,7 @@ def estimate(
     here = executor in ("auto", "threads")
     at_once = workers + read_ahead if here else getattr(executor, "per_process", 1)
     budget = memory_budget(memory)
-    # A file is opened to look at it and to read it; on threads it stays open between, and the catalogue may know it.
+    # A file is opened for its metadata and to read it. Threads keep it open in between; the catalogue saves the first.
     kept_open = here and budget is None
     opened = sum(
         (1 if kept_open or source in known else 2) for source, wanted in zip(sources, by_file, strict=False) if wanted
@@ -269,9 +270,9 @@ def estimate(
     step = max(_per_step(outcome, infos[place], step_size, longest) for place, outcome in outcomes.items())
     base = next(iter(outcomes.values())).memory_start
     inside = at_once * step
-    if budget is not None:  # steps wait for room, but for one
+    if budget is not None:  # all steps but one wait for free memory
         inside = max(step, min(inside, budget - base - kept))
-    # What tasks return is joined where steps are worked on, or elsewhere; arrays are put together in the end.
+    # Results are joined in the process of the steps or in another; arrays are concatenated at the end.
     most = inside + kept if here else max(inside, kept)
     return Estimate(
         whole, counted, tried, once.time_cpu + cpu,
@@ -283,7 +284,7 @@ def estimate(
 def _kept(
     whole: int, outcomes: Mapping[int, Run], parts: Mapping[int, _Parts], half: Callable[[int], tuple[int, _Parts]]
 ) -> int:
-    """Conclude how many bytes the joined results of all entries take, from how they grow with these."""
+    """Estimate the bytes of the joined results of all entries from their growth with the entries."""
     place, most = max(outcomes.items(), key=lambda item: item[1].entries)
     size = sum(task.bytes_results for task in most.tasks)
     if not most.entries or size * whole / most.entries < _LITTLE or whole <= most.entries:
@@ -297,7 +298,7 @@ def _kept(
 
 
 class _Spent(NamedTuple):
-    """Seconds of the processor and of the clock, and bytes that were read."""
+    """CPU time and wall time in seconds, and bytes read."""
 
     cpu: float
     wall: float
@@ -305,7 +306,7 @@ class _Spent(NamedTuple):
 
 
 def _opening(source: Source) -> _Spent:
-    """Return what it takes to open a file once more: that grows with the files of a run, not with its entries."""
+    """Return the cost of opening a file: it grows with the files of a run, not with its entries."""
     meter, wall = Meter(), time.perf_counter()
     look(source)
     cost = meter.cut()
@@ -313,7 +314,7 @@ def _opening(source: Source) -> _Spent:
 
 
 def _whole(outcomes: Iterable[Run], share: float, opening: Sequence[_Spent], opened: int) -> tuple[float, float, int]:
-    """Conclude what a run spends with `share` times the entries of trials, and this many files opened."""
+    """Estimate the cost of a run with `share` times the entries of the trials and this many opened files."""
     tried = [_Spent(outcome.time_cpu, outcome.time_wall, outcome.counters["bytes_read"]) for outcome in outcomes]
     cpu, wall, read = (
         max(sum(spent) - len(spent) * sum(one) / len(one), 0.0) * share + opened * sum(one) / len(one)
@@ -323,10 +324,10 @@ def _whole(outcomes: Iterable[Run], share: float, opening: Sequence[_Spent], ope
 
 
 def _places(dataset: Dataset) -> list[int]:
-    """Choose the files of which entries are tried, among those with entries on the list, if there is one."""
+    """Choose the files to try; if there is an entry list, among the files with listed entries."""
     chosen = dataset.chosen
     if (chosen is not None and chosen.numbers) or any(not friend.by for friend in dataset.friends):
-        return [0]  # where others begin is not known
+        return [0]  # the first entry numbers of the other files are unknown
     able = list(range(len(dataset)))
     if chosen is not None:
         able = [place for place in able if _listed(chosen, dataset.sources[place]) != 0] or able
@@ -334,13 +335,13 @@ def _places(dataset: Dataset) -> list[int]:
 
 
 def _listed(chosen: Chosen, source: Source) -> int | None:
-    """Count the entries on the list of a file by file (None: all are wanted)."""
+    """Return the number of listed entries of a file (None: all)."""
     whole = np.iinfo(np.int64).max
     return None if (listed := chosen.of(source, (0, 0), whole)) is None else len(listed)
 
 
 def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: int) -> Dataset:
-    """Return a dataset with some of the wanted entries of one file, and none of the first, which it is to be like."""
+    """Return a dataset with some entries of one file, after an empty range of the first file, which sets the types."""
     source, chosen = dataset.sources[place], dataset.chosen
     before = () if first == place else (replace(dataset.sources[first], ranges=()),)
     listed = None if chosen is None or source.ranges is not None else chosen.of(source, (0, 0), info.entries)
@@ -357,7 +358,7 @@ def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: i
 def _entries(
     dataset: Dataset, infos: Mapping[int, TreeInfo], known: Mapping[Source, TreeInfo]
 ) -> tuple[list[int], bool]:
-    """Return the entries of each file, as far as they are known or as those that were looked at let expect."""
+    """Return the entries of each file, known or estimated from the inspected files, and whether all are known."""
     mean = sum(info.entries for info in infos.values()) / len(infos)
     sized = [(info.entries, info.size) for info in infos.values() if info.size]
     rate = sum(entries for entries, _ in sized) / sum(size for _, size in sized) if sized else None
@@ -375,15 +376,15 @@ def _entries(
 
 
 def _wanted(dataset: Dataset, numbers: Sequence[int], stop_after: int | None) -> list[int]:
-    """Count the entries of each file that a run works on, of files with these entries; none where it ends before."""
+    """Return the entries of each file that a run processes, up to the file in which it stops."""
     found: list[int] = []
     offset = 0
-    offsets: Counter[str] = Counter()  # in each data set
+    offsets: Counter[str] = Counter()  # in each dataset
     for source, number in zip(dataset.sources, numbers, strict=True):
         stop = number if stop_after is None else min(number, stop_after - offset)
         listed = None
         if (chosen := dataset.chosen) is not None:
-            # A number of entries that is only concluded may be less than what is on the list of a file.
+            # An estimated number of entries may be smaller than an entry in the list of a file.
             entries = number if chosen.counts(source) else np.iinfo(np.int64).max
             listed = chosen.of(source, (offset, offsets[source.dataset]), entries)
         wanted = 0
@@ -399,7 +400,7 @@ def _wanted(dataset: Dataset, numbers: Sequence[int], stop_after: int | None) ->
 
 
 def _per_step(outcome: Run, info: TreeInfo, step_size: StepSize, most: int | None) -> int:
-    """Conclude from a small step what a whole one needs: its columns twice, and what the tasks need beside them.
+    """Estimate the memory of a whole step from a small one: its columns twice, and the memory of the tasks.
 
     No step has more than `most` bytes.
     """

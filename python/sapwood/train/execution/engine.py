@@ -1,8 +1,8 @@
-"""The engine of a run: hands steps out, takes their results, and sees to it that each counts once.
+"""The engine of a run: assigns steps to workers, takes their results, and ensures that each step counts once.
 
-It knows nothing of trees or tasks: what it hands out are *leases* of steps, long enough that handing them out costs
-little, and shorter towards the end. What a lost worker had is handed out again; late in a run idle workers get copies
-of what others still have, and the first result of a step counts.
+It does not depend on trees or tasks. It assigns *leases* of steps, long enough to keep the overhead small, and
+shorter towards the end. Steps of a lost worker are assigned again. Late in a run, idle workers get copies of
+outstanding steps, and the first result of a step counts.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 Key = tuple[int, int]
 
 _ATTEMPTS = 3
-"""How often a step is tried when its worker is lost, or its storage fails."""
+"""Maximum number of attempts for a step when its worker is lost, or its storage fails."""
 _LEASE_BYTES = 16 << 20
-"""Results of one lease are not to be more than about this."""
+"""Approximate maximum bytes of the results of one lease."""
 _LOOKS = 16
-"""Files that are looked at in one call, at most."""
+"""Maximum number of files that one call inspects."""
 _AHEAD = 500
-"""Files that are to be known before their turn comes, at most."""
+"""Maximum number of files that are inspected in advance."""
 _UNKNOWN = 30.0
-"""Seconds after which a call is taken to lag while it is not known how long such calls take."""
+"""Seconds after which a call lags, as long as the usual duration is unknown."""
 _LOOK_AGAIN = 10.0
-"""Seconds that looking at files may take in any case: it may have waited behind steps."""
+"""Minimum seconds until the inspection of files lags: the call may have waited behind steps."""
 
 
 @dataclass
 class Trace:
-    """What happened to the leases of a run: how many there were, and why some were handed out once more."""
+    """Counters of the leases of a run, and of the reasons for assigning steps again."""
 
     leases: int = 0
     looks: int = 0
@@ -60,10 +60,10 @@ class Trace:
 
 @dataclass(eq=False)
 class _Run:
-    """A lease that is out, `since` when by the monotonic clock.
+    """An outstanding lease; `since` is its start by the monotonic clock.
 
-    `shared` tells that its later half was given to another worker, too; `patience` is how many times longer than usual
-    it may take: each repetition doubles it.
+    `shared` is whether its later half was also assigned to another worker. `patience` multiplies the time after which
+    the lease lags; each repetition doubles it.
     """
 
     lease: Lease
@@ -74,7 +74,7 @@ class _Run:
 
 @dataclass(eq=False)
 class _Look:
-    """Files that are being looked at, with their places; `since` and `patience` as those of a lease."""
+    """Files that are being inspected, with their places; `since` and `patience` as in `_Run`."""
 
     sources: list[tuple[int, Source]]
     since: float
@@ -87,21 +87,21 @@ class Engine:
     Parameters
     ----------
     plan
-        Gives the steps.
+        The source of the steps.
     executor
-        Makes the calls.
+        The executor that makes the calls.
     job
-        What `run_lease` takes first.
+        The first argument of `run_lease`.
     ordered
-        Give parts strictly in the order of their steps.
+        Return parts strictly in the order of their steps.
     most_bytes
-        Steps expected to be larger are cut in two until they are not.
+        Maximum expected bytes of a step; larger steps are halved.
     most_waiting
-        No steps are handed out, but for the next in order, while results that came before their turn have more bytes.
+        Maximum bytes of results that wait for earlier steps. Above it, only the next step in order is assigned.
     room
-        Tells how many bytes of results there is room for, when more than one lease is to be out.
+        Function that returns the free memory for results, in bytes; used if more than one lease would be outstanding.
     seen
-        Takes what was learned of files.
+        Function that receives the metadata of files.
     client, traced
         As in `sapwood.train.execution.parts.Job`.
     """
@@ -140,26 +140,26 @@ class Engine:
         self._queued: set[Key] = set()
         self._out: dict[Future[Any], _Run] = {}
         self._looks: dict[Future[Any], _Look] = {}
-        self._looking: set[int] = set()  # places of the files that are to be known
-        self._look_seconds = 0.0  # of one call, lately
-        self._held = False  # whether nothing more is planned because a step lags
+        self._looking: set[int] = set()  # places of the files that are being inspected
+        self._look_seconds = 0.0  # recent duration of one inspection
+        self._held = False  # whether planning waits because a step lags
         self._attempts: dict[Key, int] = {}
-        self._replaced: dict[int, Part] = {}  # of files that are looked at again, by place: why
+        self._replaced: dict[int, Part] = {}  # the reason for each file that is inspected again, by place
         self._renewed: set[int] = set()
-        self._open: dict[Key, Step] = {}  # given by the plan, without a result
-        self.given: dict[Key, Step] = {}  # the same, until whoever takes the parts has taken them out
+        self._open: dict[Key, Step] = {}  # planned steps without a result
+        self.given: dict[Key, Step] = {}  # planned steps; the consumer of the parts removes them
         self._order: deque[Key] = deque()
         self._waiting: dict[Key, Part] = {}
         self._ready: deque[Part] = deque()
-        self._seconds = 0.0  # of one step, lately
-        self._wanting = 1.0  # part of the time in which workers wanted a processor, lately
+        self._seconds = 0.0  # recent duration of one step
+        self._wanting = 1.0  # recent fraction of the time in which workers needed a processor
         self.payload: float | None = None
-        """Bytes of the results of one step, lately."""
-        self._waits = 0  # bytes of the results that came before their turn
+        """Recent bytes of the results of one step."""
+        self._waits = 0  # bytes of results that wait for earlier steps
         self._planned = 0
 
     def parts(self) -> Iterator[Part]:
-        """Return the parts of the run, in order where that was asked for."""
+        """Return the parts of the run; in the order of their steps if `ordered`."""
         while True:
             self._plan()
             self._hand_out()
@@ -170,7 +170,7 @@ class Engine:
             self._take(0.5)
 
     def drain(self, seconds: float) -> Iterator[Part]:
-        """After an interruption: give what is finished within some seconds, hand nothing out."""
+        """Return the parts that finish within some seconds after an interruption; assign no more steps."""
         self._todo.clear()
         self._queued.clear()
         for future in self._out:
@@ -190,14 +190,14 @@ class Engine:
         if not self.plan.finished:
             files_ahead = max(8, min(_AHEAD, round(steps_ahead / self._per_file)))
             sources = list(self.plan.wanted(files_ahead))
-            # The first calls are small: all wait for them.
+            # The first calls are small, because all workers wait for them.
             size = max(1, min(_LOOKS, len(sources) // (slots if self.trace.looks else 4 * slots)))
             for start in range(0, len(sources), size):
                 self._look(sources[start : start + size])
         self._held = False
         while len(self._todo) < steps_ahead and not self.plan.finished:
             if self.ordered and len(self._order) > 16 * steps_ahead:
-                self._held = True  # a step lags: its successors' results wait in memory
+                self._held = True  # a step lags: the results of later steps wait in memory
                 return
             steps = self.plan.steps()
             if steps is None:
@@ -207,7 +207,7 @@ class Engine:
 
     @property
     def _per_file(self) -> float:
-        """Steps that a file has, on average."""
+        """Average number of steps of a file."""
         return max(self._planned, 1) / max(len(self.plan.files), 1)
 
     def _look(self, sources: list[tuple[int, Source]], patience: float = 1.0) -> None:
@@ -220,7 +220,7 @@ class Engine:
         future.add_done_callback(lambda future: self._events.put((future, look)))
 
     def _look_again(self) -> None:
-        """Have files looked at once more where that lags: its worker may have stopped."""
+        """Inspect files again if the first call lags: its worker may have stopped."""
         now, usual = time.monotonic(), self._look_seconds
         late = [look for look in self._looks.values()
                 if now - look.since > look.patience * (max(3 * usual, _LOOK_AGAIN) if usual else _UNKNOWN)]  # fmt: skip
@@ -251,10 +251,10 @@ class Engine:
         self._queued.discard(key)
         return step
 
-    # Handing out
+    # Assigning leases
 
     def _lease_size(self, slots: int) -> int:
-        """Return how many steps a lease should have: by the time they take, fewer when few are left."""
+        """Return the number of steps of a lease: from their duration, and smaller when few steps are left."""
         if not self._seconds:
             return 1
         size = max(1, int(self.executor.lease_seconds / self._seconds))
@@ -271,7 +271,7 @@ class Engine:
             size = self._lease_size(slots)
             first = self._pop()
             steps = [first]
-            # A step that a worker was lost with goes alone: it may be the reason.
+            # A step whose worker was lost is assigned alone: it may be the cause.
             if not self._attempts.get(first.key):
                 while self._todo and len(steps) < size and not self._attempts.get(self._todo[0][0]):
                     steps.append(self._pop())
@@ -282,7 +282,7 @@ class Engine:
             self._look_again()
         late = not self._todo and (self.plan.finished or self._held)
         if late or self._waits > self.most_waiting:
-            # Where all cores are busy, a copy would only slow the others down.
+            # If all cores are busy, a copy would only slow the others down.
             self._double(min(slots, self.executor.cores or slots))
 
     def _lags(self, run: _Run) -> bool:
@@ -291,31 +291,32 @@ class Engine:
         return time.monotonic() - run.since > run.patience * usual
 
     def _live(self) -> list[_Run]:
-        """List the leases that are out and do not lag: what a stopped worker has keeps nothing from the others."""
+        """List the outstanding leases that do not lag: leases of a stopped worker must not hold up the others."""
         return [run for run in self._out.values() if not self._lags(run)]
 
     def _has_room(self, most: int) -> bool:
-        """Return whether one more lease may be out."""
+        """Return whether one more lease may be outstanding."""
         return len(self._out) < most or (len(self._out) < self.executor.window and len(self._live()) < most)
 
     def _slots(self) -> int:
-        """Return how many leases are to be worked on at a time.
+        """Return the number of leases to process at the same time.
 
-        Workers that wait for a processor only take caches and memory from each other. So where they share the cores of
-        one machine, only this many get work as keep these busy, by the part of the time in which a worker wants one.
+        Workers that wait for a processor only take caches and memory from each other. If they share the cores of one
+        machine, only as many get work as keep the cores busy, given the fraction of the time in which a worker needs
+        a core.
         """
         slots, cores = self.executor.slots, self.executor.cores
         return min(slots, math.ceil(cores / max(self._wanting, 0.01) - 0.5)) if cores else slots
 
     def _most_out(self, slots: int) -> int:
-        """Return how many leases may be out: where not all workers get work, one more than are to be worked on."""
+        """Return the maximum number of outstanding leases: if not all workers get work, one more than `slots`."""
         return self.executor.window if slots == self.executor.slots else slots + 1
 
     def _is_full(self) -> bool:
         if self.room is None or not self._out:
             return False
         steps = [self._todo[0][1], *(step for run in self._live() for step in run.lease.steps)]
-        # At first they may be all that was read.
+        # Before the first result, assume that results are as large as the steps.
         coming = sum(step.bytes for step in steps) if self.payload is None else len(steps) * self.payload
         return coming > self.room()
 
@@ -330,7 +331,7 @@ class Engine:
         future.add_done_callback(lambda future: self._events.put((future, run)))
 
     def _double(self, most: int) -> None:
-        """Late in a run: give what others still have to workers that have nothing to do."""
+        """Assign copies of outstanding steps to idle workers, late in a run."""
         live = self._live()
         held = {step.key for run in live for step in run.lease.steps}
         for run in sorted(self._out.values(), key=lambda run: run.since):
@@ -344,15 +345,15 @@ class Engine:
                 self.trace.repeated += bool(left)
                 self._submit(left, 2 * run.patience)
             elif not run.shared and len(left) > 1 and expected > 4 * self.executor.lease_seconds / 10:
-                # The later half: the worker that has the lease is still busy with the earlier one.
+                # Copy the later half: the worker of the lease is still busy with the earlier one.
                 run.shared = True
                 self.trace.stolen += 1
                 self._submit(left[len(left) // 2 :])
 
-    # Taking in
+    # Taking results
 
     def _take(self, timeout: float) -> None:
-        """Wait for a call to end, and take in all that have."""
+        """Wait for a call to end, and process all calls that have ended."""
         try:
             event = self._events.get(timeout=timeout)
         except queue.Empty:
@@ -370,7 +371,7 @@ class Engine:
 
     def _learned(self, future: Future[Any], look: _Look) -> None:
         del self._looks[future]
-        sources = [one for one in look.sources if one[0] in self._looking]  # others were looked at once more
+        sources = [one for one in look.sources if one[0] in self._looking]  # a repeated call has answered for others
         if not sources:
             return
         try:
@@ -421,7 +422,7 @@ class Engine:
         steps = {step.key: step for step in lease.steps}
         for part in outcome.parts:
             if any(self._open.get(key) is not steps[key] for key in part.keys):
-                self.trace.dropped += 1  # a copy was first
+                self.trace.dropped += 1  # a copy was faster
                 self._restore(steps, part)
                 continue
             place = part.keys[0][0]
@@ -429,7 +430,7 @@ class Engine:
                 if place not in self._replaced:
                     self._replaced[place] = part
                     self._look([(place, self.plan.dataset.sources[place])])
-                continue  # until it is known what the file is now
+                continue  # until the file was inspected again
             if isinstance(part.error, OSError) and self._may_retry(part.keys[0]):
                 self.trace.retried += 1
                 self._push(steps[part.keys[0]])
@@ -439,14 +440,14 @@ class Engine:
             self._accept(part)
 
     def _restore(self, steps: dict[Key, Step], part: Part) -> None:
-        """Hand out again what a dropped part had beside the steps that were there before."""
+        """Assign again those steps of a dropped part that have no result and are not outstanding."""
         out = {step.key for run in self._live() for step in run.lease.steps}
         for key in part.keys:
             if self._open.get(key) is steps[key] and key not in out:
                 self._push(steps[key])
 
     def _renew(self, place: int, info: Any) -> None:
-        """Take the steps of a file that is another one now in place of those that it had; or give these up."""
+        """Plan new steps for a file that was replaced; if that is not possible, fail its steps."""
         why = self._replaced.pop(place)
         self._renewed.add(place)
         old = [key for key in self._open if key[0] == place]
@@ -476,7 +477,7 @@ class Engine:
         return tries < _ATTEMPTS
 
     def _again(self, lease: Lease, error: WorkerLostError) -> None:
-        """Hand out the steps of a lost worker again, each alone; one that loses its workers again and again is bad."""
+        """Assign the steps of a lost worker again, each alone. A step that repeatedly loses its workers is bad."""
         for step in lease.steps:
             if self._open.get(step.key) is not step:
                 continue

@@ -1,4 +1,4 @@
-"""Lets steps into a process as its memory and threads allow."""
+"""Admits steps to a process as its memory and threads allow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Gate:
         self._inside = 0
         self._alone = False  # whether the step inside must be alone
         self._expected = 0
-        self._factor = 3.0  # resident bytes for each decoded byte of a step, until it was measured
+        self._factor = 3.0  # resident bytes per decoded byte of a step; an estimate until it is measured
         self._entered = 0
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class Gate:
             self._entered += 1
             self._expected += size
             mine = self._entered
-            # Other steps may always be inside: from time to time one is measured alone.
+            # Steps usually overlap: from time to time, one runs alone to be measured.
             self._alone = weighed = mine >= _WEIGHED and mine & (mine - 1) == 0
             while weighed and self._inside > 1:
                 self._changed.wait()

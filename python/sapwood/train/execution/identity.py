@@ -1,4 +1,4 @@
-"""What tells whether two runs do the same: digests of values and code that are equal in every process."""
+"""Identity of runs: digests of values and code that are the same in every process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _PLAIN = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), np.generic, PurePath)
 _OF_CLASSES = (FunctionType, staticmethod, classmethod, property)
 _TAKEN = (*_PLAIN, FunctionType, type, ModuleType, list, tuple, set, frozenset, dict, np.ndarray)
-"""What is said of the names that a function takes from its module; the source of the module says the rest."""
+"""Types of a function's global variables that enter its digest; the source of the module covers the others."""
 _RUNNING = ("begin", "process", "start", "each", "end")
 
 
 def identity_of_task(task: Foreign) -> dict[str, str]:
-    """Return digests of what shapes the results of a task, by words for it: its options, attributes and code."""
+    """Return digests of everything that shapes the results of a task, by name: its options, attributes and code."""
     kind, options = type(task), options_of(task)
     made = _made_by_runs(kind)
     found = {"code": digest(kind)}
@@ -45,14 +45,14 @@ def identity_of_task(task: Foreign) -> dict[str, str]:
 
 
 def digest(value: Foreign) -> str:
-    """Return a text that is the same for the same value: of what classes and functions, by what they are made of."""
+    """Return a string that is the same for equal values; classes and functions are compared by their content."""
     words = _Words()
     words.take(value)
     return words.sum.hexdigest()[:16]
 
 
 def _made_by_runs(kind: type) -> set[str]:
-    """Return the attributes that a run sets by itself: what is assigned to in `begin`, `process` and what they call."""
+    """Return the attributes that a run sets: those assigned in `begin`, `process` and the methods that they call."""
     made: set[str] = set()
     seen: set[str] = set()
     waiting = list(_RUNNING)
@@ -67,11 +67,11 @@ def _made_by_runs(kind: type) -> set[str]:
 
 
 class _Words:
-    """Says what a value is made of, word by word, to a hash."""
+    """Feeds the content of a value, word by word, to a hash."""
 
     def __init__(self) -> None:
         self.sum = hashlib.sha256()
-        self._known: dict[int, Any] = {}  # classes, functions and modules, each said once
+        self._known: dict[int, Any] = {}  # classes, functions and modules, each added once
         self._inside: set[int] = set()
 
     def take(self, value: Foreign) -> None:
@@ -132,10 +132,10 @@ class _Words:
             self.take(value)
 
     def _object(self, value: Foreign) -> None:
-        """Return what pickle would keep of an object; of what cannot be pickled only the class."""
+        """Add the state that pickle would store of an object; if it cannot be pickled, only its class."""
         try:
             parts = value.__reduce_ex__(4)
-        except Exception:  # noqa: BLE001 - whatever an object of the user's raises
+        except Exception:  # noqa: BLE001 - an object of the user may raise anything
             self.take(type(value))
             return
         self._all([list(part) if isinstance(part, Iterator) else part for part in parts]
@@ -156,13 +156,13 @@ class _Words:
             self._say("class", name)
             self._all(value.__bases__)
             for name, member in vars(value).items():
-                # What else is in a class is in its source, where there is one, and may be changed by runs.
+                # Other members are in the source, if there is one, and runs may change them.
                 if isinstance(member, _OF_CLASSES) or (source is None and not name.startswith("_")):
                     self._say(name)
                     self.take(member)
 
     def _source(self, module: ModuleType, source: str) -> None:
-        """Return the source of a module once, and those of the user's other modules that it takes from."""
+        """Add the source of a module once, and the sources of the user's other modules that it uses."""
         if id(source) in self._known:
             return
         self._known[id(source)] = source
@@ -199,13 +199,13 @@ def _module_of(value: Foreign) -> ModuleType | None:
 
 
 def _wrapped(value: Foreign) -> Foreign:
-    """Return the function in one with a cache, or in one that Numba compiles."""
+    """Return the Python function inside a cached or Numba-compiled one; None if there is none."""
     found = (inspect.getattr_static(value, name, None) for name in ("__wrapped__", "py_func"))
     return next((one for one in found if one is not None), None)
 
 
 def _names(code: CodeType) -> dict[str, None]:
-    """Return the names of all that the code, and the functions in it, may take from its module."""
+    """Return the names that code, and functions inside it, may use from their module."""
     names = dict.fromkeys(code.co_names)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -214,7 +214,7 @@ def _names(code: CodeType) -> dict[str, None]:
 
 
 def _source(module: ModuleType) -> str | None:
-    """Return the source of a module, None where there is no file of it, nothing for those of libraries."""
+    """Return the source of a module; None if it has no file, an empty string for modules of libraries."""
     path = getattr(module, "__file__", None)
     if path is None:
         return None if module.__name__ == "__main__" else ""

@@ -1,4 +1,4 @@
-"""Moves a run from threads to processes where Python's lock holds the threads back."""
+"""Moves a run from threads to processes if the GIL slows the threads down."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from sapwood.train.execution.executors import Processes
 from sapwood.train.execution.worker import Packed
 
 _PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
-"""Seconds between two looks at the lock, and after this many: so the looks cost less than 1 % of a processor."""
+"""Seconds between two samples of the GIL, samples in a burst, and seconds between bursts: less than 1 % of a core."""
 _LATE = 0.0005
-"""Seconds after which a thread that woke up is taken to have waited for the lock."""
+"""Delay in seconds after which a thread that woke up counts as having waited for the GIL."""
 _WATCHED = 1.0
-"""Seconds of work after which the lock's share is known well enough."""
+"""Seconds of work after which the fraction is known well enough."""
 _SHARE, _ALWAYS = 1 / 3, 0.9
-"""Part of a step's time under the lock above which processes are quicker than threads; part of the time in which the
-lock is held above which it is taken to be held always."""
+"""Fraction of a step's time with the GIL above which processes are faster than threads; fraction of all time above
+which the GIL counts as always held."""
 _WORTH = 5.0
-"""Seconds of work left, at least, to make up for the start of the processes, which takes about one of a processor."""
+"""Minimum seconds of remaining work to make up for the start of the processes, which takes about 1 s of CPU time."""
 
 
 class Mover:
-    """Watches a run on threads, and moves it to processes once, if the steps hold Python's lock too long.
+    """Watches a run on threads, and moves it to processes once, if the steps hold the GIL too long.
 
-    A thread of its own sleeps for moments and measures how late it gets the lock. Where steps leave the lock alone for
-    most of their time, as reading and NumPy do, the run stays as it is. The processes start while the threads work on;
-    when they are there, all further steps go to them. A step gives the same in both.
+    A sampling thread sleeps for short times and measures how late it gets the GIL. If steps release the GIL for most of
+    their time, as reading and NumPy do, the run stays on threads. The processes start while the threads work on. When
+    they are ready, all further steps go to them. The results of a step are the same in both.
 
     Parameters
     ----------
     threads
-        How many threads work, and how many processes there would be.
+        Number of working threads, and of processes after a move.
     pack
-        Makes what the processes get.
+        Function that returns the packed job for the processes.
     """
 
     def __init__(self, threads: int, pack: Callable[[], Packed]) -> None:
         self.report = ""
-        """What was measured and done, in words."""
+        """Description of the measurement and of the move."""
         self.processes: Processes | None = None
         self._threads = threads
         self._pack = pack
@@ -56,9 +56,9 @@ class Mover:
         self._watch.start()
 
     def consider(self, engine: Engine, left: float) -> bool:
-        """Move the run if that is worth it, and return whether it was moved now.
+        """Move the run if it pays off; return whether it was moved in this call.
 
-        `left` is the part of the work that is not done, from 0 to 1.
+        `left` is the fraction of the work that is left, from 0 to 1.
         """
         if self._done:
             return False
@@ -111,7 +111,7 @@ class Mover:
 
 
 def _waited() -> float:
-    """Return how many seconds this thread has waited for a processor; 0 where the system does not tell."""
+    """Return the seconds that this thread has waited for a processor; 0 if the system does not report it."""
     with suppress(OSError, IndexError, ValueError):
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     return 0.0

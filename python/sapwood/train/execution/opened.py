@@ -43,9 +43,9 @@ def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
 
 @dataclass
 class Shape:
-    """What to read from tables with the same columns, and the table that it was found for.
+    """The columns to read from tables with the same columns, and the table that they were determined for.
 
-    `kind` has what else decides it: columns that are made up or come from patterns, and the names of friends.
+    `kind` has the other inputs of this decision: made-up columns, columns of patterns, and the names of friends.
     """
 
     tree: Any
@@ -96,7 +96,10 @@ class OpenTree:
         return {name: record.content(name) for name in names}
 
     def kept(self, needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges of entries that its index says can pass the cut of a task; `needs` are always the same."""
+        """Return the ranges of entries that can pass the cut of a task, by the table's index.
+
+        `needs` must be the same in all calls.
+        """
         with self._lock:
             if not self._narrowed:
                 self._narrowed = True
@@ -114,7 +117,7 @@ class OpenTree:
         return joined
 
     def _narrow(self, needs: Sequence[Resolved]) -> tuple[Zones, list[Predicate]] | None:
-        """Return its index and what each task's cut says of zones; None where a task needs all entries."""
+        """Return the table's index and the predicate of each task's cut; None if a task needs all entries."""
         if not needs or any(need.cut is None or need.everything for need in needs):
             return None
         from sapwood.table import index
@@ -129,7 +132,7 @@ class OpenTree:
             try:
                 predicate = None if need.cut is None else of_cut(Query(self.tree, texts, need.cut.text))
             except SapwoodError:
-                return None  # names that this table has not, or that only tasks have
+                return None  # names that are not columns of this table
             if predicate is None:
                 return None
             found.append(predicate)

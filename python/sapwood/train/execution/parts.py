@@ -1,4 +1,4 @@
-"""The records of a run: the job, leases of steps, what became of them, and what a process used."""
+"""The records of a run: the job, leases of steps, their outcomes, and the cost of a process."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What workers need to know about a run.
+    """The information that workers need about a run.
 
-    `touched` has, by the number of the task, the columns used by tasks that declare none. `client` is the process that
-    joins the results; if `traced`, other processes record a trace of accesses for it.
+    `touched` has the columns used by tasks that declare none, by the number of the task. `client` is the process that
+    joins the results. If `traced`, other processes record a trace of accesses for it.
     """
 
     tasks: Sequence[Any]
@@ -58,9 +58,10 @@ class Lease:
 class Part:
     """The outcome of some steps: the results of each task (None: off or failed), or the error of reading.
 
-    `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by
-    task; `size` estimates the bytes of the results; `sizes` are decoded bytes by column. `passed_over` counts entries
-    that were not read, since an index says that they cannot pass the cut of any task.
+    - `failures`: tracebacks by the number of the task.
+    - `cpu`, `wall`, `memory`: seconds and bytes for each task.
+    - `size`: estimated bytes of the results. `sizes`: decoded bytes by column.
+    - `passed_over`: number of entries that were not read, because an index shows that they fail the cut of every task.
     """
 
     keys: tuple[tuple[int, int], ...]
@@ -95,11 +96,11 @@ Accesses = tuple[int, dict[str, "Column"]]
 
 @dataclass
 class Outcome:
-    """What a worker returns for a lease: its parts, and what it used since its last report.
+    """The return value of a worker for a lease: its parts, and its cost since its last report.
 
     `started` and `stopped` are seconds since 1970, `memory` and `memory_peak` resident bytes. `cost` and `accesses`
-    belong to its process: None in the client, which measures itself. `accesses` are part of a trace, if there is one:
-    its begin in nanoseconds since 1970, and its columns.
+    are those of the worker's process; they are None in the client, which measures itself. `accesses` is a part of the
+    trace, if the run is traced: its start in nanoseconds since 1970, and its columns.
     """
 
     parts: list[Part]
@@ -117,7 +118,7 @@ _METERING = threading.Lock()
 
 
 def measure(run: str, traced: bool) -> None:
-    """Measure what this process uses for a run, beginning with the first call."""
+    """Measure the cost of a run in this process, beginning with the first call."""
     with _METERING:
         if run not in _METERS:
             while len(_METERS) > 3:
@@ -128,14 +129,14 @@ def measure(run: str, traced: bool) -> None:
 
 
 def used(run: str, traced: bool) -> tuple[Cost | None, Accesses | None]:
-    """Return what this process used for a run since the last call."""
+    """Return the cost of a run in this process since the last call."""
     with _METERING:
         meter = _METERS.get(run)
         return None if meter is None else meter.cut(), _native.take_trace() if traced else None
 
 
 def outcome_of(parts: list[Part], started: float, cost: tuple[Cost | None, Accesses | None]) -> Outcome:
-    """Return parts with the time they began and what this process used."""
+    """Return the outcome of parts, with their start time and the cost of this process."""
     return Outcome(
         parts, this_process(), started, time.time(), cost[0], memory.resident(), memory.peak(), cost[1]
     )  # fmt: skip
@@ -147,7 +148,7 @@ def this_process() -> str:
 
 
 def join_parts(first: Part, second: Part) -> Part:
-    """Join two parts that were read into one."""
+    """Join two parts without reading errors."""
     failures = first.failures | second.failures
     results: list[Any] = []
     for place, (one, other) in enumerate(zip(first.results, second.results, strict=True)):

@@ -1,4 +1,4 @@
-"""What is sent to other processes, or kept for another run: tasks by value, results in whatever way they allow."""
+"""Pickling for other processes and checkpoints: tasks by value, results by pickle or by value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sealed:
 
 
 def sealed(results: Foreign) -> Foreign:
-    """Return results as they can be sent: as they are, or `Sealed`.
+    """Return results in a form that pickle can send: unchanged, or `Sealed`.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def sealed(results: Foreign) -> Foreign:
         They cannot be pickled.
     """
     try:
-        # What is written is thrown away, and arrays are not even copied.
+        # A test only: the output is discarded, and arrays are not copied.
         pickle.Pickler(_Nowhere(), 5, buffer_callback=lambda _: None).dump(results)
     except Exception:  # noqa: BLE001 - objects of a task may raise anything
         file = io.BytesIO()
@@ -56,23 +56,23 @@ def sealed(results: Foreign) -> Foreign:
 
 
 def opened(results: Foreign) -> Foreign:
-    """Return what was `sealed`.
+    """Return the results that were `sealed`.
 
     Raises
     ------
     UnsendableError
-        It cannot be unpickled here.
+        They cannot be unpickled here.
     """
     return loads(results.data) if isinstance(results, Sealed) else results
 
 
 def dump(value: Foreign, file: IO[bytes]) -> None:
-    """Pickle a value that may hold objects of tasks into a file, for `loads`.
+    """Pickle a value that may hold objects of tasks to a file, for `loads`.
 
     Raises
     ------
     UnsendableError
-        It cannot be pickled.
+        The value cannot be pickled.
     """
     begin = file.tell()
     try:
@@ -86,12 +86,12 @@ def dump(value: Foreign, file: IO[bytes]) -> None:
 
 
 def loads(data: bytes) -> Any:
-    """Return what `dump` has pickled. This can run code: `data` must come from this program, or be signed.
+    """Return the value that `dump` has pickled. This can run code: `data` must come from this program, or be signed.
 
     Raises
     ------
     UnsendableError
-        It cannot be unpickled here.
+        The value cannot be unpickled here.
     """
     try:
         return _Unpickler(io.BytesIO(data)).load()
@@ -100,15 +100,15 @@ def loads(data: bytes) -> Any:
 
 
 def dumps_tasks(value: Foreign, tasks: Sequence[Any], *, as_here: bool = False) -> bytes:
-    """Pickle what holds tasks.
+    """Pickle an object that holds tasks.
 
-    Modules that are not installed go by value, with what the program has changed in them. Where that fails, those that
-    can be imported go by their names, unless they must be in other processes what they are here (`as_here`).
+    Modules that are not installed are pickled by value, with all changes that the program made to them. If that fails,
+    importable modules are pickled by name, unless other processes need the modules as they are here (`as_here`).
 
     Raises
     ------
     UnsendableError
-        It needs cloudpickle, which is not installed.
+        The object needs cloudpickle, which is not installed.
     """
     loose, importable = _own_modules(tasks)
     if cloudpickle is None:
@@ -133,7 +133,7 @@ def dumps_tasks(value: Foreign, tasks: Sequence[Any], *, as_here: bool = False) 
 
 
 def _dumps_with(modules: Sequence[ModuleType], value: Foreign) -> bytes:
-    """Pickle a value, with what is defined in some modules by value."""
+    """Pickle a value; objects defined in `modules` are pickled by value."""
     from cloudpickle import dumps, register_pickle_by_value, unregister_pickle_by_value
 
     for module in modules:
@@ -162,10 +162,10 @@ class _Nowhere:
 if cloudpickle is not None:
 
     class _Pickler(cloudpickle.Pickler):
-        """Pickles by value what has no place from which it could be imported, such as functions in functions.
+        """Pickles objects that cannot be imported by value, such as functions in functions.
 
-        Classes that came here by value, as tasks and what lies beside them do, go by their names: who sent them has
-        them, and by value they would come back as others, or overwrite what they have become there.
+        Classes that were received by value, such as tasks and their modules, are pickled by name: the sender has them.
+        By value, they would return as other classes, or overwrite changed ones there.
         """
 
         def persistent_id(self, obj: Foreign) -> tuple[str, str] | None:
@@ -186,7 +186,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _named(module: str, name: str) -> Any:
-    """Return what a module that was imported has by a name; None where there is none."""
+    """Return an attribute of an imported module by its qualified name; None if it does not exist."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -194,10 +194,10 @@ def _named(module: str, name: str) -> Any:
 
 
 def _own_modules(tasks: Sequence[Any]) -> tuple[list[ModuleType], list[ModuleType]]:
-    """List modules that are not installed: files of tasks and their neighbours, and those that can be imported.
+    """List modules that are not installed: those in the folders of task files, and other importable ones.
 
-    Other processes cannot import the first, and find the second as their files have them, not as the program has
-    changed them.
+    Other processes cannot import the first. They import the second from their files, without the changes that the
+    program made.
     """
     own = [sys.modules.get(type(getattr(task, "processor", task)).__module__) for task in tasks]
     files = [one.__file__ for one in own if one is not None and one.__name__.startswith("sapwood_task_")]

@@ -1,4 +1,4 @@
-"""The plan of a run: which steps there are, in order, and what each of them reads. Planning opens no file itself."""
+"""The plan of a run: its steps, in order, and the columns that each reads. Planning itself opens no file."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class DriftError(TaskError):
 
 
 BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError, DriftError)
-"""What is wrong with a file, not with the job."""
+"""Errors of a file, not of the job."""
 
 DRIFT = ("error", "skip", "fill")
-"""What to do with a file that lacks a branch of the first file, or has it with another type."""
+"""Actions for a file that lacks a branch of the first file, or has it with another type."""
 
 
 @dataclass(frozen=True)
 class FilePlan:
-    """What a worker must know of one file.
+    """The information that a worker needs about one file.
 
-    `made_up` are branches that the file lacks and `cast` those it has with another type, each with the type that they
-    have in the first file. `matched` are the branches of the first file that patterns stand for, where those of this
-    one that match are others.
+    - `made_up`: branches that the file lacks, with their types in the first file.
+    - `cast`: branches that the file has with another type, with their types in the first file.
+    - `matched`: for patterns that match other branches in this file than in the first: the branches of the first file.
     """
 
     place: int
@@ -70,8 +70,9 @@ class FilePlan:
 class Step:
     """A range of entries of one file, read at once for all tasks.
 
-    `chosen` are the entries of an entry list in the range (None: all); `friends` has for each friend by entry the
-    ranges of its files that stand beside the range; `bytes` is the expected size of the decoded columns.
+    - `chosen`: the entries of an entry list in the range (None: all).
+    - `friends`: for each friend by entry, the matching ranges of its files.
+    - `bytes`: the expected size of the decoded columns.
     """
 
     file: FilePlan
@@ -83,17 +84,17 @@ class Step:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Distinguish steps, and order them."""
+        """Key that identifies the step and orders steps."""
         return self.file.place, self.entry_start
 
     @property
     def entries(self) -> int:
-        """Count the entries."""
+        """Number of entries in the range."""
         return self.entry_stop - self.entry_start
 
     @property
     def wanted(self) -> int:
-        """Count the entries that tasks get."""
+        """Number of entries that tasks receive."""
         return self.entries if self.chosen is None else len(self.chosen)
 
     @property
@@ -102,7 +103,7 @@ class Step:
         return f"{self.file.name}, entries {self.entry_start} to {self.entry_stop}"
 
     def halves(self) -> tuple[Step, Step]:
-        """Cut it in two."""
+        """Return the two halves of the step."""
         middle = (self.entry_start + self.entry_stop) // 2
         return self._part(self.entry_start, middle), self._part(middle, self.entry_stop)
 
@@ -127,9 +128,9 @@ def _clipped(pieces: Sequence[tuple[Source, int, int]], start: int, stop: int) -
 
 @dataclass(frozen=True)
 class _Needs:
-    """What the tasks need of the trees with one set of branches."""
+    """The columns that the tasks need from trees with one set of branches."""
 
-    places: list[int]  # of the branches, with all that is below groups
+    places: list[int]  # of the branches, including all below groups
     branches: tuple[str, ...]
     made_up: tuple[tuple[str, str], ...]
     cast: tuple[tuple[str, str], ...]
@@ -137,10 +138,10 @@ class _Needs:
 
 
 class Plan:
-    """Goes through the files of a dataset in order and gives their steps.
+    """Divides the files of a dataset into steps, in order.
 
-    Of each file it must be told first (`learn`); `wanted` names those that come next. `files` and `skipped` fill up on
-    the way.
+    The plan needs the metadata of each file first (`learn`); `wanted` returns the files that come next. `files` and
+    `skipped` are filled on the way.
     """
 
     def __init__(
@@ -163,11 +164,11 @@ class Plan:
         self.records: dict[int, FileRecord] = {}
         self.skipped: list[Skipped] = []
         self.done: dict[int, list[tuple[int, int]]] = {}
-        """Ranges of files, by their places, that were worked on."""
+        """Processed ranges of files, by their places."""
         self.touched: tuple[str, ...] = ()
-        """Branches that tasks which declare none were seen to use."""
+        """Branches used by tasks that declare none."""
         self.complete = 0
-        """Files of which nothing is left to be worked on when their turn comes."""
+        """Number of files that have no steps left when the plan reaches them."""
         self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
@@ -186,28 +187,28 @@ class Plan:
     def resume(
         self, done: Mapping[int, list[tuple[int, int]]], skipped: Sequence[Skipped], steps: Mapping[int, int]
     ) -> None:
-        """Go on where an earlier run was: what it has worked on or left out is not given again."""
+        """Resume an earlier run: leave out the ranges that it has processed or left out."""
         self._resumed = {place: (list(ranges), steps.get(place, 0)) for place, ranges in done.items()}
         self.done = {place: list(ranges) for place, ranges in done.items()}
         self.skipped += skipped
 
     def steps_left_out(self) -> list[Skipped]:
-        """List the steps that were left out, without whole files: these will be looked at again."""
+        """List the steps that were left out, without whole files: a resumed run tries these files again."""
         files = {(record.path, record.tree) for record in self.files}
         return [s for s in self.skipped if s.entry_start is not None and (s.path, s.tree) in files]
 
     @property
     def finished(self) -> bool:
-        """Whether all steps were given."""
+        """Whether all steps were returned."""
         return self._next >= len(self.dataset.sources) or self.left == 0
 
     @property
     def files_left(self) -> int:
-        """Count the files whose steps were not given yet."""
+        """Number of files whose steps were not yet returned."""
         return 0 if self.finished else len(self.dataset.sources) - self._next
 
     def learn_friends(self, infos: Mapping[Source, TreeInfo]) -> None:
-        """Take what is known of the files of friends, to find the same files again, and their branches."""
+        """Take the metadata of the files of friends: the UUIDs to recognize the files, and their branches."""
         for place, friend in enumerate(self.friends):
             names = [infos[source].schema.all_names for source in friend.sources]
             sources = tuple(replace(source, uuid=infos[source].uuid) for source in friend.sources)
@@ -217,7 +218,7 @@ class Plan:
                 chain.learn(infos)
 
     def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
-        """Return the files to look at when fewer than this many are ahead, up to twice as many; each once."""
+        """Return the next files to inspect, each once, so that between `ahead` and `2 * ahead` files are requested."""
         few = not self.finished and self._asked - self._next < ahead
         stop = min(len(self.dataset.sources), self._next + 2 * ahead) if few else 0
         while self._asked < stop:
@@ -227,16 +228,16 @@ class Plan:
                 yield place, self.dataset.sources[place]
 
     def learn(self, place: int, known: TreeInfo | BaseException) -> None:
-        """Take what is known of a file, or why it is not known."""
+        """Take the metadata of a file, or the error of inspecting it."""
         self._known[place] = known
 
     def steps(self) -> list[Step] | None:
-        """Return the steps of the next file; None when it is not known yet.
+        """Return the steps of the next file; None if its metadata is not yet known.
 
         Raises
         ------
         TaskError
-            The file lacks what a task reads.
+            The file lacks a branch that a task reads.
         SapwoodError, OSError
             The file cannot be read.
         """
@@ -282,7 +283,7 @@ class Plan:
         return steps
 
     def _wanted(self, source: Source, first: First, entries: int, stop: int) -> int:
-        """Count the entries of a file that are asked for: of an entry list, steps, and those before `stop`."""
+        """Return the number of requested entries of a file: in the entry list, in its ranges, and before `stop`."""
         chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, entries)
         return sum(_between(chosen, start, end) for start, end in _within([(0, stop)], source.ranges))
 
@@ -291,7 +292,7 @@ class Plan:
         self._offsets[source.dataset] += entries
 
     def _compare(self, source: Source, info: TreeInfo) -> None:
-        """Warn of a file that is another one once more, as its UUID and sizes say; reproducible files have none."""
+        """Warn if a file has the UUID and sizes of an earlier one. Reproducible files have no UUID."""
         if not info.uuid.strip("0-"):
             return
         identity = info.uuid, info.tree.partition(";")[0], info.entries, int(info.stored.sum())
@@ -304,10 +305,10 @@ class Plan:
             )  # fmt: skip
 
     def again(self, place: int, info: TreeInfo) -> list[Step] | None:
-        """Return the steps of a file again that turned out to be another one; None where it is too late for that.
+        """Return the steps of a file that was replaced during the run; None if it is too late for new steps.
 
-        It is when something was read of it, or when the entries of files behind it have other numbers now, and these
-        are asked for.
+        It is too late if a step of the file was processed, or if the entry numbers of later files change and the run
+        depends on them.
         """
         record = self.records[place]
         source = self.dataset.sources[place]
@@ -332,7 +333,7 @@ class Plan:
 
     @property
     def bytes(self) -> float:
-        """The size of all files; of remote ones the branches that are read count, as far as they are known."""
+        """The size of all files. Of remote files, only the branches that are read count, as far as they are known."""
         return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
     def _cut(
@@ -377,11 +378,11 @@ class Plan:
         if kind not in self._needs:
             try:
                 self._needs[kind] = self._match(schema, self._reference or schema, friends, f"{source.path}:{tree}")
-                self._reference = self._reference or schema  # of a first file that is left out, others need nothing
+                self._reference = self._reference or schema  # a file that is left out does not become the reference
             except (NotFoundError, ArgumentError, DriftError) as error:
                 self._needs[kind] = error
         found = self._needs[kind]
-        # The message names the first file of its kind; that is the one to look at.
+        # The message names the first file with this set of branches.
         if isinstance(found, DriftError):
             return found
         return TaskError(str(found)) if isinstance(found, BaseException) else found
@@ -400,7 +401,7 @@ class Plan:
                 branches.update(dict.fromkeys(sorted(wanted.resolve(view, first).branches)))
             except NotFoundError as error:
                 raise NotFoundError(f"task {task} cannot read {place}: {error}") from error
-        # A task that declares nothing sees what a file has: data without the weights of a simulation, say.
+        # A task that declares no branches sees those of each file: data may lack the weights of a simulation.
         branches.update(dict.fromkeys(name for name in self.touched if name in schema))
         keys = {name for friend in beside for name in friend.by}
         own = [name for name in [*branches, *keys] if name.partition(".")[0] not in friends]
@@ -436,7 +437,7 @@ class Plan:
 
 
 def _convertible(kind: str, wanted: str) -> bool:
-    """Return whether types, as Awkward writes them, are numbers in the same lists."""
+    """Return whether two types, as Awkward writes them, are numbers in equally nested lists."""
     (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
     return lists == others and number in NUMBERS and other in NUMBERS
 
@@ -448,23 +449,23 @@ class With:
         self._trees = trees
 
     def __contains__(self, where: object) -> bool:
-        """Return whether one of them has such a branch."""
+        """Return whether one of the trees has a branch."""
         return any(where in tree for tree in self._trees)
 
     def keys(self) -> list[str]:
-        """Return the names of all."""
+        """Return the names of the branches of all trees."""
         return list(dict.fromkeys(name for tree in self._trees for name in tree.keys()))  # noqa: SIM118 - no mapping
 
 
 class OfFriends:
-    """The branches that friends have, and others that are given."""
+    """The branches of friends, and other given names."""
 
     def __init__(self, friends: Iterable[Friend], names: Iterable[str] = ()) -> None:
         self._friends = {friend.name: friend.names for friend in friends}
         self._names = frozenset(names)
 
     def __contains__(self, where: object) -> bool:
-        """Return whether a name is one of a friend's, or one of those given."""
+        """Return whether a name is a branch of a friend, or one of the given names."""
         friend, _, name = str(where).partition(".")
         return where in self._names or name in (self._friends.get(friend) or ())
 
@@ -475,7 +476,7 @@ class OfFriends:
 
 
 class _Chain:
-    """The files of a friend by entry, one behind the other."""
+    """The files of a friend by entry, in order."""
 
     def __init__(self, sources: tuple[Source, ...]) -> None:
         self.sources = sources
@@ -513,7 +514,7 @@ def _entries_per_step(step_size: StepSize, per_entry: float, entries: int) -> in
 
 
 def _within(steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
-    """Cut steps down to ranges."""
+    """Return the parts of steps that are inside the ranges."""
     for start, stop in steps:
         if ranges is None:
             yield start, stop
@@ -524,7 +525,7 @@ def _within(steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] 
 
 
 def _without(steps: Iterator[tuple[int, int]], done: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
-    """Leave out what is done."""
+    """Return the parts of steps that are outside the ranges in `done`."""
     if not done:
         yield from steps
         return
@@ -537,6 +538,6 @@ def _without(steps: Iterator[tuple[int, int]], done: Sequence[tuple[int, int]] |
                 break
             if start < first:
                 yield start, first
-            start = max(start, last)  # noqa: PLW2901 - what is left of the step
+            start = max(start, last)  # noqa: PLW2901 - the rest of the step
         if start < stop:
             yield start, stop

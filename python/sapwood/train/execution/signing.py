@@ -1,4 +1,4 @@
-"""The key of a user: files that it signed are known to come from programs of this user."""
+"""The key of a user: it signs files, to prove that they come from programs of this user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = hashlib.sha256().digest_size
 
 
 def key_path() -> Path:
-    """Return the path of the key: `$SAPWOOD_CHECKPOINT_KEY`, or a file among the states of the user's programs."""
+    """Return the path of the key: `$SAPWOOD_CHECKPOINT_KEY`, or a file in the user's state folder."""
     chosen = os.environ.get(KEY_FILE)
     if chosen:
         return Path(chosen).expanduser()
@@ -27,23 +27,23 @@ def key_path() -> Path:
 
 
 def signature(data: bytes | memoryview) -> bytes:
-    """Return the signature of data with the key of this user, which is made where it is missing.
+    """Return the signature of data with the key of this user; a missing key is created.
 
     Raises
     ------
     StorageError
-        The key cannot be read or made, or another user could know it.
+        The key cannot be read or created, or another user could know it.
     """
     return hmac.new(_key(), data, hashlib.sha256).digest()
 
 
 def is_signed(data: bytes | memoryview, signed: bytes) -> bool:
-    """Whether a signature was made of this data with the key of this user.
+    """Return whether a signature matches this data and the key of this user.
 
     Raises
     ------
     StorageError
-        The key cannot be read or made, or another user could know it.
+        The key cannot be read or created, or another user could know it.
     """
     return hmac.compare_digest(signature(data), signed)
 
@@ -77,7 +77,7 @@ def _read(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Make a key; of several processes that make one at the same time, one succeeds and all use its key."""
+    """Create a key. If several processes create one at the same time, one succeeds and all use its key."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:

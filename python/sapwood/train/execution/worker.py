@@ -1,6 +1,6 @@
-"""Workers: read a step once, run all tasks on it, and account for both.
+"""Workers: read a step once, run all tasks on it, and measure both.
 
-As a program (``python -m sapwood.train.execution.worker FD``) it is a child of `Processes`.
+As a program (``python -m sapwood.train.execution.worker FD``), this module is a child process of `Processes`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FILES_OPEN = 16
 
 
 class Worker:
-    """Works on leases, on several threads at a time; if `hold`, buffers of steps are kept until it is closed."""
+    """Processes leases; thread-safe. If `hold`, the buffers of steps are kept until the worker is closed."""
 
     def __init__(self, job: Job, *, hold: bool = True) -> None:
         self.job = job
@@ -79,7 +79,7 @@ class Worker:
             memory.keep_freed()
 
     def begin(self) -> dict[int, str]:
-        """Let the tasks prepare, once; gives the tracebacks of those that failed, by number."""
+        """Call `begin` of the tasks, once. Return the tracebacks of those that failed, by number."""
         with self._lock:
             if not self._begun:
                 for place, task in enumerate(self.job.tasks):
@@ -94,8 +94,8 @@ class Worker:
         return self._broken
 
     def run(self, lease: Lease) -> Outcome:
-        """Work on a lease."""
-        if self._remote:  # the client knows its own
+        """Process a lease."""
+        if self._remote:  # the client measures itself
             measure(lease.run, self.job.traced)
         self._gate.check()
         self.begin()
@@ -109,11 +109,11 @@ class Worker:
         return outcome_of(parts, started, used(lease.run, self.job.traced) if self._remote else (None, None))
 
     def hold(self, size: int, what: str) -> None:
-        """Account for `size` bytes of joined results in this process; `what` says what they are."""
+        """Account for `size` bytes of joined results in this process; `what` describes them in errors."""
         self._gate.held, self._gate.what = size, what
 
     def touched(self, step: Step) -> dict[int, tuple[str, ...]]:
-        """Let tasks that declare no branches process a step; gives what branches each of them looked at."""
+        """Let tasks that declare no branches process a step; return the branches that each of them accessed."""
         found: dict[int, tuple[str, ...]] = {}
         tree = self._tree(step.file)
         try:
@@ -122,7 +122,7 @@ class Worker:
                     continue
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
-                with contextlib.suppress(Exception, SystemExit):  # it will fail in the run, and be reported there
+                with contextlib.suppress(Exception, SystemExit):  # the task fails again in the run, which reports it
                     self.job.tasks[place].process(_described(events, step, tree.tree))
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
@@ -130,7 +130,7 @@ class Worker:
         return found
 
     def keep(self, source: Source, info: TreeInfo, file: Foreign, tree: Foreign) -> bool:
-        """Take a file that was looked at and will be read soon, if there are few such; tells whether it does."""
+        """Keep a file open that was inspected and will be read soon; return whether there was room for it."""
         key = (source.path, info.tree, info.uuid)
         with self._lock:
             kept = self.job.memory is None and len(self._looked_at) < _FILES_OPEN and key not in self._looked_at
@@ -139,7 +139,7 @@ class Worker:
         return kept
 
     def close(self) -> None:
-        """Close all files, and give memory back that was kept for further steps."""
+        """Close all files, and release memory that was kept for further steps."""
         with self._lock:
             for trees in (self._open, self._looked_at):
                 while trees:
@@ -149,7 +149,7 @@ class Worker:
             memory.give_back()
 
     def _step(self, step: Step, off: frozenset[int]) -> Part:
-        """Work on a step, read from a replica where the file is damaged."""
+        """Process a step; if the file is damaged, read it from a replica."""
         with self._gate.room(step.bytes) as alone:
             part = self._try(step, step.file, off, alone)
             source = step.file.source
@@ -162,7 +162,7 @@ class Worker:
             return part
 
     def _try(self, step: Step, place: FilePlan, off: frozenset[int], alone: Callable[[], bool]) -> Part:
-        """Read a step from a place of its file, and let the tasks process it."""
+        """Read a step from one copy of its file, and let the tasks process it."""
         part = Part((step.key,), step.wanted)
         began = time.perf_counter()
         try:
@@ -180,7 +180,7 @@ class Worker:
         with self._gate.work():
             for number in range(len(self.job.tasks)):
                 self._process(number, step, block, needs, part, alone, off)
-                if block.failed is not None:  # what a task looked at late: the step is bad, not the task
+                if block.failed is not None:  # a column that a task read late: the step is bad, not the task
                     return Part(
                         part.keys, part.entries, error=_portable(block.failed, step.where), reading=part.reading
                     )
@@ -188,7 +188,7 @@ class Worker:
         return part
 
     def _filled(self, step: Step, part: Part, off: frozenset[int]) -> bool:
-        """Let a task that is alone fill its declared results while the step is read, and return whether it could."""
+        """Fill the results of a single `Declared` task while the step is read; return whether this was possible."""
         task = self.job.tasks[0]
         known = len(self.job.tasks) == 1 and isinstance(task, Declared) and not (off or self._broken)
         if not known or self.job.friends or step.chosen is not None or step.file.made_up or step.file.cast:
@@ -277,7 +277,7 @@ class Worker:
         shape = self._shape(tree, file)
         ranges = [(step.entry_start, step.entry_stop)]
         if step.chosen is None and not self.job.friends:
-            # Where nothing is left, the types are.
+            # If no range is left, read an empty one for its types.
             ranges = tree.kept(shape.needs, *ranges[0]) or [(step.entry_start, step.entry_start)]
         pieces = [tree.read(shape.reads, *one, shape.query) for one in ranges]
         layouts = pieces[0]
@@ -301,7 +301,7 @@ class Worker:
             else:
                 found = self._pieces(step.friends[place] or (), theirs)
             layouts |= {f"{friend.name}.{name}": layout for name, layout in found.items()}
-        for name in set(shape.reads).difference(shape.names):  # only to find the entries of friends
+        for name in set(shape.reads).difference(shape.names):  # keys that were read only to match friends
             layouts.pop(name, None)
         if step.chosen is not None:
             rows = step.chosen - step.entry_start
@@ -310,7 +310,7 @@ class Worker:
         return StepBlock(layouts, length, tree, step), shape.needs
 
     def _shape(self, tree: OpenTree, file: FilePlan) -> Shape:
-        """Find out what is wanted of a tree; of trees alike, only the first one's branches are looked at."""
+        """Return the columns to read from a tree; trees with the same branches share the result of the first."""
         beside = [friend for friend in self.job.friends if friend.is_of(file.source)]
         friends = frozenset(friend.name for friend in beside)
         kind = file.made_up, file.matched, friends
@@ -353,7 +353,7 @@ class Worker:
             return self._indexes[place]
 
     def _tree(self, file: FilePlan) -> OpenTree:
-        """Return an open tree, held for the caller."""
+        """Return an open tree; the caller must release it."""
         key = (file.source.path, file.tree, file.uuid)
         with self._lock:
             known = self._open.get(key) or self._looked_at.pop(key, None)
@@ -367,7 +367,7 @@ class Worker:
             return self._held(key, tree)
 
     def _held(self, key: tuple[str, str, str], tree: OpenTree) -> OpenTree:
-        """Hold an open tree, and close those not used for long."""
+        """Hold an open tree, and close the least recently used ones."""
         self._open[key] = tree
         self._open.move_to_end(key)
         tree.hold()
@@ -376,7 +376,7 @@ class Worker:
         return tree
 
     def _joined(self, parts: list[Part]) -> Iterator[Part]:
-        """Join the parts of steps that were read; others stay as they are."""
+        """Join the parts of steps that were read; parts with errors stay separate."""
         whole: Part | None = None
         for part in parts:
             if part.error is not None:
@@ -390,7 +390,7 @@ class Worker:
 
 
 _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
-"""Errors that another replica of the file would not mend."""
+"""Errors that another replica of the file would not fix."""
 
 
 def _of_friend(name: str, friends: Collection[str]) -> bool:
@@ -398,7 +398,7 @@ def _of_friend(name: str, friends: Collection[str]) -> bool:
 
 
 def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
-    """Record where events come from, in `events.attrs`; the open tree, under ``@tree``, is never pickled."""
+    """Store the origin of the events in `events.attrs`. The open tree, under ``@tree``, is never pickled."""
     events.attrs["@tree"] = tree
     events.attrs["dataset"] = step.file.source.dataset
     events.attrs["metadata"] = dict(step.file.metadata)
@@ -409,13 +409,13 @@ def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
 
 
 _TRACED = 100
-"""Entries on which tasks that declare no branches are tried, to see what they use."""
+"""Number of entries on which tasks that declare no branches run to find the branches that they use."""
 
 
 def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
-    """Run tasks that declare no branches on a few entries, forget the results, and list the branches each looked at.
+    """Run tasks that declare no branches on a few entries, drop the results, and return the branches that each used.
 
-    What they look at only elsewhere is read then.
+    Branches that a task uses only in other entries are read on access.
     """
     for source in dataset.sources[:_FILES_OPEN]:
         try:
@@ -423,7 +423,7 @@ def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
             if info.entries:
                 file = FilePlan(0, source, info.uuid, info.tree, dataset.metadata.get(source.dataset, {}))
                 return worker.touched(Step(file, 0, min(info.entries, _TRACED), 0))
-        except Exception:  # noqa: BLE001 - what is wrong with a file is reported when its turn comes
+        except Exception:  # noqa: BLE001 - errors of a file are reported when the run reads it
             continue
     return {}
 
@@ -431,13 +431,13 @@ def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
 def report_of(error: BaseException) -> str:
     """Return an error with the traceback of the user's own code."""
     trace = own_traceback(error)
-    # The lines of an expression and of the mark below its fault stay apart.
+    # Keep the line breaks between an expression and the mark below its fault.
     text = f"{type(error).__name__}: {error}" if isinstance(error, SapwoodError) else described(error)
     return text + (f"\n{trace}" if trace else "")
 
 
 def _portable(error: BaseException, where: str) -> BaseException:
-    """Return an error that names its place and survives being sent to another process."""
+    """Return an error that names its place and can be pickled."""
     text = f"{where}: {error}"
     if isinstance(error, (*BAD, SapwoodError)):
         kind = type(error)
@@ -450,12 +450,12 @@ def _portable(error: BaseException, where: str) -> BaseException:
     return SapwoodError(f"{where}: {described(error)}\n{own_traceback(error)}".rstrip())
 
 
-# Being sent to other processes
+# Sending jobs to other processes
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A job as bytes, or only its digest for a process that knows it."""
+    """A job as bytes, or only its digest for a process that has it already."""
 
     digest: str
     data: bytes | None
@@ -477,11 +477,11 @@ class Packed:
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
 
     def touching(self, touched: Mapping[int, tuple[str, ...]]) -> Packed:
-        """Return the same job with the branches that its tasks were seen to use."""
+        """Return the same job with the branches that its tasks use."""
         return replace(self, touched=touched, digest=hashlib.sha256(repr((self.digest, touched)).encode()).hexdigest())
 
     def job(self) -> Job:
-        """Unpack it."""
+        """Return the unpickled job."""
         return replace(pickle.loads(self.data or b""), touched=self.touched)
 
 
@@ -490,7 +490,7 @@ _MAKING = threading.Lock()
 
 
 def worker_of(job: Packed | Worker) -> Worker:
-    """Return the worker of a job in this process, made when the job is first seen."""
+    """Return the worker of a job in this process; it is created at the first call for the job."""
     if isinstance(job, Worker):
         return job
     with _MAKING:
@@ -499,26 +499,26 @@ def worker_of(job: Packed | Worker) -> Worker:
                 raise LimitError("the job was forgotten by this process")
             while len(_WORKERS) > 3:
                 _WORKERS.popitem(last=False)[1].close()
-            # Nobody closes it when the run ends: the pool of somebody else may be in this process.
+            # It is not closed when the run ends: the process may belong to a pool of another program.
             _WORKERS[job.digest] = Worker(job.job(), hold=False)
         return _WORKERS[job.digest]
 
 
 def run_lease(job: Packed | Worker, lease: Lease) -> Outcome:
-    """Work on a lease, in this process."""
+    """Process a lease in this process."""
     return worker_of(job).run(lease)
 
 
 Looked = list[tuple[int, "TreeInfo | BaseException"]]
-"""Of files, by their places, what planning needs, or why it is not available."""
+"""For each file, by its place, the metadata that planning needs, or the error."""
 
 
 def look_at(
     sources: Sequence[tuple[int, Source]], run: str, client: str, traced: bool, worker: Worker | None = None
 ) -> tuple[Looked, Outcome | None]:
-    """Look at files for a run; other processes than its client tell what they used, too.
+    """Read the metadata of files for a run. Processes other than the client also report their cost.
 
-    A `worker` that is in this process may keep them open.
+    A `worker` in this process may keep the files open.
     """
     remote, started = client != this_process(), time.time()
     if remote:
@@ -533,13 +533,13 @@ def look_at(
 
 
 def serve(descriptor: int) -> None:
-    """Work as a child: take calls from a socket and answer them, until the parent is gone."""
+    """Run as a child process: receive calls from a socket and answer them until the parent ends."""
     from multiprocessing.connection import Connection
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     connection = Connection(descriptor)
     with contextlib.suppress(OSError):
-        connection.send_bytes(b"")  # all is imported
+        connection.send_bytes(b"")  # all modules are imported
     while True:
         try:
             module, name, arguments = pickle.loads(connection.recv_bytes())
@@ -557,5 +557,5 @@ def serve(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    # The module that the parent names, not a second one called __main__.
+    # Import the module by the name that the parent uses, not a second copy called __main__.
     importlib.import_module("sapwood.train.execution.worker").serve(int(sys.argv[1]))
