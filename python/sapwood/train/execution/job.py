@@ -519,12 +519,12 @@ class _Train:
             engine.job.hold(sum(task.bytes_results for task in self.records), self._largest())
         more = _RESULT_FACTOR * int(engine.payload or 0) if self.executor.remote else 0
         if not resident_memory.fits(more, budget):
-            coming = f", and needs {more:,} for what comes" if more else ""
+            coming = f", and needs {more:,} for the next results" if more else ""
             self._break_off(f"this process keeps {resident_memory.resident():,} bytes{coming}", budget)
 
     def _break_off(self, what: str, budget: int) -> NoReturn:
         raise LimitError(
-            f"{what}, the budget is {budget:,}: the results or what the tasks keep are too large ({self._largest()})"
+            f"{what}, the budget is {budget:,}: the results or other data of tasks are too large ({self._largest()})"
         )
 
     def _largest(self) -> str:
@@ -696,7 +696,7 @@ class _Train:
                 of.bytes_results = size_of(gathered)
                 needed = resident_memory.resident() + left_to_copy(gathered)
                 if budget is not None and needed > budget:
-                    self._break_off(f"to put results together this process needs {needed:,} bytes", budget)
+                    self._break_off(f"to join the results this process needs {needed:,} bytes", budget)
                 try:
                     results = finished(gathered, "results")
                     end = getattr(task, "end", None)

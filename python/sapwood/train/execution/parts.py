@@ -88,7 +88,7 @@ class Part:
 
     def open(self) -> None:
         """Unpack results that were sealed to be sent."""
-        self.change(opened, "gave what cannot be brought here from the process that worked on it")
+        self.change(opened, "gave what cannot be received from the worker process")
 
 
 Accesses = tuple[int, dict[str, "Column"]]

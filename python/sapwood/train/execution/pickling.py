@@ -113,9 +113,7 @@ def dumps_tasks(value: Foreign, tasks: Sequence[Any], *, as_here: bool = False) 
     loose, importable = _own_modules(tasks)
     if cloudpickle is None:
         if loose or (as_here and importable):
-            raise UnsendableError(
-                "what is defined in task files needs the package cloudpickle: pip install cloudpickle"
-            )
+            raise UnsendableError("tasks defined in task files need the package cloudpickle: pip install cloudpickle")
         return pickle.dumps(value)
     try:
         return _dumps_with([*loose, *importable], value)

@@ -176,7 +176,7 @@ class Plan:
         self._asked = 0
         self._next = 0
         self._offset = 0
-        self._offsets: Counter[str] = Counter()  # the same in each data set
+        self._offsets: Counter[str] = Counter()  # the same in each dataset
         self._needs: dict[tuple[str, frozenset[str]], _Needs | BaseException] = {}
         self._reference: Schema | None = None
         self.friends = list(dataset.friends)

@@ -142,7 +142,7 @@ class Returned:
                 same = self._alive.get(id(memory)) is memory or id(memory) in added
                 if same or (last is memory and (content is None or _differ(content, memory))):
                     raise ArgumentError(
-                        f"{place}: the same {_called(value)} was returned before, and what it held then would be "
+                        f"{place}: the same {_called(value)} was returned before, and its earlier content would be "
                         "counted again; make a new one in every call of process"
                     )
                 if _is_histogram(value):
@@ -379,12 +379,12 @@ def _check_alike(first: Foreign, second: Foreign, place: str) -> None:
         return
     if first.shape[1:] != second.shape[1:] or first.ndim != second.ndim:
         raise ArgumentError(
-            f"{place}: arrays cannot be put one behind the other: their shapes are {first.shape} and {second.shape}"
+            f"{place}: arrays cannot be concatenated: their shapes are {first.shape} and {second.shape}"
         )
     try:
         np.promote_types(first.dtype, second.dtype)
     except TypeError as error:
-        raise ArgumentError(f"{place}: arrays cannot be put one behind the other: {error}") from error
+        raise ArgumentError(f"{place}: arrays cannot be concatenated: {error}") from error
 
 
 def _concatenate(arrays: Sequence[Any], place: str) -> Foreign:
@@ -394,7 +394,7 @@ def _concatenate(arrays: Sequence[Any], place: str) -> Foreign:
         masked = any(isinstance(one, np.ma.MaskedArray) for one in arrays)
         return np.ma.concatenate(arrays) if masked else np.concatenate(arrays)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(f"{place}: arrays cannot be put one behind the other: {error}") from error
+        raise ArgumentError(f"{place}: arrays cannot be concatenated: {error}") from error
 
 
 def _add(first: Foreign, second: Foreign, place: str) -> Foreign:

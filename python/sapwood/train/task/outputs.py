@@ -376,7 +376,7 @@ class Writer:
         for key, parts in self._used.items():
             for path in (self._path(self._outputs[key], part) for part in parts):
                 if not path.exists():
-                    raise StorageError(f"{path}, which the run to be gone on with has written, is not there")
+                    raise StorageError(f"{path} is not there: the run cannot resume without this part of an output")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
         """Join the parts of each file and add its summary; return a description of each file, by path.
