@@ -1,1 +1,1 @@
-"""The account of a train: what was read and what it cost."""
+"""The account of a train: its input and its cost."""

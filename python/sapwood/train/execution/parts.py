@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Lease:
-    """Steps of a run that one worker gets at a time, without the tasks in `off`."""
+    """Steps of a run that one worker holds at one time; tasks in `off` do not run on them."""
 
     run: str
     number: int

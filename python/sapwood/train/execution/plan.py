@@ -218,7 +218,7 @@ class Plan:
                 chain.learn(infos)
 
     def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
-        """Return the next files to inspect, each once, so that between `ahead` and `2 * ahead` files are requested."""
+        """Return the next files to inspect, each once; about `ahead` to `2 * ahead` files are inspected in advance."""
         few = not self.finished and self._asked - self._next < ahead
         stop = min(len(self.dataset.sources), self._next + 2 * ahead) if few else 0
         while self._asked < stop:

@@ -1,1 +1,1 @@
-"""Tasks: what an analysis reads, fills and writes."""
+"""Tasks: the columns that an analysis reads, its results, and the files that it writes."""

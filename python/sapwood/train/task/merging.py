@@ -306,7 +306,7 @@ _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.
 
 
 def _wide(value: Foreign) -> Foreign:
-    """Return numbers and booleans with at least 64 bits, so that sums of many do not overflow."""
+    """Return numbers and booleans with at least 64 bits, to avoid overflow in sums."""
     kind = _WIDE.get(value.dtype.kind)
     return value if kind is None or value.dtype.itemsize >= np.dtype(kind).itemsize else value.astype(kind)
 

@@ -63,11 +63,11 @@ class Hist:
     vary: Mapping[str, Mapping[str, str]] | None = None
 
     def parts(self) -> Iterator[tuple[str, Hist]]:
-        """List what is filled, each by a name of its own."""
+        """Iterate over the parts to fill, each with its name."""
         yield "", self
 
     def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
-        """Return the result, of what was filled by the names of `parts`."""
+        """Return the result from the filled parts, by name."""
         return filled[""]
 
     def empty(self) -> Foreign:
@@ -91,11 +91,11 @@ class Total:
     weight: str | Sequence[str] | None = None
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """List what is filled, each by a name of its own."""
+        """Iterate over the parts to fill, each with its name."""
         yield "", self
 
     def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
-        """Return the result, of what was filled by the names of `parts`."""
+        """Return the result from the filled parts, by name."""
         return filled[""]
 
     def wants(self, where: tuple[str, ...]) -> Wants:
@@ -114,7 +114,7 @@ class CutFlow:
     weight: str | Sequence[str] | None = None
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """List what is filled, each by a name of its own."""
+        """Iterate over the parts to fill, each with its name."""
         named = dict(self.cuts) if isinstance(self.cuts, Mapping) else {cut: cut for cut in self.cuts}
         done: tuple[str, ...] = ()
         yield "all", Total(None, done, self.weight)
@@ -123,7 +123,7 @@ class CutFlow:
             yield name, Total(None, done, self.weight)
 
     def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
-        """Return the result, of what was filled by the names of `parts`."""
+        """Return the result from the filled parts, by name."""
         return dict(filled)
 
 
@@ -135,13 +135,13 @@ class NMinusOne:
     histograms: Mapping[str, Hist]
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """List what is filled, each by a name of its own."""
+        """Iterate over the parts to fill, each with its name."""
         for name, histogram in self.histograms.items():
             others = tuple(cut for other, cut in self.cuts.items() if other != name)
             yield name, replace(histogram, where=texts_of(histogram.where) + others)
 
     def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
-        """Return the result, of what was filled by the names of `parts`."""
+        """Return the result from the filled parts, by name."""
         return dict(filled)
 
 
