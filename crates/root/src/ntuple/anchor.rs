@@ -1,10 +1,10 @@
-//! The anchor: the object that a key of class `ROOT::RNTuple` names.
+//! The anchor: the object in a key of class `ROOT::RNTuple`.
 
 use super::envelope::checksum;
 use crate::error::{Error, Result};
 use crate::wire::Cursor;
 
-/// Where the header and the footer of an RNTuple lie (`ROOT::RNTuple`).
+/// Location of the header and the footer of an RNTuple (`ROOT::RNTuple`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchor {
     /// Epoch, major, minor and patch version of the format.
@@ -13,7 +13,7 @@ pub struct Anchor {
     pub header: Blob,
     /// The footer.
     pub footer: Blob,
-    /// Larger blobs are split over several keys (`fMaxKeySize`); 0 for no limit.
+    /// Blobs larger than this are split over several keys (`fMaxKeySize`); 0 for no limit.
     pub max_key_size: u64,
 }
 
@@ -24,23 +24,23 @@ pub struct Blob {
     pub offset: u64,
     /// Bytes in the file.
     pub stored: u64,
-    /// Bytes when decompressed.
+    /// Bytes after decompression.
     pub length: u64,
 }
 
 /// Bytes before the members: byte count and class version.
 const PREFIX: usize = 6;
-/// Bytes of the checksum, which follows the object.
+/// Bytes of the checksum after the object.
 const CHECKSUM: usize = 8;
 
 impl Anchor {
-    /// Parses the object of the key. Positions in messages are counted from its first byte.
+    /// Parses the object of the key. Positions in errors are counted from its first byte.
     pub fn parse(object: &[u8]) -> Result<Self> {
         let members =
             object.len().checked_sub(PREFIX + CHECKSUM).and_then(|n| object.get(PREFIX..PREFIX + n));
         let members =
             members.ok_or_else(|| Error::corrupt(format!("an anchor of {} bytes", object.len())))?;
-        // The byte count ends before the checksum; later versions of the class may append members.
+        // The byte count ends before the checksum. Later versions of the class may append members.
         let mut c = Cursor::new(object, 0);
         let frame = c.frame()?;
         if frame.end != Some(object.len() - CHECKSUM) {

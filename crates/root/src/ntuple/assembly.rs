@@ -1,4 +1,4 @@
-//! How the lanes of a field are put together to its column.
+//! Assembling the column of a field from its lanes.
 
 use super::decode::SWITCH_BYTES;
 use super::encoding;
@@ -11,14 +11,14 @@ use crate::wire::{Cursor, grow};
 use arrow_buffer::Buffer;
 use std::sync::Arc;
 
-/// Puts a column together.
+/// Assembles a column.
 pub struct Assembly<'t> {
     pub take: &'t mut dyn FnMut(usize) -> Result<Column>,
     pub programs: Option<&'t Programs>,
 }
 
 impl Assembly<'_> {
-    /// The column of a structure, with `length` values.
+    /// Returns the column of a structure with `length` values.
     pub fn column(&mut self, structure: &Structure, length: usize) -> Result<Column> {
         let column = match structure {
             Structure::Number { stored, .. } => (self.take)(stored.slot)?,
@@ -109,7 +109,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// The values of each type follow each other, so that the place of each is known by counting.
+    /// The values of each type are consecutive, so that counting gives the place of each.
     fn variants(&mut self, bytes: &[u8], items: &[Arc<Structure>]) -> Result<Column> {
         let mut counts = vec![0i64; items.len()];
         let length = bytes.len() / SWITCH_BYTES;
@@ -140,7 +140,7 @@ impl Assembly<'_> {
     }
 }
 
-/// Numbers of 64 bits.
+/// Iterates over 64-bit numbers.
 pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
     bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
 }

@@ -1,4 +1,4 @@
-//! How the pages of a column are unpacked and become numbers.
+//! Unpacking and decoding the pages of a column.
 
 use super::encoding::{self, Encoding};
 use super::envelope::checksum;
@@ -8,46 +8,46 @@ use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
 
-/// Bytes of an element that says which type a variant has.
+/// Bytes of a switch element, which holds the type of a variant.
 pub const SWITCH_BYTES: usize = 12;
-/// Pages of a column are numbered by cluster and, in these lower bits, by their place in it.
+/// Bits of a page number that hold the index of the page in its cluster; the higher bits hold the cluster.
 pub const NUMBER_BITS: u32 = 32;
-/// Stands for the number of a page that is not stored.
+/// Number of a page that is not stored.
 pub const NOT_STORED: usize = (1 << NUMBER_BITS) - 1;
 
 /// A column in a cluster, for decoding.
 pub struct StoredIn {
-    /// Number of the cluster.
+    /// Index of the cluster.
     pub number: usize,
     pub cluster: ClusterPages,
     pub column: usize,
     pub encoding: Encoding,
-    /// Added to the ends of lists.
+    /// Offset added to the ends of lists.
     pub base: u64,
 }
 
 impl StoredIn {
-    /// How the elements are packed in a page that was unpacked.
+    /// Packing of the elements in an unpacked page.
     fn encoding_in(&self, page: &Page<'_>) -> Encoding {
         self.encoding.joined().filter(|_| page.joined).unwrap_or(self.encoding)
     }
 }
 
-/// What becomes of elements.
+/// Decoded form of the elements.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted {
     /// Numbers.
     Numbers(Number),
-    /// Characters and bytes, which are not converted.
+    /// Characters and bytes, not converted.
     Bytes,
-    /// Type and place of variants, as they are stored.
+    /// Type and index of variants, as they are stored.
     Switch,
     /// Ends of lists.
     Ends,
 }
 
 impl Wanted {
-    /// The numbers that each element becomes.
+    /// The number type that an element decodes to, and how many numbers.
     pub fn numbers(self) -> (Number, usize) {
         match self {
             Self::Numbers(number) => (number, 1),
@@ -60,7 +60,7 @@ impl Wanted {
 
 /// Decodes the pages of a lane.
 pub struct ColumnDecoder {
-    /// In the order of their clusters.
+    /// The columns of the clusters, in order.
     pub chosen: Vec<StoredIn>,
     pub wanted: Wanted,
 }
@@ -73,7 +73,7 @@ impl ColumnDecoder {
     fn of(&self, page: usize) -> Result<&StoredIn> {
         self.chosen(page).ok_or_else(|| Error::corrupt("a page of no cluster"))
     }
-    /// Bytes of an element, if those in a page are those in memory.
+    /// Bytes of an element if its page can be copied to memory unchanged.
     fn copied(&self, encoding: Encoding) -> Option<usize> {
         match self.wanted {
             Wanted::Bytes | Wanted::Switch => encoding.stored_bytes(1),
@@ -108,7 +108,8 @@ impl PageDecoder for ColumnDecoder {
         if packed.len() > size {
             return Err(Error::corrupt(format!("{} bytes are stored for a page of {size}", packed.len())));
         }
-        // Of a page that is wanted in part, further parts will be: then each is decoded without the others.
+        // A page that is wanted in part is likely to be read again: convert it so that each part can be decoded on its
+        // own.
         let joined = page.wanted() < page.items && stored.encoding.joined().is_some();
         let room = size * (usize::from(compressed) + usize::from(joined));
         if compressed {

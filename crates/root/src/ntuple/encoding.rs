@@ -1,4 +1,4 @@
-//! How the elements of a column are stored in a page, and how they become numbers in memory.
+//! How the elements of a column are stored in a page, and how they are decoded.
 
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -7,15 +7,15 @@ use crate::wire::grow;
 /// The way the elements of a column are packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Encoding {
-    /// One bit each, lowest first.
+    /// One bit each, lowest bit first.
     Bit,
-    /// Little-endian numbers, as they are in memory.
+    /// Little-endian numbers.
     Plain(Number),
-    /// All first bytes, then all second bytes, ...
+    /// All first bytes, then all second bytes, and so on.
     Split(Number),
-    /// The same of signed numbers whose sign is the lowest bit.
+    /// Split signed numbers with the sign in the lowest bit.
     Zigzag(Number),
-    /// The same of differences to the element before.
+    /// Split differences to the element before.
     Delta(Number),
     /// Half precision.
     Half,
@@ -23,12 +23,12 @@ pub enum Encoding {
     SplitHalf,
     /// The upper bits of single precision numbers.
     Truncated {
-        /// How many.
+        /// Number of bits.
         bits: u32,
     },
-    /// Steps of equal size in a range.
+    /// Equal steps in a range.
     Quantized {
-        /// Bits of the number of the step.
+        /// Bits of the step number.
         bits: u32,
         /// Smallest value.
         min: f64,
@@ -39,7 +39,7 @@ pub enum Encoding {
     Switch,
 }
 
-/// Names of the column types, by number, and the bits that each may have.
+/// Names of the column types by number, with the smallest and the largest number of bits.
 const NAMES: [(&str, u16, u16); 30] = [
     ("bit", 1, 1),
     ("byte", 8, 8),
@@ -79,7 +79,7 @@ pub fn name(kind: u16) -> Option<&'static str> {
 }
 
 impl Encoding {
-    /// That of a column type.
+    /// Returns the encoding of a column type.
     pub fn of(kind: u16, bits: u16, range: Option<(f64, f64)>) -> Result<Self> {
         let Some(&(name, least, most)) = NAMES.get(usize::from(kind)) else {
             return Err(Error::unsupported(format!("column type {kind:#04x} is unknown to this version")));
@@ -90,7 +90,7 @@ impl Encoding {
         Ok(match kind {
             0x00 => Self::Bit,
             0x01 | 0x04 => Self::Plain(Number::U8),
-            // A char is signed where ROOT runs.
+            // `char` is signed on the platforms of ROOT.
             0x02 | 0x03 => Self::Plain(Number::I8),
             0x05 => Self::Plain(Number::I16),
             0x06 => Self::Plain(Number::U16),
@@ -137,11 +137,11 @@ impl Encoding {
             Self::Switch => 96,
         }
     }
-    /// Bytes that elements take in a page, when it is decompressed.
+    /// Bytes that elements take in a decompressed page.
     pub fn stored_bytes(self, elements: u64) -> Option<usize> {
         usize::try_from(elements.checked_mul(self.bits())?.div_ceil(8)).ok()
     }
-    /// What [`join`] makes of it: each element by itself, in as many bytes; nothing for those that need no joining.
+    /// The encoding after [`join`]: independent elements of the same size. `None` if the elements need no joining.
     pub fn joined(self) -> Option<Self> {
         match self {
             Self::Split(number) | Self::Zigzag(number) | Self::Delta(number) => Some(Self::Plain(number)),
@@ -149,7 +149,7 @@ impl Encoding {
             _ => None,
         }
     }
-    /// Bytes of an element, where each stands by itself.
+    /// Bytes of an element, if each can be decoded on its own.
     pub fn element_bytes(self) -> Option<usize> {
         match self {
             Self::Plain(number) => Some(number.size()),
@@ -158,7 +158,7 @@ impl Encoding {
             _ => None,
         }
     }
-    /// The numbers that the elements are.
+    /// The number type of the elements.
     pub fn natural(self) -> Number {
         match self {
             Self::Bit => Number::Bool,
@@ -167,12 +167,12 @@ impl Encoding {
             Self::Switch => Number::U64,
         }
     }
-    /// Whether elements may be read as numbers of a type, as ROOT allows it.
+    /// Whether elements may be read as numbers of a type, by ROOT's rules.
     pub fn reads_as(self, number: Number) -> bool {
         let real = |n| matches!(n, Number::F32 | Number::F64);
         self != Self::Switch && real(self.natural()) == real(number)
     }
-    /// Whether the bytes of a page are those in memory, if numbers of that type are wanted.
+    /// Whether the bytes of a page equal those in memory for numbers of that type.
     pub fn is_copied(self, number: Number) -> bool {
         cfg!(target_endian = "little")
             && (matches!(self, Self::Plain(own) if own == number)
@@ -182,11 +182,11 @@ impl Encoding {
 
 /// Decodes all elements of a page to numbers of a type.
 ///
-/// `page` holds the elements as [`Encoding::stored_bytes`] says, `out` has room for as many numbers.
+/// `page` holds the elements ([`Encoding::stored_bytes`]); `out` has room for the same number of numbers.
 pub fn decode(encoding: Encoding, page: &[u8], number: Number, out: &mut [u8]) -> Result<()> {
     let n = out.len() / number.size().max(1);
     debug_assert_eq!(encoding.stored_bytes(n as u64), Some(page.len()));
-    // An index is below 2^63, which is verified when it is used.
+    // An index is below 2^63; this is verified when the index is used.
     let same = encoding.natural() == number || (encoding.natural(), number) == (Number::U64, Number::I64);
     match encoding {
         Encoding::Quantized { bits, min, max } if number == Number::F64 => {
@@ -203,7 +203,7 @@ pub fn decode(encoding: Encoding, page: &[u8], number: Number, out: &mut [u8]) -
     Ok(())
 }
 
-/// As [`decode`], of the elements `from` to `to` of a page of `items`.
+/// Like [`decode`], for elements `from` to `to` of a page of `items`.
 pub fn decode_some(
     encoding: Encoding,
     page: &[u8],
@@ -212,7 +212,8 @@ pub fn decode_some(
     number: Number,
     out: &mut [u8],
 ) -> Result<()> {
-    // Eight elements end at a byte, whatever their bits; others that do not stand by themselves are decoded together.
+    // Eight elements end at a byte boundary, whatever their bits. Others that cannot be decoded one by one are decoded
+    // together.
     let (first, end) = match encoding {
         Encoding::Bit | Encoding::Truncated { .. } | Encoding::Quantized { .. } => (from & !7, to),
         _ if encoding.element_bytes().is_some() => (from, to),
@@ -235,7 +236,7 @@ fn short() -> Error {
     Error::corrupt("a page shorter than its elements")
 }
 
-/// Undoes what keeps the elements of a page from being decoded one by one, as [`Encoding::joined`] says.
+/// Converts the elements of a page to independent ones ([`Encoding::joined`]).
 pub fn join(encoding: Encoding, page: &[u8], out: &mut [u8]) {
     match encoding {
         Encoding::SplitHalf => join2(page, out, |word| word),
@@ -246,7 +247,7 @@ pub fn join(encoding: Encoding, page: &[u8], out: &mut [u8]) {
     }
 }
 
-/// To the encoding's natural type.
+/// Decodes to the encoding's natural type.
 fn native(encoding: Encoding, page: &[u8], out: &mut [u8]) {
     match encoding {
         Encoding::Bit => bits(page, out),
@@ -304,7 +305,7 @@ fn native(encoding: Encoding, page: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Index and tag of each element of a page of variants.
+/// Returns index and tag of each element in a page of variants.
 pub fn switch(page: &[u8]) -> impl Iterator<Item = (u64, u32)> {
     page.as_chunks::<12>().0.iter().map(|element| {
         let index = element.first_chunk().copied().map_or(0, u64::from_le_bytes);
@@ -315,7 +316,7 @@ pub fn switch(page: &[u8]) -> impl Iterator<Item = (u64, u32)> {
 fn bits(page: &[u8], out: &mut [u8]) {
     let (words, rest) = out.as_chunks_mut();
     for (word, &byte) in words.iter_mut().zip(page) {
-        // Seven copies, of which each leaves one bit at the lowest place of its byte; the eighth would run into the first.
+        // Seven copies, each with one bit at the lowest place of its byte. The eighth copy would overlap the first.
         let byte = u64::from(byte);
         let spread = (byte & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0001_0101_0101_0101;
         *word = (spread | byte >> 7 << 56).to_le_bytes();
@@ -335,16 +336,16 @@ fn plain(size: usize, page: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Elements that are joined at a time: few enough that the steps between stay in the first-level cache.
+/// Number of elements joined at a time: few enough for intermediate results to stay in the first-level cache.
 const BLOCK: usize = 256;
 
-/// The first bytes of all elements, the second ones, ...
+/// Splits a page into the first bytes of all elements, the second bytes, and so on.
 fn parts<const N: usize>(page: &[u8]) -> [&[u8]; N] {
     let size = page.len() / N;
     std::array::from_fn(|i| page.get(i * size..(i + 1) * size).unwrap_or_default())
 }
 
-/// Joins the bytes of each element that are stored apart, and maps it.
+/// Joins the split bytes of each element and maps it.
 fn join2(page: &[u8], out: &mut [u8], map: impl Fn(u16) -> u16) {
     let [low, high] = parts(page);
     for ((word, &low), &high) in out.as_chunks_mut().0.iter_mut().zip(low).zip(high) {
@@ -352,7 +353,7 @@ fn join2(page: &[u8], out: &mut [u8], map: impl Fn(u16) -> u16) {
     }
 }
 
-/// As [`join2`]. Loops over pairs become vector instructions on every processor; those over more parts do not.
+/// Like [`join2`]. Loops over pairs are vectorized on every processor; loops over more parts are not.
 fn join4(page: &[u8], out: &mut [u8], map: impl Fn(u32) -> u32) {
     let [a, b, c, d] = parts(page);
     let (mut low, mut high) = ([0; BLOCK], [0; BLOCK]);
@@ -366,7 +367,7 @@ fn join4(page: &[u8], out: &mut [u8], map: impl Fn(u32) -> u32) {
     }
 }
 
-/// As [`join4`].
+/// Like [`join4`].
 fn join8(page: &[u8], out: &mut [u8], map: impl Fn(u64) -> u64) {
     let [a, b, c, d, e, f, g, h] = parts(page);
     let (mut low, mut high) = ([0; BLOCK], [0; BLOCK]);
@@ -374,7 +375,7 @@ fn join8(page: &[u8], out: &mut [u8], map: impl Fn(u64) -> u64) {
         let first = number * BLOCK;
         let upper = [e, f, g, h].map(|part| behind(part, first));
         quads([a, b, c, d].map(|part| behind(part, first)), &mut low);
-        // Integers and ends of lists are small for the most part.
+        // Most integers and ends of lists are small.
         if upper.iter().all(|part| part.iter().take(BLOCK).fold(0, |all, byte| all | byte) == 0) {
             high = [0; BLOCK];
         } else {
@@ -426,7 +427,7 @@ fn unpack_bits<const N: usize>(page: &[u8], bits: u32, out: &mut [[u8; N]], valu
     }
 }
 
-/// The values of the steps of a range, computed as ROOT does.
+/// The values of the steps in a range, computed as in ROOT.
 struct Quantum {
     scale: f64,
     min: f64,
@@ -442,7 +443,7 @@ impl Quantum {
     }
 }
 
-/// IEEE half precision, exactly.
+/// Converts IEEE half precision exactly.
 fn half_to_float(half: u16) -> f32 {
     let sign = u32::from(half & 0x8000) << 16;
     let exponent = u32::from(half >> 10 & 0x1f);
@@ -455,7 +456,7 @@ fn half_to_float(half: u16) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
-/// Converts numbers; those that do not fit are an error, as in ROOT.
+/// Converts numbers. A number that does not fit is an error, as in ROOT.
 pub fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -> Result<()> {
     macro_rules! each {
         ($from:ty, |$v:ident| $value:expr) => {{
@@ -529,9 +530,9 @@ mod tests {
 
     #[test]
     fn split_numbers_of_every_length() {
-        // Lengths below, at and above those that are joined at a time.
+        // Lengths below, at and above the number of elements joined at a time.
         for n in [0, 1, 17, 255, 256, 257, 1000] {
-            // Those of a block in the middle are small.
+            // The elements of a block in the middle are small.
             let large = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let value = |i| if (256..512).contains(&i) { large(i) >> 40 } else { large(i) };
             let values: Vec<u64> = (0..n).map(value).collect();
@@ -568,14 +569,14 @@ mod tests {
 
     #[test]
     fn packed_real_numbers() {
-        // Three elements of ten bits: sign and exponent and one bit of the mantissa.
+        // Three elements of ten bits: sign, exponent and one bit of the mantissa.
         let raw: Vec<u32> = [1.5f32, -2.0, 0.0].iter().map(|v| v.to_bits() >> 22).collect();
         let all = raw[0] | raw[1] << 10 | raw[2] << 20;
         let want = bytes(&[1.5f32, -2.0, 0.0], f32::to_le_bytes);
         assert_eq!(read(0x1c, 10, &all.to_le_bytes(), Number::F32, 3).unwrap(), want);
         let want = bytes(&[1.5f64, -2.0, 0.0], f64::to_le_bytes);
         assert_eq!(read(0x1c, 10, &all.to_le_bytes(), Number::F64, 3).unwrap(), want);
-        // Eight steps from -1 to 1; the bits of an element may lie in two words.
+        // Eight steps from -1 to 1; the bits of an element may span two words.
         let steps: Vec<u32> = (0..24).map(|i| i % 8).collect();
         let mut page = vec![0u8; 9];
         steps.iter().enumerate().for_each(|(i, s)| {

@@ -1,4 +1,4 @@
-//! Envelopes, and what they are made of: little-endian numbers, strings, frames, locators.
+//! Envelopes and their contents: little-endian numbers, strings, frames, locators.
 
 use super::anchor::Blob;
 use crate::compress::decode;
@@ -13,7 +13,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-/// What an envelope holds.
+/// The type of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The schema.
@@ -27,11 +27,11 @@ pub enum Kind {
 /// Feature flag 0: columns below a collection may be deferred.
 const NESTED_DEFERRED_COLUMNS: u64 = 1;
 
-/// Reads forward through an envelope; never past its end.
+/// A forward reader within an envelope; it never reads past the end.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
-    /// Position in the envelope of the first of `bytes`.
+    /// Position in the envelope of the first byte of `bytes`.
     origin: u64,
     pos: usize,
 }
@@ -47,11 +47,11 @@ macro_rules! number {
 }
 
 impl<'a> Reader<'a> {
-    /// At the start of some bytes of an envelope.
+    /// Creates a reader at the start of some bytes of an envelope.
     pub fn new(bytes: &'a [u8], origin: u64) -> Self {
         Self { bytes, origin, pos: 0 }
     }
-    /// Verifies an envelope; gives the reader at its content and the checksum.
+    /// Verifies an envelope; returns a reader of its content and the checksum.
     pub fn envelope(bytes: &'a [u8], kind: Kind) -> Result<(Self, u64)> {
         let mut head = Self::new(bytes, 0);
         let word = head.u64()?;
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     }
     number!(u16: u16, u32: u32, i32: i32, u64: u64, i64: i64, f64: f64);
 
-    /// A string: 32-bit length and bytes. Bytes that are not UTF-8 are read as Latin-1.
+    /// Reads a string: 32-bit length and bytes. Bytes that are not UTF-8 are read as Latin-1.
     pub fn string(&mut self) -> Result<String> {
         self.string_bytes().map(crate::wire::cursor::text)
     }
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         let n = self.u32()?;
         self.take(n as usize)
     }
-    /// Feature flags; unknown ones are refused.
+    /// Reads feature flags; unknown ones are refused.
     pub fn feature_flags(&mut self) -> Result<()> {
         for word in 0u64.. {
             let place = self.place();
@@ -136,7 +136,8 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-    /// A record frame: the reader of its content. The rest of the envelope goes on behind it, whatever is read.
+    /// Returns a reader of the content of a record frame. This reader then continues after the frame, however much of
+    /// it is read.
     pub fn record(&mut self) -> Result<Self> {
         let place = self.place();
         match self.frame()? {
@@ -144,8 +145,8 @@ impl<'a> Reader<'a> {
             (_, Some(_)) => Err(Error::corrupt("a list frame instead of a record frame").at(place)),
         }
     }
-    /// A list frame: the reader of its items, and their number. Each item takes at least `item` bytes, so that the number
-    /// may size an allocation.
+    /// Returns a reader of the items of a list frame, and their number. Verifies that each item can have at least
+    /// `item` bytes, so that the number is safe for an allocation.
     pub fn list(&mut self, item: usize) -> Result<(Self, usize)> {
         let place = self.place();
         match self.frame()? {
@@ -199,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where bytes are stored.
+/// Location of stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locator {
     /// In the file.
@@ -209,19 +210,19 @@ pub enum Locator {
         /// Number of bytes.
         bytes: u64,
     },
-    /// In storage of that kind, which is not a file.
+    /// In storage of that kind, outside of the file.
     Elsewhere(u8),
 }
 
 impl Locator {
-    /// Why bytes outside of the file cannot be read.
+    /// Returns the error for bytes outside of the file.
     pub fn unreadable(kind: u8) -> Error {
         Error::unsupported(match kind {
             2 => "its data are in an object store (DAOS), not in this file".to_owned(),
             _ => format!("its data are located by a locator of unknown type {kind:#04x}, not in this file"),
         })
     }
-    /// The envelope at this place.
+    /// Returns the envelope at this location.
     pub fn blob(self, length: u64) -> Result<Blob> {
         match self {
             Self::File { offset, bytes } => Ok(Blob { offset, stored: bytes, length }),
@@ -260,7 +261,7 @@ pub fn fetch(file: &RootFile, blob: Blob, max_key_size: u64, cause: Cause) -> Re
     unpack(stored, blob.length).map_err(|error| error.at(blob.offset))
 }
 
-/// The bytes of an envelope from those stored: equal length means not compressed, more is an error.
+/// Decompresses the stored bytes of an envelope. Equal length means not compressed; more stored bytes are an error.
 pub fn unpack(stored: Vec<u8>, length: u64) -> Result<Vec<u8>> {
     let wrong = || Error::corrupt(format!("{} bytes stored for {length}", stored.len()));
     let length = usize::try_from(length).map_err(|_| wrong())?;
@@ -276,15 +277,15 @@ pub fn unpack(stored: Vec<u8>, length: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// How a large blob is split.
+/// The parts of a large blob.
 #[derive(Debug, PartialEq, Eq)]
 struct Pieces {
-    /// Bytes of the blob in the first key; the positions of the others follow there.
+    /// Bytes of the blob in the first key; the positions of the other keys follow them there.
     first: u64,
 }
 
 impl Pieces {
-    /// `None` if the positions do not fit into the first key.
+    /// Returns `None` if the positions do not fit into the first key.
     fn of(bytes: u64, largest: u64) -> Option<Self> {
         const PLACE: u64 = 8;
         let tail = bytes % largest;
@@ -298,29 +299,29 @@ impl Pieces {
 
 #[cfg(test)]
 pub mod tests {
-    //! Tests, and what makes envelopes for others.
+    //! Tests, and helpers that build envelopes for other tests.
 
     use super::*;
 
-    /// An envelope of that content.
+    /// Builds an envelope with this content.
     pub fn envelope(kind: u64, content: &[u8]) -> Vec<u8> {
         let mut bytes = (kind | (content.len() as u64 + 16) << 16).to_le_bytes().to_vec();
         bytes.extend(content);
         bytes.extend(checksum(&bytes).to_le_bytes());
         bytes
     }
-    /// A record frame.
+    /// Builds a record frame.
     pub fn record(content: &[u8]) -> Vec<u8> {
         [&(content.len() as i64 + 8).to_le_bytes()[..], content].concat()
     }
-    /// A list frame.
+    /// Builds a list frame.
     pub fn list(items: &[Vec<u8>]) -> Vec<u8> {
         let content = items.concat();
         let size = -(content.len() as i64 + 12);
         [&size.to_le_bytes()[..], &(items.len() as u32).to_le_bytes(), &content].concat()
     }
 
-    /// Length and sum, as the reference implementation computes them.
+    /// Lengths and checksums, computed with the reference implementation.
     const KNOWN_SUMS: [(usize, u64); 31] = [
         (0, 0x2d06_8005_38d3_94c2),
         (1, 0xc44b_dff4_074e_ecdb),

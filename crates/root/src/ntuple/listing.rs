@@ -1,4 +1,4 @@
-//! Fields as they are listed: without those that only wrap others, and with the members of bases among the own.
+//! The list of fields: it omits wrapper fields and places the members of base classes among the own members.
 
 use super::schema::{Field, Role, Schema};
 use super::structure::is_base;
@@ -9,15 +9,15 @@ use std::collections::HashMap;
 pub struct Listed {
     /// Its ID in the schema.
     pub field: usize,
-    /// What it is called within its parent.
+    /// Name within its parent.
     pub name: String,
-    /// Place in the list of the field that it is part of.
+    /// Index in the list of the parent field.
     pub parent: Option<usize>,
-    /// Places of its parts.
+    /// Indices of the child fields.
     pub children: Vec<usize>,
 }
 
-/// All fields, depth first, each before its parts.
+/// Lists all fields depth first, each before its children.
 pub fn list(schema: &Schema) -> Vec<Listed> {
     let mut listed = Vec::with_capacity(schema.fields.len());
     for &top in &schema.top {
@@ -38,7 +38,7 @@ fn add(schema: &Schema, field: usize, name: String, parent: Option<usize>, to: &
     }
 }
 
-/// The parts of a field and their names.
+/// Returns the children of a field and their names.
 fn parts(schema: &Schema, id: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     collect(schema, id, None, &mut found);
@@ -58,7 +58,7 @@ fn collect<'s>(
     to: &mut Vec<(usize, String, Option<&'s str>)>,
 ) {
     let Some(field) = schema.fields.get(id) else { return };
-    // The types of a variant are not read one by one.
+    // The types of a variant cannot be read one by one.
     if field.role == Role::Variant {
         return;
     }
@@ -72,7 +72,7 @@ fn collect<'s>(
                 collect(schema, id, base, to);
             }
             _ if is_base(child) => {
-                // Bases of the base have been told apart there.
+                // Equal names of the base's own bases are already distinct there.
                 for (id, name) in parts(schema, id) {
                     to.push((id, name, Some(&child.typename)));
                 }
@@ -82,7 +82,7 @@ fn collect<'s>(
     }
 }
 
-/// Whether subfields are called `_0`, `_1`, ...
+/// Whether subfields have the names `_0`, `_1`, ...
 pub fn is_numbered(children: &[(usize, &Field)]) -> bool {
     children.iter().enumerate().all(|(i, (_, child))| child.name.strip_prefix('_') == Some(&i.to_string()))
 }

@@ -10,9 +10,10 @@
 //!                         plan: lanes, stage by stage ─▶ pages ─▶ encoding ─▶ column
 //! ```
 //!
-//! [`anchor`], [`envelope`], [`schema`] and [`pages`] parse what describes the data, [`structure`] says from which
-//! columns a field's values are put together, [`plan`] which pages are read for some entries, and [`encoding`] how a
-//! page becomes numbers.
+//! * [`anchor`], [`envelope`], [`schema`] and [`pages`] parse the description of the data.
+//! * [`structure`] lists the columns that make up a field's values.
+//! * [`plan`] selects the pages to read for some entries.
+//! * [`encoding`] decodes a page to numbers.
 
 pub mod anchor;
 mod assembly;

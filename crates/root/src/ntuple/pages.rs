@@ -1,11 +1,11 @@
-//! Where the pages of a column lie: clusters and page lists.
+//! Clusters and page lists: the locations of the pages of each column.
 
 use super::envelope::{Locator, Reader};
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 use std::ops::Range;
 
-/// Entries whose page list is one envelope.
+/// A cluster group: entries whose page list is one envelope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterGroup {
     /// First entry.
@@ -14,9 +14,9 @@ pub struct ClusterGroup {
     pub entries: u64,
     /// Number of clusters.
     pub clusters: u32,
-    /// Bytes of the page list when decompressed.
+    /// Bytes of the page list after decompression.
     pub length: u64,
-    /// Where the page list is.
+    /// Location of the page list.
     pub locator: Locator,
 }
 
@@ -35,19 +35,19 @@ impl ClusterGroup {
 /// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Number of the element behind its last, counted from the first page of the cluster.
+    /// One past its last element, counted from the first page of the cluster.
     pub end: u64,
-    /// Where it is.
+    /// Location.
     pub locator: Locator,
-    /// A checksum follows it.
+    /// Whether a checksum follows the page.
     pub checksum: bool,
 }
 
-/// Bytes of the checksum behind a page.
+/// Bytes of the checksum after a page.
 const CHECKSUM: u64 = 8;
 
 impl Page {
-    /// Its bytes in the file, with its checksum.
+    /// Byte range in the file, including the checksum.
     pub fn range(&self) -> Option<sapwood_io::Range> {
         let Locator::File { offset, bytes } = self.locator else { return None };
         let length = bytes.saturating_add(if self.checksum { CHECKSUM } else { 0 });
@@ -58,13 +58,13 @@ impl Page {
 /// The pages of one column in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnRange {
-    /// Another representation is there instead.
+    /// Whether the column is suppressed: the cluster uses another representation.
     pub suppressed: bool,
-    /// Number of its first element, counted from the first of the RNTuple.
+    /// Index of its first element, counted from the start of the RNTuple.
     pub first_element: u64,
-    /// Indexes of its pages in the page list.
+    /// Indices of its pages in the page list.
     pub pages: Range<usize>,
-    /// How they are compressed, as ROOT numbers it.
+    /// Compression of the pages, as ROOT's setting number.
     pub compression: u32,
 }
 
@@ -75,7 +75,7 @@ pub struct Cluster {
     pub first_entry: u64,
     /// Number of entries.
     pub entries: u64,
-    /// For each column known when it was written, where its pages are.
+    /// The pages of each column that was known when the cluster was written.
     pub columns: Vec<ColumnRange>,
 }
 
@@ -87,13 +87,13 @@ pub struct PageList {
     pages: Vec<Page>,
 }
 
-/// Bytes that a page takes at least in a page list: number of elements and locator.
+/// Minimum bytes of a page in a page list: number of elements and locator.
 const SMALLEST_PAGE: usize = 8;
-/// The cluster holds only some of the columns; later versions of the format may use it.
+/// Flag of clusters with only some of the columns; later versions of the format may use it.
 const SHARDED: u64 = 1;
 
 impl PageList {
-    /// Parses the content of a page list envelope of a group.
+    /// Parses the content of the page list envelope of a group.
     pub fn parse(reader: &mut Reader<'_>, header_checksum: u64, group: &ClusterGroup) -> Result<Self> {
         let sum = reader.u64()?;
         if sum != header_checksum {
@@ -152,7 +152,7 @@ impl PageList {
         }
         Ok(list)
     }
-    /// Adds a cluster: for each column its range, whose `pages` are filled in here, and its pages.
+    /// Adds a cluster. `columns` holds the range and the pages of each column; `pages` of the range is filled in here.
     pub fn push(&mut self, first_entry: u64, entries: u64, columns: Vec<(ColumnRange, Vec<Page>)>) {
         let mut ranges = Vec::with_capacity(columns.len());
         for (range, pages) in columns {
@@ -166,11 +166,11 @@ impl PageList {
     pub fn pages(&self, column: &ColumnRange) -> &[Page] {
         self.pages.get(column.pages.clone()).unwrap_or_default()
     }
-    /// Pages of all columns.
+    /// Number of pages of all columns.
     pub fn count(&self) -> usize {
         self.pages.len()
     }
-    /// The elements of a column that are stored.
+    /// Number of stored elements of a column.
     pub fn elements(&self, column: &ColumnRange) -> u64 {
         self.pages(column).last().map_or(0, |page| page.end)
     }
@@ -220,7 +220,7 @@ mod tests {
     fn page(elements: i32, bytes: i32, offset: u64) -> Vec<u8> {
         [&elements.to_le_bytes()[..], &bytes.to_le_bytes(), &offset.to_le_bytes()].concat()
     }
-    /// The list frame of pages, whose size counts what follows the pages.
+    /// The list frame of pages; its size includes the bytes that follow the pages.
     fn column(pages: &[Vec<u8>], first: i64, compression: Option<u32>) -> Vec<u8> {
         let mut tail = first.to_le_bytes().to_vec();
         tail.extend(compression.map_or(Vec::new(), |c| c.to_le_bytes().to_vec()));

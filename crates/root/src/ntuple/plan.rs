@@ -1,4 +1,4 @@
-//! Which pages are read for some entries of a field, and how what was read becomes a column.
+//! Selecting the pages for some entries of a field, and building the column from their values.
 
 use super::assembly::{Assembly, unread, words};
 use super::decode::{ColumnDecoder, NOT_STORED, NUMBER_BITS, StoredIn, Wanted};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A field compiled for reading.
 pub struct FieldColumns {
     structure: Result<Arc<Structure>>,
-    /// The type of its column, or why it cannot be read.
+    /// The type of its column, or the error that prevents reading.
     of: Result<Type>,
     /// Its C++ type.
     typename: String,
@@ -26,7 +26,7 @@ pub struct FieldColumns {
 }
 
 impl FieldColumns {
-    /// Of a structure, or why there is none. `programs` decode the streamed fields in it.
+    /// Compiles a structure, or keeps the error if there is none. `programs` decode its streamed fields.
     pub fn new(
         structure: Result<Structure>,
         typename: &str,
@@ -37,12 +37,12 @@ impl FieldColumns {
         Self { structure: structure.map(Arc::new), of, typename: typename.to_owned(), programs, hidden }
     }
 
-    /// The classes that are passed over.
+    /// The classes that are skipped.
     pub fn hidden(&self) -> &Hidden {
         &self.hidden
     }
 
-    /// Plans entries from `start` to `stop`.
+    /// Plans entries `start` to `stop`.
     fn plan_entries<'a>(&self, ntuple: &'a NTuple, start: u64, stop: u64) -> Result<FieldEntries<'a>> {
         let structure = self.structure.clone()?;
         let clusters = ntuple.clusters(start, stop)?;
@@ -90,7 +90,7 @@ impl FieldReader for FieldColumns {
 /// Items of a structure in one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
-    /// Index in the clusters of the plan.
+    /// Index among the clusters of the plan.
     cluster: usize,
     /// First item, counted from the start of the cluster.
     from: u64,
@@ -100,24 +100,24 @@ struct Span {
     total: Option<u64>,
 }
 
-/// A structure whose values say what is read next.
+/// A structure whose values are needed to plan its parts.
 struct Waiting {
     structure: Arc<Structure>,
     spans: Vec<Span>,
     read: Read,
 }
 
-/// What of a structure was read.
+/// The values of a structure that were read.
 enum Read {
-    /// The values that say which type a variant has.
+    /// The switch: the type of each variant.
     Switch,
-    /// The ends of lists, after so much was added to those of each span.
+    /// The ends of lists, with the offset added to those of each span.
     Ends(Vec<u64>),
-    /// The last end in each span: no column of the items says how many there are.
+    /// The last end in each span, because no column of the items has their number.
     LastEnds,
 }
 
-/// The reading of a field for some entries.
+/// The plan for reading some entries of a field.
 pub struct FieldEntries<'a> {
     ntuple: &'a NTuple,
     clusters: Arc<[ClusterPages]>,
@@ -200,7 +200,7 @@ impl<'a> FieldEntries<'a> {
         Ok(())
     }
 
-    /// With the values of a structure, what of its parts is read.
+    /// Plans the parts of a structure, given its values.
     fn go_on(&mut self, waiting: Waiting, read: &dyn LaneValues, lanes: &mut Vec<Lane<'a>>) -> Result<()> {
         let Waiting { structure, spans, read: of } = waiting;
         match (&*structure, of) {
@@ -248,7 +248,7 @@ impl<'a> FieldEntries<'a> {
         Ok(())
     }
 
-    /// The items of lists, from their ends.
+    /// Returns the spans of the items of lists, given their ends.
     fn items(
         &self,
         offsets: &Stored,
@@ -277,7 +277,7 @@ impl<'a> FieldEntries<'a> {
         Ok(items)
     }
 
-    /// The values of each type of variants.
+    /// Returns the spans of the values of each variant type.
     fn variants(&self, spans: &[Span], bytes: &[u8], types: usize) -> Result<Vec<Vec<Span>>> {
         let mut parts = vec![Vec::new(); types];
         let mut elements = encoding::switch(bytes);
@@ -315,8 +315,8 @@ impl<'a> FieldEntries<'a> {
         format!("cluster {number} of {}", self.ntuple.place())
     }
 
-    /// What is added to the ends of lists in each span: the items in the clusters before. `None` where no column of the
-    /// items says how many there are.
+    /// Returns the offset to add to the ends of lists in each span: the number of items in the clusters before. Returns
+    /// `None` if no column of the items has their number.
     fn bases(&self, structure: &Structure, spans: &[Span]) -> Result<Option<Vec<u64>>> {
         let mut bases = Vec::with_capacity(spans.len());
         let mut next = None;
@@ -332,7 +332,7 @@ impl<'a> FieldEntries<'a> {
                 }
                 _ => (None, None),
             };
-            // Of items that were added later nothing says how many there are, unless their lists were added with them.
+            // Nothing holds the number of items that were added later, unless their lists were added with them.
             let late =
                 extent.is_none() && offsets.is_some_and(|offsets| self.is_absent(offsets, span.cluster));
             let extent = if late { Some((0, 0)) } else { extent };
@@ -350,7 +350,7 @@ impl<'a> FieldEntries<'a> {
         Ok(Some(bases))
     }
 
-    /// First item and number of items of a structure in a cluster, as far as its columns tell.
+    /// Returns the first item and the number of items of a structure in a cluster, as far as its columns tell.
     fn extent(&self, structure: &Structure, cluster: usize) -> Result<Option<(u64, u64)>> {
         Ok(match structure {
             Structure::Number { stored, .. } => self.extent_of(stored, cluster)?,
@@ -382,18 +382,18 @@ impl<'a> FieldEntries<'a> {
         Ok(column.range(pages).map(|range| (range.first_element, pages.list().elements(range))))
     }
 
-    /// Whether a cluster is from before a column was added.
+    /// Whether a cluster was written before a column was added.
     fn is_absent(&self, stored: &Stored, cluster: usize) -> bool {
         let column = self.choose(stored, cluster).ok();
         column.zip(self.clusters.get(cluster)).is_some_and(|(column, pages)| column.range(pages).is_none())
     }
 
-    /// The column that represents a field in a cluster.
+    /// Returns the column that represents a field in a cluster.
     fn choose(&self, stored: &Stored, cluster: usize) -> Result<Chosen> {
         let pages = self.clusters.get(cluster);
         let columns = pages.and_then(ClusterPages::cluster).map_or(&[][..], |cluster| &cluster.columns);
         let there = stored.choices.iter().find(|&&id| columns.get(id).is_some_and(|range| !range.suppressed));
-        // Added later: the first representation is all zeros here.
+        // The field was added later: the first representation is all zeros here.
         let later = || {
             let added = |&&id: &&usize| {
                 columns.get(id).is_none() && self.column(id).is_some_and(|column| !column.starts_suppressed)
@@ -417,7 +417,7 @@ impl<'a> FieldEntries<'a> {
         self.ntuple.schema.columns.get(id)
     }
 
-    /// A lane of the elements of a column.
+    /// Returns a lane of the elements of a column.
     fn lane(&self, stored: &Stored, wanted: Wanted, spans: &[Span]) -> Result<Lane<'a>> {
         let mut pages = Vec::new();
         let mut chosen = Vec::new();
@@ -440,14 +440,14 @@ impl<'a> FieldEntries<'a> {
         })
     }
 
-    /// A lane of the ends of lists.
+    /// Returns a lane of the ends of lists.
     fn ends(&self, stored: &Stored, spans: &[Span], bases: &[u64]) -> Result<Lane<'a>> {
         let mut pages = Vec::new();
         let mut chosen = Vec::new();
         let mut lists = 0;
         let first = spans.first().copied();
         if first.is_none_or(|span| span.from == 0) {
-            // The first list starts where the cluster does.
+            // The first list starts where the cluster starts.
             let cluster = first.and_then(|span| self.clusters.get(span.cluster)).map_or(0, |c| c.number);
             pages.push(absent(cluster, 1, 0, 1));
         }
@@ -477,7 +477,7 @@ impl<'a> FieldEntries<'a> {
         Some(StoredIn { number: cluster.number, cluster, column: column.id, encoding: column.encoding, base })
     }
 
-    /// Adds the pages of a column that hold elements of a span from `from` on.
+    /// Adds the pages of a column that hold elements of a span, from `from` on.
     fn pages(&self, column: &Chosen, span: &Span, from: u64, to: &mut Vec<PageWanted>) -> Result<()> {
         let Some(cluster) = self.clusters.get(span.cluster) else { return Ok(()) };
         let range = column.range(cluster);
@@ -533,12 +533,12 @@ impl<'a> FieldEntries<'a> {
     }
 }
 
-/// Elements that are zero without being stored, for each byte of the file.
+/// Maximum number of unstored zero elements for each byte of the file.
 const MOST_ZEROS: u64 = 1 << 15;
-/// Set in the slot of the last ends of lists.
+/// Bit of a slot number that marks the last ends of lists.
 const LAST_ENDS: usize = 1 << 30;
 
-/// A page of zeros.
+/// Returns a page of zeros.
 fn absent(cluster: usize, items: usize, from: usize, to: usize) -> PageWanted {
     let number = cluster << NUMBER_BITS | NOT_STORED;
     PageWanted { number, first: 0, items, from, to, place: PagePlace::Absent }
@@ -549,7 +549,7 @@ fn absent(cluster: usize, items: usize, from: usize, to: usize) -> PageWanted {
 struct Chosen {
     id: usize,
     encoding: Encoding,
-    /// Elements that are missing at the start are zero.
+    /// Whether the elements missing at the start are zero.
     deferred: bool,
 }
 

@@ -1,7 +1,7 @@
-//! RNTuples whose anchor is lost, put together from the envelopes that are found in a file.
+//! Salvage of RNTuples whose anchor is lost, from the envelopes in a file.
 //!
-//! An envelope says what it is and ends with its checksum, and page lists and footers carry the checksum of their header.
-//! So what belongs together is known without the anchor. Without a footer, fields that were added later are lost.
+//! An envelope holds its type and ends with its checksum. Page lists and footers hold the checksum of their header. The
+//! parts of an RNTuple are therefore known without the anchor. Without a footer, fields that were added later are lost.
 
 use super::anchor::Blob;
 use super::envelope::{Kind, Locator, Reader, unpack};
@@ -13,28 +13,28 @@ use crate::file::RootFile;
 use sapwood_io::Cause;
 use std::sync::Arc;
 
-/// Bytes of the largest envelope that is looked at.
+/// Size limit for envelopes, in bytes.
 const LARGEST: u64 = 256 << 20;
 /// Bytes before a compressed block: codec, compressed and uncompressed size.
 const BLOCK: usize = 9;
 
-/// An envelope that is whole.
+/// An intact envelope.
 struct Found {
     kind: Kind,
     blob: Blob,
-    /// Checksum of the header that it is, or belongs to.
+    /// Checksum of its header (or its own, if it is a header).
     header: u64,
-    /// Entries and clusters of a page list, as if it were that of a group.
+    /// Entries and clusters of a page list, in the form of a cluster group.
     group: Option<ClusterGroup>,
     /// Bytes of the schema extension of a footer.
     extension: usize,
 }
 
-/// Puts RNTuples together from records (first byte behind the key, number of bytes), but for those whose header lies at
-/// one of the offsets `known`.
+/// Reassembles RNTuples from records (first byte after the key, number of bytes). Skips RNTuples whose header is at one
+/// of the offsets `known`.
 ///
-/// Of several footers of one header that with the longest extension counts, of page lists for the same entries the one with
-/// the most.
+/// Of several footers with the same header, the one with the longest extension is used. Of several page lists with
+/// common entries, the one with the most entries is used.
 pub fn salvage(file: &Arc<RootFile>, records: &[(u64, u64)], known: &[u64]) -> Vec<NTuple> {
     let found: Vec<Found> =
         records.iter().filter_map(|(offset, stored)| look(file, *offset, *stored).ok().flatten()).collect();
@@ -67,7 +67,7 @@ pub fn salvage(file: &Arc<RootFile>, records: &[(u64, u64)], known: &[u64]) -> V
     ntuples
 }
 
-/// The envelope that a record holds, if it is one.
+/// Returns the envelope in a record, if there is one.
 fn look(file: &RootFile, offset: u64, stored: u64) -> Result<Option<Found>> {
     if !(16..=LARGEST).contains(&stored) {
         return Ok(None);
@@ -77,7 +77,7 @@ fn look(file: &RootFile, offset: u64, stored: u64) -> Result<Option<Found>> {
     let size = |x: u8, y: u8, z: u8| u64::from(x) | u64::from(y) << 8 | u64::from(z) << 16;
     let word = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let plain = (1..=3).contains(&(word & 0xffff)) && word >> 16 == stored;
-    // One block, or the first of several: pages have their checksums behind each.
+    // One block, or the first of several. Each page has its own checksum.
     let packed = decode::codec(&head).is_some()
         && (BLOCK as u64 + size(d, e, f) == stored || size(g, h, i) == 0x00ff_ffff);
     if !plain && !packed {
@@ -124,7 +124,7 @@ fn look(file: &RootFile, offset: u64, stored: u64) -> Result<Option<Found>> {
     Ok(Some(found))
 }
 
-/// Bytes of a row of compressed blocks when decompressed, as their heads say.
+/// Uncompressed size of consecutive compressed blocks, from their headers.
 fn unpacked_size(mut blocks: &[u8]) -> u64 {
     let mut total = 0;
     while let Some(&[_, _, _, a, b, c, d, e, f]) = blocks.first_chunk::<BLOCK>() {

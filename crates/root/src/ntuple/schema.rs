@@ -1,22 +1,22 @@
-//! The schema: fields, columns, and which columns represent a field.
+//! The schema: fields, columns, and the columns that represent each field.
 
 use super::encoding::Encoding;
 use super::envelope::Reader;
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 
-/// What a field is made of.
+/// The role of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Numbers, strings; what wraps another field.
+    /// Numbers, strings, and wrappers of another field.
     Leaf,
     /// Any number of items.
     Collection,
     /// Named subfields.
     Record,
-    /// One of the subfields.
+    /// One of the subfields at a time.
     Variant,
-    /// Objects that were serialized by their classes.
+    /// Objects serialized by their class streamers.
     Streamer,
     /// A role of a later version of the format.
     Unknown(u16),
@@ -25,15 +25,15 @@ pub enum Role {
 /// A field as the schema describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Index of the field that it is part of, unless it is a top-level field.
+    /// Index of the parent field; `None` for a top-level field.
     pub parent: Option<usize>,
-    /// Its subfields in order.
+    /// Indices of its subfields, in order.
     pub children: Vec<usize>,
     /// Name.
     pub name: String,
     /// C++ type; empty for untyped collections and records.
     pub typename: String,
-    /// How the type was spelt by whoever wrote it, if otherwise.
+    /// The type name as the writer spelled it, if different.
     pub alias: String,
     /// Description.
     pub description: String,
@@ -45,15 +45,15 @@ pub struct Field {
     pub role: Role,
     /// Flags as stored.
     pub flags: u16,
-    /// Elements of an array or bitset.
+    /// Length of an array or bitset.
     pub array_size: Option<u64>,
-    /// The field of which this is a projection.
+    /// The source field of a projection.
     pub source: Option<usize>,
     /// Checksum of the class.
     pub checksum: Option<u32>,
-    /// Its representations: the columns of each, in order.
+    /// The columns of each representation, in order.
     pub representations: Vec<Vec<usize>>,
-    /// Why its columns cannot be told.
+    /// The error that prevents linking its columns.
     pub broken: Option<Error>,
 }
 
@@ -62,26 +62,26 @@ pub struct Field {
 pub struct Column {
     /// Type as stored.
     pub kind: u16,
-    /// Bits of an element.
+    /// Bits an element.
     pub bits: u16,
-    /// The field that it represents.
+    /// The field that the column represents.
     pub field: usize,
     /// Flags as stored.
     pub flags: u16,
-    /// Which of the representations of the field it is part of.
+    /// Index of the representation that the column belongs to.
     pub representation: u16,
-    /// First element that is stored, of a deferred column.
+    /// First stored element of a deferred column.
     pub first_element: u64,
-    /// A deferred column that is suppressed up to the cluster of that element.
+    /// Whether a deferred column is suppressed up to the cluster of that element.
     pub starts_suppressed: bool,
-    /// Smallest and largest value.
+    /// Smallest and largest value, if given.
     pub range: Option<(f64, f64)>,
-    /// How its pages are decoded, or why they cannot be.
+    /// Encoding of its pages, or the reason why it is not supported.
     pub encoding: Result<Encoding>,
 }
 
 impl Column {
-    /// Whether elements are missing at the start, which are zero.
+    /// Whether elements are missing at the start; these are zero.
     pub fn is_deferred(&self) -> bool {
         self.flags & DEFERRED != 0
     }
@@ -100,12 +100,12 @@ pub const PROJECTED: u16 = 2;
 const TYPE_CHECKSUM: u16 = 4;
 /// Column flag: elements are missing at the start.
 pub const DEFERRED: u16 = 1;
-/// Column flag: smallest and largest value are given.
+/// Column flag: a smallest and a largest value are given.
 pub const RANGE: u16 = 2;
-/// Extra type information that is streamer info.
+/// Type number of extra information that holds streamer info.
 const STREAMER_INFO: u32 = 0;
 
-/// How deep fields may lie within each other.
+/// Maximum nesting depth of fields.
 pub const DEEPEST: usize = 64;
 
 /// Fields and columns.
@@ -121,18 +121,18 @@ pub struct Schema {
     pub top: Vec<usize>,
     /// Streamed `TList`s of the classes of streamed fields.
     pub streamers: Vec<Vec<u8>>,
-    /// Fields that the header describes; the others were added while data were written.
+    /// Number of fields in the header; later fields were added while data were written.
     pub header_fields: usize,
-    /// The same of columns.
+    /// Number of columns in the header.
     pub header_columns: usize,
-    /// The same of aliases.
+    /// Number of aliases in the header.
     pub header_aliases: usize,
-    /// The same of streamer info.
+    /// Number of streamer info lists in the header.
     pub header_streamers: usize,
 }
 
 impl Schema {
-    /// Reads a schema description: what the header has at its end, or the extension in the footer.
+    /// Reads a schema description: the end of the header, or the extension in the footer.
     pub fn extend(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let (mut items, count) = reader.list(8).within(|| "the list of fields")?;
         for _ in 0..count {
@@ -163,7 +163,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Marks what there is now as that of the header.
+    /// Marks everything read so far as part of the header.
     pub fn end_of_header(&mut self) {
         self.header_fields = self.fields.len();
         self.header_columns = self.columns.len();
@@ -171,7 +171,7 @@ impl Schema {
         self.header_streamers = self.streamers.len();
     }
 
-    /// Links fields to their subfields and columns, when all are there.
+    /// Links fields to their subfields and columns, after all were read.
     pub fn link(&mut self) -> Result<()> {
         let count = self.fields.len();
         for id in 0..count {
@@ -196,7 +196,7 @@ impl Schema {
                 self.spoil(id, format!("field {source}, of which it is a projection, is none"));
             }
         }
-        // Each field once, from the top: what is not reached is part of itself.
+        // Visit each field once, from the top: unreachable fields are part of themselves.
         let mut reached = 0;
         let mut level: Vec<usize> = self.top.clone();
         let mut depth = 0;
@@ -236,7 +236,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Forgets the links, so that the schema can be extended and linked again.
+    /// Removes the links, so that the schema can be extended and linked again.
     pub fn unlink(&mut self) {
         self.top.clear();
         for field in &mut self.fields {
@@ -245,7 +245,7 @@ impl Schema {
         }
     }
 
-    /// The column of the first representation of a field that stands for a column of another.
+    /// Returns the corresponding column in the first representation of the field.
     pub fn first_choice(&self, column: usize) -> usize {
         let field = self.columns.get(column).and_then(|column| self.fields.get(column.field));
         let find = |field: &Field| {

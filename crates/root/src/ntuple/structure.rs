@@ -1,4 +1,4 @@
-//! What a field is made of: the columns from which its values are put together.
+//! The structure of a field: the columns that make up its values.
 
 use super::encoding::Encoding;
 use super::listing::is_numbered;
@@ -12,58 +12,58 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A stored column, in each of the representations that its field may have.
+/// A stored column, in each representation of its field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     /// The physical columns, one for each representation.
     pub choices: Vec<usize>,
-    /// Its number among the columns of the structure.
+    /// Index among the columns of the structure.
     pub slot: usize,
 }
 
-/// How values of a field are put together.
+/// How the values of a field are assembled.
 #[derive(Debug, Clone)]
 pub enum Structure {
     /// One number each.
     Number {
-        /// Where they are stored.
+        /// The column.
         stored: Stored,
-        /// As what they are read.
+        /// Number type after reading.
         number: Number,
     },
     /// Strings.
     Text {
-        /// Where each ends.
+        /// The end of each.
         offsets: Stored,
         /// The characters.
         chars: Stored,
     },
     /// Lists.
     List {
-        /// Where each ends.
+        /// The end of each.
         offsets: Stored,
         /// The items.
         item: Arc<Structure>,
     },
     /// A value or none.
     Option {
-        /// Where each ends; it has one item or none.
+        /// The end of each; a value has one item or none.
         offsets: Stored,
         /// The value.
         item: Arc<Structure>,
     },
     /// The sizes of lists.
     Sizes {
-        /// Where each ends.
+        /// The end of each.
         offsets: Stored,
         /// The items, which are not read.
         item: Option<Arc<Structure>>,
-        /// As what they are read.
+        /// Number type after reading.
         number: Number,
     },
     /// Lists of one size.
     Fixed {
-        /// Items of each.
+        /// Items in each list.
         size: usize,
         /// The items.
         item: Arc<Structure>,
@@ -72,25 +72,25 @@ pub enum Structure {
     Record {
         /// Class name, empty for pairs, tuples and untyped records.
         name: String,
-        /// The values in order.
+        /// The members in order.
         fields: Vec<(String, Arc<Structure>)>,
     },
     /// Values of several types.
     Variant {
-        /// Type and place of each.
+        /// Type and index of each.
         switch: Stored,
         /// The types.
         items: Vec<Arc<Structure>>,
     },
-    /// Objects that their class has serialized.
+    /// Objects serialized by their class.
     Streamed {
-        /// Where each ends.
+        /// The end of each.
         offsets: Stored,
         /// Their bytes.
         bytes: Stored,
-        /// How they are decoded.
+        /// Their decoder.
         kind: Arc<Kind>,
-        /// The column that they become.
+        /// The type of their column.
         of: Type,
     },
 }
@@ -105,12 +105,12 @@ pub struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// For fields of a schema; `programs` decode streamed fields.
+    /// Creates a compiler for a schema; `programs` decode streamed fields.
     pub fn new(schema: &'a Schema, programs: &'a dyn Fn() -> Result<Arc<Programs>>) -> Self {
         Self { schema, programs, slots: Cell::new(0) }
     }
 
-    /// The structure of a field within those that it is part of: members of the items of a list are a list.
+    /// Returns the structure of a field including the nesting of its parents: a member of list items becomes a list.
     pub fn along(&self, id: usize) -> Result<Structure> {
         let mut path = vec![id];
         while let Some(parent) = path.last().and_then(|&id| self.schema.fields.get(id)?.parent) {
@@ -120,7 +120,8 @@ impl<'a> Compiler<'a> {
         self.part(top, &path)
     }
 
-    /// Of a field only one that is part of it, which is named by the fields on the way to it, the last of them first.
+    /// Returns the structure of a field restricted to one descendant. `path` holds the fields on the way to it, the
+    /// last one first.
     fn part(&self, id: usize, path: &[usize]) -> Result<Structure> {
         let Some((&next, path)) = path.split_last() else { return self.field(id) };
         let field = self.schema.fields.get(id).ok_or_else(|| Error::argument(format!("no field {id}")))?;
@@ -154,7 +155,7 @@ impl<'a> Compiler<'a> {
         part().within(|| format!("field {}", field.name))
     }
 
-    /// The structure of a field, or why it cannot be read.
+    /// Returns the structure of a field, or the reason why it cannot be read.
     pub fn field(&self, id: usize) -> Result<Structure> {
         let field = self.schema.fields.get(id);
         let field = field.ok_or_else(|| Error::argument(format!("no field {id}")))?;
@@ -231,7 +232,7 @@ impl<'a> Compiler<'a> {
             return Ok(Structure::Fixed { size, item });
         }
         match columns {
-            // An atomic, or an enumeration.
+            // An atomic or an enumeration.
             0 => self.only_child(field),
             1 => {
                 if let Some(argument) = cardinality(&field.typename) {
@@ -262,13 +263,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The values of a record: those of bases, and its own. Members of several bases with one name are told apart by
-    /// the base, and so are those that have the name of an own member.
+    /// Returns the values of a record: those of its bases, then its own. If several bases have members of the same
+    /// name, or a base has a member with the name of an own member, the base's name is added.
     fn members(&self, field: &Field) -> Result<Vec<(String, Arc<Structure>)>> {
         let children: Vec<(usize, &Field)> =
             field.children.iter().filter_map(|&id| Some((id, self.schema.fields.get(id)?))).collect();
         let numbered = is_numbered(&children);
-        // Each with the base that it is from.
+        // Each member with its base.
         let mut members: Vec<(Option<&str>, String, Arc<Structure>)> = Vec::with_capacity(children.len());
         for (id, child) in children {
             let structure = self.field(id)?;
@@ -296,7 +297,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// The column at a place of each representation; all must have an encoding that fits.
+    /// Returns the column at an index in each representation; all must have an encoding that fits.
     fn stored(&self, field: usize, place: usize, fits: impl Fn(Encoding) -> bool) -> Result<Stored> {
         let representations = self.schema.fields.get(field).map(|f| f.representations.as_slice());
         let mut choices = Vec::new();
@@ -324,10 +325,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Types that a variant may have.
+/// Maximum number of types in a variant.
 pub const MOST_VARIANTS: usize = 125;
 
-/// How objects of a streamed field are decoded.
+/// Returns the decoder for objects of a streamed field.
 fn class(field: &Field, programs: &Programs) -> Kind {
     match typename::parse(&field.typename) {
         Ok(Cpp::Class(class)) => programs.object(&class),
@@ -345,7 +346,7 @@ fn is_optional(field: &Field) -> bool {
     matches!(field.typename.split('<').next(), Some("std::optional" | "std::unique_ptr"))
 }
 
-/// Whether a field holds a base class of the class that it is part of.
+/// Whether a field holds a base class of its parent's class.
 pub fn is_base(field: &Field) -> bool {
     field.name.starts_with(':')
 }
@@ -360,7 +361,7 @@ fn cardinality(typename: &str) -> Option<&str> {
     argument.strip_suffix('>')
 }
 
-/// The number that a C++ type is, if it is one.
+/// Returns the number type of a C++ type, if it is one.
 fn number(typename: &str) -> Option<Number> {
     match typename {
         "std::byte" | "unsigned char" => Some(Number::U8),
@@ -374,7 +375,7 @@ fn number(typename: &str) -> Option<Number> {
 }
 
 impl Structure {
-    /// The type of the column that its values become.
+    /// Returns the column type of its values.
     pub fn type_of(&self) -> Type {
         match self {
             Self::Number { number, .. } | Self::Sizes { number, .. } => Type::Number(*number),
@@ -386,7 +387,7 @@ impl Structure {
                 name: name.clone(),
                 fields: fields.iter().map(|(name, field)| (name.clone(), field.type_of())).collect(),
             },
-            // None of the types is a value that the first one may have.
+            // A variant without a value becomes a missing value of the first type.
             Self::Variant { items, .. } => Type::Union(
                 items
                     .iter()

@@ -1,4 +1,4 @@
-//! An RNTuple of a file.
+//! An RNTuple in a file.
 
 use super::anchor::{Anchor, Blob};
 use super::decode::{NOT_STORED, NUMBER_BITS};
@@ -36,7 +36,7 @@ pub struct NTuple {
     pub anchor: Anchor,
     /// Fields and columns.
     pub schema: Schema,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
     /// Cluster groups in the order of their entries.
     pub groups: Vec<ClusterGroup>,
@@ -44,12 +44,12 @@ pub struct NTuple {
     pub attributes: Vec<AttributeSet>,
     /// Checksum of the header.
     pub header_checksum: u64,
-    /// Fields as they are listed: their places there are their numbers.
+    /// Fields in listed order; the index is the field number.
     pub listed: Vec<Listed>,
     /// Columns that projected fields share.
     pub aliased: HashSet<usize>,
     page_lists: Vec<OnceLock<Arc<PageList>>>,
-    /// The clusters that were asked for last.
+    /// The most recently requested clusters.
     last_clusters: Mutex<Option<ClustersBetween>>,
     readers: Vec<Mutex<Option<Arc<FieldColumns>>>>,
     programs: OnceLock<Arc<Programs>>,
@@ -60,16 +60,16 @@ pub struct NTuple {
 /// The clusters between two entries.
 type ClustersBetween = (std::ops::Range<u64>, Arc<[ClusterPages]>);
 
-/// An RNTuple that describes ranges of entries of another.
+/// An attribute set: an RNTuple that describes ranges of entries of another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSet {
     /// Name.
     pub name: String,
     /// Version of its schema: major and minor.
     pub version: (u16, u16),
-    /// Bytes of its anchor when decompressed.
+    /// Uncompressed size of its anchor in bytes.
     pub length: u64,
-    /// Where its anchor is.
+    /// Location of its anchor.
     pub locator: envelope::Locator,
 }
 
@@ -78,7 +78,7 @@ fn fetch(file: &RootFile, anchor: &Anchor, blob: Blob, what: &str) -> Result<Vec
 }
 
 impl NTuple {
-    /// Opens the RNTuple of a key.
+    /// Opens the RNTuple in a key.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
         let place = || format!("RNTuple {};{} of {}", key.name, key.cycle, file.name());
         if key.classname == EXPERIMENTAL_NTUPLE {
@@ -105,7 +105,7 @@ impl NTuple {
         ntuple.finish()
     }
 
-    /// One whose anchor is lost, of the envelopes that were found: the schema of a header and, if there is one, of a
+    /// Opens an RNTuple whose anchor is lost from salvaged envelopes: the schema of a header and, if there is one, of a
     /// footer, and the clusters of page lists.
     pub(super) fn of_parts(
         file: &Arc<RootFile>,
@@ -159,7 +159,7 @@ impl NTuple {
         Ok(ntuple)
     }
 
-    /// Prepares reading, when the schema and the groups are known.
+    /// Prepares for reading, after the schema and the groups were read.
     fn finish(mut self) -> Result<Self> {
         self.schema.link()?;
         self.page_lists = self.groups.iter().map(|_| OnceLock::new()).collect();
@@ -179,7 +179,7 @@ impl NTuple {
         Ok(())
     }
 
-    /// Parses the first part of a footer: the fields and columns that the header does not have.
+    /// Parses the first part of a footer: the fields and columns that are not in the header.
     fn parse_extension(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         reader.feature_flags()?;
         let sum = reader.u64()?;
@@ -243,7 +243,7 @@ impl NTuple {
         open().within(place)
     }
 
-    /// The page list of a group, read at first use.
+    /// Returns the page list of a group; it is read at first use.
     pub fn page_list(&self, group: usize) -> Result<Arc<PageList>> {
         let slot = self.page_lists.get(group).zip(self.groups.get(group));
         let (slot, about) = slot.ok_or_else(|| Error::argument(format!("no cluster group {group}")))?;
@@ -261,9 +261,9 @@ impl NTuple {
         Ok(slot.get_or_init(|| Arc::new(list)).clone())
     }
 
-    /// The clusters that hold entries between two: each with its page list, its number there, and its number among all.
+    /// Returns the clusters with entries from `start` to `stop`.
     ///
-    /// Those that were asked for last are kept: the fields that are read together ask one after another.
+    /// The last result is kept, because fields that are read together ask one after another.
     pub fn clusters(&self, start: u64, stop: u64) -> Result<Arc<[ClusterPages]>> {
         let last = || self.last_clusters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = last().as_ref().filter(|(range, _)| *range == (start..stop)) {
@@ -288,7 +288,7 @@ impl NTuple {
         Ok(found)
     }
 
-    /// How a field is read, compiled at first use. Objects of `hidden` classes are passed over.
+    /// Returns the compiled field; it is compiled at first use. Objects of `hidden` classes are skipped.
     fn compiled(&self, field: usize, hidden: &Hidden) -> Result<Arc<FieldColumns>> {
         let slot = self.readers.get(field).zip(self.listed.get(field));
         let (slot, listed) = slot.ok_or_else(|| Error::argument(format!("no field {field}")))?;
@@ -312,7 +312,7 @@ impl NTuple {
         Ok(reader)
     }
 
-    /// Programs of the classes of streamed fields.
+    /// Returns the programs of the classes of streamed fields.
     pub fn programs(&self) -> Result<Arc<Programs>> {
         if let Some(programs) = self.programs.get() {
             return Ok(programs.clone());
@@ -327,7 +327,7 @@ impl NTuple {
         Ok(self.programs.get_or_init(|| programs).clone())
     }
 
-    /// Bytes of each column before and after compression, in the clusters with entries between two.
+    /// Bytes of each column before and after compression, in the clusters with entries from `start` to `stop`.
     pub fn column_bytes(&self, start: u64, stop: u64) -> Result<Vec<(u64, u64)>> {
         let mut bytes = vec![(0u64, 0u64); self.schema.columns.len()];
         for pages in self.clusters(start, stop)?.iter() {
@@ -344,7 +344,7 @@ impl NTuple {
         Ok(bytes)
     }
 
-    /// Bytes of a column in a cluster before compression.
+    /// Uncompressed bytes of a column in a cluster.
     fn unpacked_bytes(&self, pages: &ClusterPages, column: usize) -> u64 {
         let range = pages.cluster().and_then(|cluster| cluster.columns.get(column));
         let bits = self.schema.columns.get(column).map_or(0, |column| u64::from(column.bits));
@@ -357,7 +357,7 @@ impl NTuple {
         found.fold((0, 0), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
     }
 
-    /// The columns of a listed field and of all that it consists of.
+    /// Returns the columns of a listed field and of all its descendants.
     pub fn columns_of(&self, field: usize) -> Vec<usize> {
         let mut fields: Vec<usize> = self.listed.get(field).map(|listed| listed.field).into_iter().collect();
         let mut columns = Vec::new();
@@ -370,8 +370,8 @@ impl NTuple {
         columns
     }
 
-    /// Where a page of a column is: its cluster, the column that represents the field there, and its place among its pages.
-    /// `column` is that of the first representation.
+    /// Returns the location of a page: its cluster, the column that represents the field there, and its index among
+    /// that column's pages. `column` is the one of the first representation.
     fn find_page(&self, column: usize, page: usize) -> Option<(ClusterPages, usize, usize)> {
         let (number, index) = (page >> NUMBER_BITS, page & NOT_STORED);
         let mut before = 0;
@@ -385,7 +385,7 @@ impl NTuple {
         Some((pages, chosen, index))
     }
 
-    /// The column that represents a field in a cluster, given that of the first representation.
+    /// Returns the column that represents a field in a cluster, given the column of the first representation.
     pub(super) fn representing(&self, column: usize, cluster: &Cluster) -> Option<usize> {
         let field = self.schema.fields.get(self.schema.columns.get(column)?.field)?;
         let place = field.representations.first()?.iter().position(|&id| id == column)?;
@@ -394,12 +394,12 @@ impl NTuple {
         choices.into_iter().find(there)
     }
 
-    /// The columns of the first representation of a listed field and of all that it consists of; with each, how many of its
-    /// elements there are for an entry, if that is always the same.
+    /// Returns the columns of the first representation of a listed field and of all its descendants. Each has its
+    /// number of elements for an entry, if that number is fixed.
     pub(super) fn columns_with_repetitions(&self, field: usize) -> Vec<(usize, Option<u64>)> {
         let mut found = Vec::new();
         let Some(listed) = self.listed.get(field) else { return found };
-        // From the top: what is above the field says how often it is there, and where its items are.
+        // From the top: the parents of the field determine its number of values and the place of its items.
         let mut above = vec![listed.field];
         while let Some(parent) = above.last().and_then(|&id| self.schema.fields.get(id)?.parent) {
             above.push(parent);
@@ -430,13 +430,13 @@ impl NTuple {
         found
     }
 
-    /// Its place, for errors.
+    /// Describes its location for errors.
     pub fn place(&self) -> String {
         format!("RNTuple {} of {}", self.name, self.file.name())
     }
 }
 
-/// How many values of a part of a field there are for an entry.
+/// Number of values of a subfield for an entry.
 fn below(field: &Field, each: Option<u64>) -> Option<u64> {
     match field.role {
         Role::Leaf | Role::Record
@@ -492,7 +492,7 @@ impl Table for NTuple {
         Ok(self.compiled(field, hidden)?)
     }
     fn cluster_borders(&self) -> Vec<u64> {
-        // What cannot be listed is an error when it is read.
+        // Clusters that cannot be listed are an error when they are read.
         let clusters = self.clusters(0, self.entries).unwrap_or_default();
         let starts = clusters.iter().filter_map(ClusterPages::cluster).map(|cluster| cluster.first_entry);
         let mut borders: Vec<u64> = [0].into_iter().chain(starts).chain([self.entries]).collect();
@@ -500,7 +500,7 @@ impl Table for NTuple {
         borders
     }
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>) {
-        // What cannot be listed is an error when it is read.
+        // Clusters that cannot be listed are an error when they are read.
         let clusters = self.clusters(start, stop).unwrap_or_default();
         for (column, each) in self.columns_with_repetitions(field) {
             for pages in clusters.iter() {
@@ -554,7 +554,7 @@ impl Table for NTuple {
         other.downcast_ref::<Self>().is_some_and(|other| self.schema == other.schema)
     }
     fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
-        // What several fields show is read once.
+        // Columns shared by several fields are read once.
         let mut columns: Vec<usize> = fields.iter().flat_map(|&field| self.columns_of(field)).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -599,7 +599,7 @@ impl Table for NTuple {
     }
 }
 
-/// A `TList` of `TStreamerInfo` behind a pointer.
+/// Parses a `TList` of `TStreamerInfo` behind a pointer.
 fn streamed_list(bytes: &[u8]) -> Result<Classes> {
     let mut c = Cursor::new(bytes, 0);
     match c.pointer()? {
@@ -613,16 +613,16 @@ fn streamed_list(bytes: &[u8]) -> Result<Classes> {
 pub struct ClusterPages {
     list: Arc<PageList>,
     index: usize,
-    /// Its number in the RNTuple.
+    /// Its index in the RNTuple.
     pub number: usize,
 }
 
 impl ClusterPages {
-    /// The cluster at a place of a page list, with its number in the RNTuple.
+    /// Creates it for a cluster of a page list; `number` is its index in the RNTuple.
     pub(super) fn new(list: Arc<PageList>, index: usize, number: usize) -> Self {
         Self { list, index, number }
     }
-    /// The page list that it is in.
+    /// The page list that contains it.
     pub fn list(&self) -> &PageList {
         &self.list
     }

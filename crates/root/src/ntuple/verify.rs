@@ -1,4 +1,4 @@
-//! Whether the clusters and pages of an RNTuple are what its schema and page lists say.
+//! Verification of the clusters and pages of an RNTuple against its schema and page lists.
 
 use super::envelope::Locator;
 use super::pages::{Cluster, Page};
@@ -8,43 +8,43 @@ use crate::error::{Error, Result};
 use crate::table::Table;
 use sapwood_io::Range;
 
-/// A page list cannot be read, or does not fit.
+/// A page list cannot be read or is inconsistent.
 const LIST: &str = "ntuple-page-list";
-/// A column of a cluster has the wrong elements.
+/// A column has the wrong number of elements in a cluster.
 const ELEMENTS: &str = "ntuple-elements";
-/// A page is where no page can be.
+/// A page has an impossible location.
 const PLACE: &str = "ntuple-page-place";
 /// The checksum of a page is wrong.
 const CHECKSUM: &str = "ntuple-checksum";
 
-/// Something that is wrong.
+/// A fault in an RNTuple.
 #[derive(Debug)]
 pub struct Fault {
     /// Its kind.
     pub code: &'static str,
     /// The column, or the part of the RNTuple.
     pub part: String,
-    /// First entry of the cluster, unless all clusters of a group are concerned.
+    /// First entry of the cluster; `None` if the fault concerns a whole group.
     pub cluster: Option<u64>,
-    /// What is wrong.
+    /// The error.
     pub error: Error,
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// What is wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// The bytes that envelopes and pages take, in order; those that touch are joined.
+    /// Byte ranges of envelopes and pages, in order; adjacent ranges are joined.
     pub used: Vec<Range>,
 }
 
-/// Compares all clusters with the schema and the page lists; with `deep`, verifies the checksums of pages too.
+/// Verifies all clusters against the schema and the page lists; with `deep`, also the checksums of pages.
 pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
     let mut found = Verified::default();
     let mut used = Vec::new();
     let mut envelope = |offset, stored: u64| {
-        // Larger ones go on in other keys.
+        // Larger blobs continue in other keys.
         let most = ntuple.anchor.max_key_size;
         let length = if most == 0 { stored } else { stored.min(most) };
         used.push(Range { offset, length });
@@ -102,12 +102,12 @@ pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
     found
 }
 
-/// What is known of the columns of the clusters before.
+/// The columns, with their state after the clusters checked so far.
 struct Columns<'a> {
     ntuple: &'a NTuple,
-    /// Of each column of a first representation: its number, and how many elements an entry has, if that is fixed.
+    /// Each column of a first representation, with its number of elements for an entry, if fixed.
     each: Vec<(usize, Option<u64>)>,
-    /// Of each of these, the element that comes next, if that is known.
+    /// For each of these the next element, if known.
     next: Vec<Option<u64>>,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Columns<'a> {
             Some(format!("it begins at element {}, not {}", range.first_element, next.unwrap_or_default()))
         } else {
             let wanted = each.map(|each| each.saturating_mul(cluster.entries));
-            // Elements of a deferred column that are missing are zero.
+            // Elements missing from a deferred column are zero.
             let fits =
                 wanted.is_none_or(|wanted| wanted == elements || about.is_deferred() && elements < wanted);
             (!fits).then(|| format!("{elements} elements for {} entries", cluster.entries))
@@ -193,7 +193,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Verifies where a page is, and gives its bytes; none if it is not stored.
+    /// Verifies the location of a page and returns its byte range; `None` if it is not stored.
     fn page(&self, column: usize, page: &Page, elements: u64) -> Result<Option<Range>> {
         let (offset, bytes) = match page.locator {
             Locator::File { offset, bytes } => (offset, bytes),

@@ -1,4 +1,4 @@
-//! What reading will need, for storage that fetches it ahead, and for reports.
+//! The pages that a read will need, for prefetching and for reports.
 
 use super::{Part, is_direct};
 use crate::table::PageListed;
@@ -7,16 +7,16 @@ use sapwood_io::Announced;
 /// A page that will be read.
 #[derive(Debug, Clone, Copy)]
 pub struct PagePlanned {
-    /// Number of the cluster in which it is needed first.
+    /// Index of the first cluster that needs it.
     pub cluster: usize,
     /// The page.
     pub page: PageListed,
 }
 
-/// The pages that reading a part needs, cluster by cluster, and in each in the order of the file; none that the page
-/// cache would give.
+/// Returns the pages that reading a part needs, cluster by cluster, in file order within each cluster. Pages in the
+/// page cache are excluded.
 ///
-/// Pages that are read to read others are among them, as often as they are needed.
+/// Pages that are only read to locate others are included, as often as they are needed.
 pub fn planned(part: &Part<'_>) -> Vec<PagePlanned> {
     let mut pages = all(part);
     if is_direct(std::slice::from_ref(part)) {
@@ -41,8 +41,8 @@ fn all(part: &Part<'_>) -> Vec<PagePlanned> {
     pages
 }
 
-/// Announces to storage what will be fetched of parts of one table, and whether it is used together only. What is wrong
-/// with them shows when they are read.
+/// Announces to storage the byte ranges that parts of one table will need, and whether they are used together only.
+/// Faults in the table are not reported here but when it is read.
 pub fn announce(parts: &[Part<'_>], together: bool) -> Option<Announced> {
     // Steps have a cache of their own.
     let plan = if together { planned } else { all };
@@ -50,7 +50,7 @@ pub fn announce(parts: &[Part<'_>], together: bool) -> Option<Announced> {
     parts.first()?.table.source().announce(&ranges, together)
 }
 
-/// The announcements of a reading: of the part that is read and its neighbours.
+/// The announcements of a read: the current part and its neighbours.
 #[derive(Default)]
 pub struct Ahead {
     next: usize,
@@ -58,13 +58,13 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Part `p` is read now. The next one is announced with it; those of one table that follow each other together.
+    /// Moves on to part `p`. Announces the next part with it; consecutive parts of one table are announced together.
     pub fn go_on(&mut self, parts: &[Part<'_>], p: usize) {
         while self.next <= p + 1 {
             let rest = parts.get(self.next..).unwrap_or_default();
             let Some(of) = rest.chunk_by(|a, b| std::ptr::addr_eq(a.table, b.table)).next() else { break };
             self.next += of.len();
-            // It is kept until the last of them was read.
+            // The announcement is kept until the last of these parts was read.
             self.kept.resize_with(self.next - 1, || None);
             self.kept.push(announce(of, true));
         }

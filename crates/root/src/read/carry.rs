@@ -1,4 +1,4 @@
-//! What is left of pages between two steps of an iteration.
+//! Rests of pages that are carried from one step of an iteration to the next.
 
 use super::Part;
 use super::ahead::announce;
@@ -6,20 +6,21 @@ use crate::table::{Hidden, Kept, Page, Tail};
 use sapwood_io::{Announced, Token};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Decompressed ends of pages that reach into the next step, so that no page is decompressed twice.
+/// Decompressed ends of pages that reach into the next step. No page is decompressed twice, except those that do not
+/// fit.
 ///
-/// Holds a given number of bytes at most; what does not fit is read again.
+/// Holds at most a given number of bytes; the rest is read again.
 pub struct Carry {
     kept: Mutex<Kept>,
     ahead: Mutex<Option<Announced>>,
-    /// Gives up the steps.
+    /// Cancels the steps.
     token: Token,
-    /// Classes that a step before found not to be decodable.
+    /// Classes that an earlier step could not decode.
     hidden: Mutex<Hidden>,
 }
 
 impl Carry {
-    /// For `room` bytes.
+    /// Creates a carry-over buffer of `room` bytes.
     pub fn new(room: usize) -> Self {
         Self {
             kept: Mutex::new(Kept::new(room, 0)),
@@ -31,37 +32,38 @@ impl Carry {
     fn ahead(&self) -> MutexGuard<'_, Option<Announced>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Announces to storage all that the steps will need together, once.
+    /// Announces to storage, once, everything that the steps will need.
     pub fn announce(&self, part: &Part<'_>) {
         if !self.announced() && !self.token.is_given_up() {
             *self.ahead() = announce(std::slice::from_ref(part), false);
         }
     }
-    /// Whether that was done, and the storage wants to know.
+    /// Whether the announcement was made and the storage uses announcements.
     pub fn announced(&self) -> bool {
         self.ahead().is_some()
     }
-    /// What gives up the steps that use this.
+    /// The token that cancels the steps.
     pub fn token(&self) -> &Token {
         &self.token
     }
-    /// Gives up the step that is read now, if any, and those after it.
+    /// Cancels the current step, if any, and the later ones.
     pub fn give_up(&self) {
         self.token.give_up();
         let ahead = self.ahead().take();
         drop(ahead);
     }
-    /// Classes that a step before found not to be decodable.
+    /// Classes that an earlier step could not decode.
     pub(super) fn hidden(&self) -> MutexGuard<'_, Hidden> {
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Takes what is left of a page of a stored column, if it holds the items from `from` on.
+    /// Takes the rest of a page of a stored column out, if it holds the items from `from` on.
     pub(super) fn take(&self, column: usize, page: usize, from: usize) -> Option<Arc<Tail>> {
         Kept::take(&self.kept, (column as u64, page as u64), from)
     }
-    /// Keeps the items behind `behind` of a page, which begin at byte `start`, if there is room. Where that is not
-    /// known, the items before must be walked over, and are kept, too. `tail`: what the step before had kept, if `page` is
-    /// that; it stays as it is until half of it is used, so that steps do not copy the rest of a page again and again.
+    /// Keeps the items of a page after `behind`, if there is room. Their bytes begin at `start`. If the start is
+    /// unknown, the earlier items are kept, too, because finding it means to walk over them. `tail` is the rest kept by
+    /// the step before, if `page` is that rest. It is kept unchanged until half of it is used, so that steps do not
+    /// copy the rest of a page repeatedly.
     pub(super) fn keep(
         &self,
         (column, number): (usize, usize),
@@ -73,7 +75,7 @@ impl Carry {
         let key = (column as u64, number as u64);
         // Items of a table are walked over from the first on.
         let enough = |start: usize| page.table.is_none() && start <= page.data.len() / 2;
-        // What is there will be wanted, too: none of it goes for this.
+        // The carried entries will be needed, too: none is evicted for this.
         if let Some(tail) = tail.filter(|_| start.is_none_or(enough)) {
             return Kept::put_back(&self.kept, key, 0, tail);
         }

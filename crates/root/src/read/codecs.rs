@@ -1,16 +1,16 @@
-//! The codecs by which pages are compressed.
+//! Finding the codecs of compressed pages.
 
 use crate::table::Table;
 use sapwood_io::{Cause, Range};
 
-/// Bytes of a page that are looked at: the tag of its first block, and what may stand before it.
+/// Bytes read of each page: the tag of its first block and any header before it.
 const HEAD: u64 = 512;
 
-/// ROOT's numbers of the codecs of pages, each given by its stored column and its number there; 0 for one that is stored
-/// as it is.
+/// Returns ROOT's codec number of each page, or 0 for a page that is not compressed. A page is given by its stored
+/// column and its index there.
 ///
-/// A copy without decompression keeps the pages, whatever the setting of the new file. Nothing is returned where it cannot
-/// be told: a page is not in the file, or cannot be read.
+/// A copy without decompression keeps the codec of each page, whatever the setting of the new file. The result is
+/// `None` for a page that is not in the file or cannot be read.
 pub fn codecs(table: &dyn Table, pages: &[(usize, usize)]) -> Vec<Option<u32>> {
     let source = table.source();
     let head = |&(column, page): &(usize, usize)| {

@@ -1,4 +1,4 @@
-//! Reading tables: stages of pages, few large requests, decompression and decoding in parallel.
+//! Reading tables in stages: few large requests, parallel decompression and decoding.
 //!
 //! ```text
 //!   parts (table, fields, entries) ──▶ stages ──▶ run ──▶ … next stage … ──▶ columns
@@ -8,11 +8,11 @@
 //!                                       └ pure data: which pages are wanted now ([`crate::table`])
 //! ```
 //!
-//! Pages are taken in file order, in chunks that fit a thread's share of the caches. Values whose number is known go
-//! straight to their final place, others are appended in order.
+//! Pages are read in file order, in chunks that fit a thread's share of the caches. Values with a known number of items
+//! are decoded to their final place; other values are appended in order.
 //!
-//! What cannot be decoded is a matter of the reading alone: [`read_with`] hides classes from its own compiled readers,
-//! and the table that others share stays as it is.
+//! Undecodable classes affect only the read that finds them: [`read_with`] hides the classes from its own compiled
+//! readers. The shared table does not change.
 
 mod ahead;
 mod carry;
@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Part<'a> {
     /// The table.
     pub table: &'a dyn Table,
-    /// Fields, one for each column.
+    /// Indices of the fields, one for each column.
     pub fields: &'a [usize],
     /// First entry.
     pub start: u64,
@@ -51,20 +51,23 @@ pub struct Part<'a> {
 
 /// Reads the same columns from each part and joins them in order.
 ///
-/// `pool` decompresses and decodes; remote storage is waited for outside of it, so this must not be called on one of its
-/// threads. The memory beside the result is for each thread one chunk of pages and one decompressed page, and what other
-/// threads have decoded of a column before it was their turn.
+/// `pool` decompresses and decodes. Waits for remote storage happen outside the pool, so do not call this on one of its
+/// threads. Memory in addition to the result, for each thread:
+///
+/// * one chunk of pages,
+/// * one decompressed page,
+/// * values decoded before their turn to be appended.
 pub fn read(pool: &ThreadPool, parts: &[Part<'_>]) -> Result<Vec<Column>> {
     read_with(pool, parts, None, None)
 }
 
-/// As [`read`], as a step or with parts of values left out.
+/// Like [`read`], for a step of an iteration or with undecodable values left out.
 ///
-/// `carry`: the single part follows another. What is left of a page that reaches beyond the part's end goes to it, and
-/// what the part before has left there is used.
+/// `carry`: the single part follows another. The read uses the rests of pages that the part before has left there. It
+/// leaves its own rests of pages that reach beyond the part's end.
 ///
-/// `left_out`: members that cannot be decoded, only passed over, are left out and noted there. Which classes cannot be
-/// decoded shows when they are: then the fields are compiled without them, and read again.
+/// `left_out`: members that cannot be decoded but can be skipped are left out and recorded there. Undecodable classes
+/// are found during decoding. The fields are then compiled without them and read again.
 pub fn read_with(
     pool: &ThreadPool,
     parts: &[Part<'_>],
@@ -72,7 +75,7 @@ pub fn read_with(
     left_out: Option<&LeftOut>,
 ) -> Result<Vec<Column>> {
     let ahead = carry.is_none_or(|carry| !carry.announced());
-    // Parts without entries add nothing; one of them stands for all if there are no others.
+    // Parts without entries add nothing. If there are no others, one of them is kept for the types.
     let filled: Vec<Part<'_>> = parts.iter().copied().filter(|part| part.start < part.stop).collect();
     let parts = if filled.is_empty() { parts.get(..1).unwrap_or_default() } else { &filled };
     let keeps = Keeps::of(parts, carry);
@@ -98,13 +101,13 @@ pub fn read_with(
         let Some((class, why)) = new else { break };
         hidden.insert(class, why);
     }
-    // What was first found in the column that nothing helps says most of its place.
+    // The first error of the column that could not be repaired gives the most exact location.
     let last = errors.last().cloned().unwrap_or_else(|| Error::corrupt("nothing could be read"));
     let alike = |error: &Error| error.column() == last.column() && error.kind() == last.kind();
     Err(errors.into_iter().find(alike).unwrap_or(last))
 }
 
-/// What was left out of the columns that were read.
+/// Values that were left out of the columns.
 #[derive(Default)]
 pub struct LeftOut {
     found: Mutex<BTreeMap<(usize, String), Error>>,
@@ -115,20 +118,20 @@ impl LeftOut {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.entry((column, what)).or_insert(error);
     }
-    /// Each class or member, with the place of the first in its column.
+    /// Returns an error for each class or member, with its first place in its column.
     pub fn into_errors(self) -> Vec<Error> {
         self.found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
     }
 }
 
-/// What becomes of decompressed pages of which only some items are wanted.
+/// Destination of partly used decompressed pages.
 #[derive(Clone, Copy)]
 enum Keeps<'a> {
-    /// They are forgotten.
+    /// They are dropped.
     Nothing,
-    /// What is left of them is for the next step.
+    /// Their rest is kept for the next step.
     Steps(&'a Carry),
-    /// The page cache has them, and gives them to the reading of this number.
+    /// The page cache keeps them, under this read number.
     Cache(u64),
 }
 
@@ -142,8 +145,8 @@ impl<'a> Keeps<'a> {
     }
 }
 
-/// Whether parts are at most half of what is in the pages that must be decompressed for them, by entries: others are
-/// likely to be wanted, too. Larger ones neither ask the page cache nor fill it.
+/// Whether the parts have at most half of the entries in the pages that must be decompressed for them. The other
+/// entries are likely to be needed later. Larger reads neither use nor fill the page cache.
 fn is_direct(parts: &[Part<'_>]) -> bool {
     let (mut wanted, mut there) = (0u64, 0u64);
     for part in parts.iter().filter(|part| part.start < part.stop) {
@@ -161,23 +164,23 @@ fn is_direct(parts: &[Part<'_>]) -> bool {
     wanted > 0 && wanted <= there / 2
 }
 
-/// What is read, and how.
+/// A read and its settings.
 struct Reading<'a> {
     pool: &'a ThreadPool,
     parts: &'a [Part<'a>],
-    /// Whether what is read is announced to storage here.
+    /// Whether the read itself announces its byte ranges to storage.
     ahead: bool,
     keeps: Keeps<'a>,
     left_out: Option<&'a LeftOut>,
     budget: Budget,
 }
 
-/// Bytes that a reading may make of a byte of its files.
+/// Maximum number of bytes in memory for each byte of the files.
 const MOST_TIMES: u64 = 384;
-/// The size in bytes that a smaller file counts as.
+/// Minimum file size assumed for the budget, in bytes.
 const LEAST_STORED: u64 = 1 << 20;
 
-/// What a reading may still take of memory, by the size of its files.
+/// Memory that a read may still take, limited by the size of its files.
 struct Budget {
     stored: u64,
     taken: AtomicU64,
@@ -194,11 +197,11 @@ impl Budget {
         let stored = sources.iter().map(|&(_, size)| size.max(LEAST_STORED)).fold(0, u64::saturating_add);
         Self { stored, taken: AtomicU64::new(0) }
     }
-    /// Forgets what was taken.
+    /// Resets the budget.
     fn restart(&self) {
         self.taken.store(0, Ordering::Relaxed);
     }
-    /// Takes bytes of the values, or of pages whose values are appended.
+    /// Takes bytes from the budget, for values or for pages whose values are appended.
     fn take(&self, bytes: u64) -> Result<()> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if taken <= self.stored.saturating_mul(MOST_TIMES) {
@@ -213,7 +216,7 @@ impl Budget {
 }
 
 impl Reading<'_> {
-    /// The readers of each part's fields; of tables of one shape, the first one's are for all.
+    /// Returns the readers of each part's fields. Tables of the same shape share the readers of the first one.
     fn readers(&self, hidden: &Hidden) -> Result<Vec<Vec<Arc<dyn FieldReader>>>> {
         let mut readers: Vec<Vec<Arc<dyn FieldReader>>> = Vec::with_capacity(self.parts.len());
         for part in self.parts {
@@ -249,7 +252,7 @@ impl Reading<'_> {
         Ok(readers)
     }
 
-    /// Verifies once that the files are those that were opened.
+    /// Verifies once that the files have not changed since they were opened.
     fn verify(&self) -> Result<()> {
         let mut last = None;
         for part in self.parts {

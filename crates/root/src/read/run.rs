@@ -1,4 +1,4 @@
-//! Threads that fetch, decompress and decode what a plan wants.
+//! Threads that fetch, decompress and decode the planned pages.
 
 use super::ahead::Ahead;
 use super::stages::{RunLane, announce};
@@ -22,56 +22,57 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// A page that is wanted.
+/// A page to read.
 pub struct Job {
     pub part: usize,
-    /// Index among the lanes that are read.
+    /// Index of its lane among the lanes of this run.
     pub lane: usize,
-    /// Its place among the pages of its lane.
+    /// Index among the pages of its lane.
     pub index: usize,
     pub page: PageWanted,
-    /// What the page cache has of it.
+    /// The tail of it in the page cache, if any.
     pub kept: Option<Arc<Tail>>,
 }
 
 impl Job {
-    /// What must be read for it.
+    /// The byte range to read for it.
     fn needed(&self) -> Range {
         let range = self.page.range();
         Range { offset: range.offset, length: if self.kept.is_none() { range.length } else { 0 } }
     }
 }
 
-/// The reading of some lanes.
+/// One run: reads the pages of some lanes.
 pub struct Run<'r, 'a> {
     reading: &'r Reading<'a>,
     ahead: Option<&'r Mutex<Ahead>>,
     lanes: &'r [RunLane<'a>],
     chunks: Mutex<Chunks<'r, 'a>>,
-    /// For each group; boxed, since most groups have none.
+    /// For each group; boxed because most groups have none.
     turns: Vec<Option<Box<Turns<'r>>>>,
     failed: AtomicBool,
-    /// How many threads read.
+    /// Number of reading threads.
     threads: usize,
-    /// Whether nothing has to be waited for, so that the pool's threads fetch what they decode.
+    /// Whether no storage needs waiting for; the pool's threads then fetch the pages they decode.
     near: bool,
     token: Token,
-    /// Where the clusters of each part begin, for a trace.
+    /// Cluster borders of each part, for a trace.
     borders: Vec<OnceLock<Vec<u64>>>,
-    /// The numbers of file, table and column in a trace that began at a time, for a part and a stored column.
+    /// Numbers of file, table and column in a trace. The key is the start time of the trace, the part and the stored
+    /// column.
     numbers: Mutex<HashMap<(u64, usize, usize), [u32; 3]>>,
 }
 
-/// What is still to be read.
+/// The pages still to be read.
 struct Chunks<'r, 'a> {
     lanes: &'r [RunLane<'a>],
     jobs: &'r [Job],
     most: u64,
     /// For each group.
     goals: Vec<GroupGoal<'r>>,
-    /// Chunks that were handed out.
+    /// Number of chunks handed out.
     count: usize,
-    /// Those of them that have no thread of the pool yet, since their bytes are waited for.
+    /// Chunks that wait for their bytes and so have no thread of the pool yet.
     waiting: BTreeSet<usize>,
 }
 
@@ -81,15 +82,15 @@ struct Chunk<'r> {
     jobs: Vec<(&'r Job, Goal<'r>)>,
 }
 
-/// What is still to be filled of a group.
+/// The part of a group still to be filled.
 enum GroupGoal<'r> {
-    /// The places of its values, and bytes of an item.
+    /// The remaining places for values, and bytes an item.
     Places(&'r mut [u8], usize),
-    /// How many pages have been handed out, and their bytes in the files.
+    /// Number of pages handed out, and their bytes in the files.
     Turns(usize, u64),
 }
 
-/// Where a page goes.
+/// Destination of a page.
 enum Goal<'r> {
     Place(&'r mut [u8]),
     Turn(Turn),
@@ -122,7 +123,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let near = reading.parts.iter().all(|part| part.table.source().is_near());
         let threads = threads(reading.pool, near);
         let most = reading.parts.first().map_or(1, |part| part.table.source().chunk(bytes, threads));
-        // For a single chunk none is called.
+        // A single chunk needs no further thread.
         let threads = if bytes > most { threads } else { 1 };
         let chunks = Mutex::new(Chunks { lanes, jobs, most, goals, count: 0, waiting: BTreeSet::new() });
         let borders = reading.parts.iter().map(|_| OnceLock::new()).collect();
@@ -141,7 +142,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
     }
 
-    /// The number of the cluster that an entry is in.
+    /// Index of the cluster that holds an entry.
     fn cluster(&self, part: usize, entry: u64) -> usize {
         let (Some(slot), Some(part)) = (self.borders.get(part), self.reading.parts.get(part)) else {
             return 0;
@@ -161,7 +162,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         thread::scope(|scope| {
             let reader = || thread::Builder::new().name("sapwood-read".to_owned()).spawn_scoped(scope, work);
-            // Where no further thread can be started, this one reads alone.
+            // If no further thread can be started, this one reads alone.
             let others: Vec<_> = (1..self.threads).map_while(|_| reader().ok()).collect();
             let results = iter::once(work()).chain(
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))),
@@ -170,7 +171,7 @@ impl<'r, 'a> Run<'r, 'a> {
         })
     }
 
-    /// What each thread does.
+    /// The loop of each thread.
     fn work(&self) -> Result<()> {
         let _alarm = Alarm(&self.failed);
         let mut records = Records::default();
@@ -212,15 +213,15 @@ impl<'r, 'a> Run<'r, 'a> {
         if self.near { decode() } else { self.reading.pool.install(decode) }
     }
 
-    /// What the step before has left of a page.
+    /// The rest of a page that the step before has left.
     fn left(&self, job: &Job) -> Option<Arc<Tail>> {
         let Keeps::Steps(carry) = self.reading.keeps else { return None };
         let column = self.lanes.get(job.lane)?.lane.column;
         if job.page.from > 0 { carry.take(column, job.page.number, job.page.from) } else { None }
     }
 
-    /// Whether a page of a chunk may wait for those before it: all of these have threads of the pool, none waits for bytes
-    /// or for a thread.
+    /// Whether a page of a chunk may wait for the pages before it: all earlier chunks have threads of the pool, so none
+    /// of them waits for bytes or for a thread.
     fn may_wait(&self, chunk: usize) -> bool {
         self.threads > 1 && lock(&self.chunks).waiting.first().is_none_or(|&first| first > chunk)
     }
@@ -272,23 +273,23 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 }
 
-/// A page on its way to its column.
+/// The processing of one page.
 struct PageRun<'s, 'r, 'a> {
     run: &'s Run<'r, 'a>,
-    /// The number of its chunk.
+    /// Index of its chunk.
     chunk: usize,
     job: &'s Job,
     lane: &'r RunLane<'a>,
-    /// What the step before or the page cache has kept of it.
+    /// The rest of the page kept by the step before or by the page cache.
     tail: Option<&'s Arc<Tail>>,
-    /// What it waits for, if its column grows.
+    /// The turns of its column, if the column grows.
     turns: Option<&'s Turns<'r>>,
     slice: PageSlice,
     counters: [&'s Counters; 2],
 }
 
 impl<'r> PageRun<'_, 'r, '_> {
-    /// Decompresses and decodes what is stored.
+    /// Decompresses and decodes a stored page.
     fn stored(&self, record: &Record<'_>, goal: Goal<'_>) -> Result<PartsLeftOut> {
         let mut scratch = Arc::new(SCRATCH.take());
         let result = self.stored_by_way_of(&mut scratch, record, goal);
@@ -347,8 +348,8 @@ impl<'r> PageRun<'_, 'r, '_> {
         Ok(Vec::new())
     }
 
-    /// Decodes; returns what was left out. `unpacked`: since when the page was decompressed, and its bytes; nothing for
-    /// what a step before has left of it.
+    /// Decodes; returns the values that were left out. `unpacked` holds the start of the decompression and the page's
+    /// size in bytes, or nothing for a rest that an earlier step has kept.
     fn put(
         &self,
         page: &Page<'_>,
@@ -370,7 +371,7 @@ impl<'r> PageRun<'_, 'r, '_> {
         Ok(left_out)
     }
 
-    /// Bytes of the wanted items, as far as can be told without decoding; else of all.
+    /// Bytes of the wanted items, or of all items if that needs decoding.
     fn used(&self, page: &Page<'_>) -> usize {
         let (decoder, slice) = (&self.lane.lane.decoder, &self.slice);
         let end = if slice.to == slice.items { Some(page.data.len()) } else { decoder.start(page, slice.to) };
@@ -378,13 +379,13 @@ impl<'r> PageRun<'_, 'r, '_> {
         end.zip(start).map_or(page.data.len(), |(end, start)| end.saturating_sub(start))
     }
 
-    /// Keeps what will be wanted next of a page that was decoded since `start`, and counts.
+    /// Keeps the rest of a page for later use and updates the counters. `start` is the start of the decoding.
     fn done(&self, page: &Page<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
         let Self { slice, job, lane, tail, .. } = self;
         let in_part = slice.from > 0 || slice.to < slice.items;
         match self.run.reading.keeps {
             Keeps::Steps(carry) if slice.to < slice.items => {
-                // The first list of the next step starts where the last one of this step ends.
+                // The first list of the next step starts where the last list of this step ends.
                 let ends = matches!(lane.lane.target, Target::Ends { .. });
                 let behind = slice.to.saturating_sub(usize::from(ends));
                 let start = lane.lane.decoder.start(page, behind);
@@ -441,7 +442,7 @@ impl<'r> PageRun<'_, 'r, '_> {
         self.counters.into_iter().for_each(what);
     }
 
-    /// Counts a page.
+    /// Counts a decompressed page.
     fn unpacked(&self, from: usize, to: usize) {
         self.count(|c| {
             count(&c.baskets, 1);
@@ -451,8 +452,8 @@ impl<'r> PageRun<'_, 'r, '_> {
     }
 }
 
-/// How many threads read: no more than there are processors, or twice as many where some may wait for storage; still
-/// more would only stand in each other's way.
+/// Number of reading threads: at most the number of processors, or twice that if some may wait for storage. More
+/// threads would only compete.
 fn threads(pool: &ThreadPool, near: bool) -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     let processors =
@@ -465,7 +466,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'r> Chunks<'r, '_> {
-    /// The next jobs, of `most` bytes together or one that is larger, each with the place of its values.
+    /// Returns the next jobs, each with the place of its values: at most `most` bytes together, or one larger job.
     fn next(&mut self, near: bool) -> Option<Chunk<'r>> {
         let mut bytes = 0u64;
         let fits = |job: &&Job| {
@@ -508,10 +509,10 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A thread keeps its decompression buffer up to this size.
+/// Maximum size of the decompression buffer that a thread keeps.
 const KEEP: usize = 32 << 20;
 
-/// Lets no thread wait for one that has panicked.
+/// Keeps threads from waiting for one that has panicked.
 struct Alarm<'r>(&'r AtomicBool);
 
 impl Drop for Alarm<'_> {
@@ -522,7 +523,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// A page as it is stored.
+/// The stored bytes of a page.
 struct Record<'r> {
     buffer: &'r Arc<Vec<u8>>,
     place: std::ops::Range<usize>,
@@ -534,7 +535,7 @@ impl<'r> Record<'r> {
     }
 }
 
-/// Records of a chunk, in a buffer that the next chunk uses again.
+/// Records of a chunk, in a buffer that is reused for the next chunk.
 #[derive(Default)]
 struct Records {
     buffer: Arc<Vec<u8>>,
@@ -543,7 +544,7 @@ struct Records {
 }
 
 impl Records {
-    /// Fetches byte ranges, each of the file of a part; those of no bytes need none.
+    /// Fetches byte ranges, each from the file of a part. Empty ranges are not fetched.
     fn fetch(&mut self, parts: &[Part<'_>], wanted: &[(usize, Range)]) -> Result<()> {
         self.places.clear();
         self.places.resize(wanted.len(), (0, 0));
@@ -570,7 +571,7 @@ impl Records {
         let total = requests.iter().map(|(_, request)| request.range.length as usize).sum();
         if self.buffer.len() < total || Arc::get_mut(&mut self.buffer).is_none() {
             self.give_back();
-            // Chunks differ a little: the buffer is not exchanged for each that is the largest so far.
+            // Chunks differ a little in size; rounding up saves reallocating the buffer for each new maximum.
             self.buffer = Arc::new(pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner());
         }
         let mut rest = Arc::get_mut(&mut self.buffer).map(Vec::as_mut_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Stages: which pages are wanted now, and which are known only by the values of others.
+//! Stages: which pages can be read now, and which depend on the values of earlier pages.
 
 use super::ahead::Ahead;
 use super::run::{Job, Run};
@@ -11,16 +11,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// A field of a part on its way.
+/// The state of a field of a part.
 struct PlanState<'a> {
     part: usize,
     column: usize,
     field: usize,
-    /// Not there while it is asked.
+    /// `None` while the plan is being asked.
     plan: Option<Box<dyn FieldPlan<'a> + 'a>>,
-    /// What was read for it.
+    /// Values read for it.
     slots: Vec<Slot>,
-    /// Lanes that wait for those of other parts.
+    /// Number of lanes that wait for those of other parts.
     waiting: usize,
     done: bool,
 }
@@ -32,30 +32,30 @@ struct Slot {
     group: usize,
     /// The stored column.
     column: usize,
-    /// The first item in its numbering.
+    /// The first item, in the numbering of the stored column.
     item: u64,
 }
 
-/// A lane with its place in the reading.
+/// A lane with its position in the read.
 pub struct RunLane<'a> {
     pub part: usize,
     /// Index of the column in the result.
     pub column: usize,
-    /// Where its values go.
+    /// Destination of its values.
     pub group: LaneGroup,
     pub lane: Lane<'a>,
     pub table: &'a dyn Table,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub source_size: u64,
     plan: usize,
 }
 
 impl RunLane<'_> {
-    /// What the lanes of all parts have in common.
+    /// The key that the lanes of all parts share.
     fn key(&self) -> (usize, usize) {
         (self.column, self.lane.slot)
     }
-    /// Index of its group among those that are read now.
+    /// Index of its group among the groups of this run.
     pub fn new_group(&self) -> usize {
         if let LaneGroup::New(group) = self.group { group } else { usize::MAX }
     }
@@ -65,17 +65,17 @@ impl RunLane<'_> {
     }
 }
 
-/// Where the values of a lane go.
+/// Destination of the values of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneGroup {
-    /// To the group of this index among those that are read now.
+    /// The group of this index in this run.
     New(usize),
-    /// Nowhere: another lane has read them.
+    /// None: another lane has read the values.
     Known,
 }
 
-/// What tells that two shared lanes are the same: for each part its number, the stored column, the first item and the
-/// number of items, and what becomes of them.
+/// Identifies equal shared lanes. For each part: its index, the stored column, the first item, the number of items and
+/// their use.
 type SharedKey = Vec<(usize, usize, u64, u64, SharedAs)>;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ enum SharedAs {
     Ends,
 }
 
-/// The state of a reading between its stages.
+/// The state of a read between its stages.
 struct Stages<'a> {
     reading: &'a Reading<'a>,
     plans: Vec<PlanState<'a>>,
@@ -94,7 +94,7 @@ struct Stages<'a> {
     ahead: Option<Mutex<Ahead>>,
 }
 
-/// The values that a plan may look at.
+/// The values available to a plan.
 struct PlanValues<'r, 'a> {
     stages: &'r Stages<'a>,
     plan: usize,
@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         self.budget.restart();
         let readers = self.readers(hidden)?;
         for (p, (part, readers)) in self.parts.iter().zip(&readers).enumerate() {
-            // Fields that are filled without their table have entries that it does not count.
+            // Branches that were filled without their tree can have entries that the tree does not count.
             let filled = part.fields.iter().filter_map(|&f| part.table.field(f)).map(|f| f.entries).min();
             let entries = part.table.entries().max(filled.unwrap_or(0));
             if part.start > part.stop || part.stop > entries {
@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
             stages.run(lanes, start)?;
         }
         if verified {
-            // What was read belongs to the file that was opened, too.
+            // The bytes must come from the file as it was opened.
             self.verify()?;
         }
         stages.check()?;
@@ -236,12 +236,13 @@ impl<'a> Reading<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// Announces to storage that part `p` is read now, and that the next one follows.
+    /// Announces to storage that part `p` is read now and that the next one follows.
     fn announce(&self, p: usize) {
         announce(self.ahead.as_ref(), self.reading, p);
     }
 
-    /// Asks plans that are not done for lanes, or for those to check what was read; whether any gave some.
+    /// Asks unfinished plans for lanes, or all plans for the lanes of their checks. Returns whether any plan added
+    /// lanes.
     fn plan(&mut self, check: bool) -> Result<bool> {
         let mut lanes = Vec::new();
         let mut more = false;
@@ -275,8 +276,8 @@ impl<'a> Stages<'a> {
         Ok(more)
     }
 
-    /// The lanes to read now, by column and slot: those of slots for which all parts have given theirs; all, where nothing
-    /// else can go on.
+    /// Returns the lanes to read now, by column and slot: those of slots that all parts have provided. Returns all
+    /// lanes if nothing else can proceed.
     fn ready(&mut self, more: bool) -> Vec<RunLane<'a>> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_by_key(|lane| (lane.column, lane.lane.slot, lane.part));
@@ -301,7 +302,8 @@ impl<'a> Stages<'a> {
         ready
     }
 
-    /// Makes the targets of lanes, and removes those that others have read; returns the first of the new targets.
+    /// Creates the targets of lanes and removes the lanes that others have read. Returns the index of the first new
+    /// target.
     fn group(&mut self, lanes: &mut Vec<RunLane<'a>>) -> Result<usize> {
         let start = self.groups.len();
         for group in lanes.chunk_by_mut(|a, b| a.key() == b.key()) {
@@ -337,7 +339,7 @@ impl<'a> Stages<'a> {
             self.groups.push(target?);
         }
         lanes.retain(|lane| lane.group != LaneGroup::Known);
-        // As they lie in the files, not by slots.
+        // In file order, not by slots.
         lanes.sort_by_key(|lane| (lane.part, lane.column));
         Ok(start)
     }
@@ -346,7 +348,7 @@ impl<'a> Stages<'a> {
         lane.table.place(self.plans.get(lane.plan).map_or(0, |plan| plan.field))
     }
 
-    /// The group that has the items of shared lanes already; else they are noted to be in group `number`.
+    /// Returns the group that already has the items of shared lanes. If there is none, records group `number` for them.
     fn shared_group(&mut self, group: &[RunLane<'a>], number: usize) -> Option<usize> {
         let key = |lane: &RunLane<'_>| {
             let items = lane.lane.pages.iter().map(|page| page.wanted() as u64).sum();
@@ -365,7 +367,7 @@ impl<'a> Stages<'a> {
         None
     }
 
-    /// Reads lanes to the targets from `start` on.
+    /// Reads lanes into the targets from `start` on.
     fn run(&mut self, mut lanes: Vec<RunLane<'a>>, start: usize) -> Result<()> {
         let jobs = self.jobs(&mut lanes);
         let targets = self.groups.get_mut(start..).unwrap_or_default();
@@ -380,8 +382,8 @@ impl<'a> Stages<'a> {
         Ok(())
     }
 
-    /// Pages in the order in which they are read: file order, unless a column's pages are not in the order of their items
-    /// there.
+    /// Returns the pages in reading order: file order, unless a column's pages are stored in another order than its
+    /// items.
     fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Vec<Job> {
         let mut jobs = Vec::with_capacity(lanes.iter().map(|lane| lane.lane.pages.len()).sum());
         for (lane, of) in lanes.iter_mut().enumerate() {
@@ -412,7 +414,7 @@ impl<'a> Stages<'a> {
         jobs
     }
 
-    /// Has the plans check what was read; values that only the check needs may be missing.
+    /// Runs the checks of all plans. Values that only a check needs may be missing.
     fn check(&mut self) -> Result<()> {
         while self.plan(true)? {
             let mut lanes = self.ready(false);
@@ -429,7 +431,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Announces to storage that part `p` of a reading is read now, and that the next one follows.
+/// Announces to storage that part `p` is read now and that the next one follows.
 pub fn announce(ahead: Option<&Mutex<Ahead>>, reading: &Reading<'_>, p: usize) {
     if let Some(ahead) = ahead {
         ahead.lock().unwrap_or_else(std::sync::PoisonError::into_inner).go_on(reading.parts, p);

@@ -1,4 +1,4 @@
-//! Where values go: one buffer or builder for all parts of a slot.
+//! Targets: one buffer or builder for the values of a slot in all parts.
 
 use super::Budget;
 use super::stages::RunLane;
@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::table::{PagePlace, Target};
 use arrow_buffer::Buffer;
 
-/// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
+/// Maximum expansion by any codec. The densest is an RLE block of zstd: 128 KiB in four bytes.
 const EXPANSION: u64 = 1 << 15;
 
-/// This many items that were never written may come for a byte of the file: something in it says so for each.
+/// Maximum number of unwritten items for each byte of the file. The file has some information on each of them.
 const SPARSEST: u64 = 256;
 
-/// Bytes of the end of a list.
+/// Bytes of a list end.
 pub const WORD: usize = size_of::<i64>();
 
 /// The values of a slot.
@@ -33,21 +33,21 @@ pub struct Share {
     pub first: usize,
     /// Items.
     pub items: usize,
-    /// Of ends, the items of the lists, in the numbering of the stored column.
+    /// For ends: the items of the lists, in the numbering of the stored column.
     pub range: (u64, u64),
 }
 
 pub enum GroupValues {
-    /// Numbers at places known beforehand.
+    /// Numbers at known places.
     Direct { number: Number, each: usize, values: pool::Filled },
-    /// Ends of lists; shares count words while they are read, and lists behind the first word then.
+    /// Ends of lists. While they are read, shares count words; afterwards, lists after the first word.
     Ends { values: pool::Filled },
-    /// Appended in order.
+    /// Values appended in order.
     Built(Builder),
 }
 
 impl Group {
-    /// The group of lanes that all have one slot, in the order of their parts.
+    /// Creates the group of lanes that share a slot, in the order of their parts.
     pub fn new(lanes: &[RunLane<'_>], budget: &Budget) -> Result<Self> {
         let mut shares = Vec::with_capacity(lanes.len());
         let (mut first, mut stored, mut packed, mut unpacked) = (0usize, 0u64, 0u64, 0u64);
@@ -90,7 +90,7 @@ impl Group {
             (Some(Target::Ends { .. }), Some(size)) => GroupValues::Ends { values: filled(size)? },
             (Some(Target::Built(of)), _) => {
                 let mut builder = Builder::new(of);
-                // A file may claim any size: no room is made for more than its pages are likely to hold.
+                // A file may claim any size: allocate no more than its pages are likely to hold.
                 let likely = stored.saturating_mul(8).saturating_add(1 << 16).min(unpacked);
                 let likely = usize::try_from(likely).unwrap_or(0);
                 builder.reserve(first.min(likely), likely);
@@ -107,7 +107,7 @@ impl Group {
         self.shares.get(at)
     }
 
-    /// Bytes of an item that is decoded to its place.
+    /// Bytes of an item that is decoded to a known place.
     pub fn item_bytes(&self) -> Option<usize> {
         match &self.values {
             GroupValues::Direct { number, each, .. } => Some(number.size() * each),
@@ -116,8 +116,8 @@ impl Group {
         }
     }
 
-    /// Completes ends of lists when they were read: verifies that they rise, and has the lists of all parts begin with 0,
-    /// each part's behind those of the part before.
+    /// Completes the ends of lists after they were read. Verifies that they rise. Shifts them so that the first list
+    /// begins at 0 and each part's lists follow those of the part before.
     pub fn settle(&mut self) -> Result<()> {
         let GroupValues::Ends { values } = &mut self.values else { return Ok(()) };
         let bytes = values.bytes();
@@ -138,7 +138,7 @@ impl Group {
                 return Err(Error::corrupt("the ends of lists do not rise"));
             }
             let own = words.len() - 1;
-            // Its first word is the last one's place of the part before.
+            // Its first word shares the place of the last word of the part before.
             if lists != share.first {
                 bytes.copy_within(
                     (share.first + 1) * WORD..(share.first + 1 + own) * WORD,
@@ -160,7 +160,7 @@ impl Group {
         Ok(())
     }
 
-    /// The column of all values.
+    /// Returns the column of all values.
     pub fn finish(self) -> Column {
         match self.values {
             GroupValues::Built(builder) => builder.finish(),
@@ -177,7 +177,7 @@ impl Group {
 }
 
 impl RunLane<'_> {
-    /// Items of its target that its pages hold; refuses pages that cannot be.
+    /// Number of items that its pages hold for the target; refuses impossible pages.
     fn items(&self) -> Result<usize> {
         let size = self.source_size;
         let mut items = 0u64;
@@ -214,7 +214,7 @@ impl RunLane<'_> {
         }
     }
 
-    /// Bits that its items take before compression, without those that were never written.
+    /// Uncompressed bits of its items, without those that were never written.
     fn stored_bits(&self) -> u64 {
         let (Target::Direct { bits, .. } | Target::Ends { bits, .. }) = self.lane.target else { return 0 };
         let written = self.lane.pages.iter().filter(|page| page.place != PagePlace::Absent);

@@ -13,21 +13,21 @@ use sapwood_io::{Memory, Range, Source};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Items of a page.
+/// Items in a page.
 const PAGE: usize = 3;
-/// Stored columns: a number, the ends of the outer lists, of the inner ones, and what is in them.
+/// Stored columns: a number, the ends of the outer lists, the ends of the inner lists, and their items.
 const COLUMNS: usize = 4;
 
 type Entry = (i32, Vec<Vec<i32>>);
 
-/// Field 0 is a number, field 1 a list of lists, field 2 the same with a class in it that cannot be decoded.
+/// Field 0 is a number, field 1 a list of lists, field 2 the same with an undecodable class in it.
 struct Fake {
     source: Arc<dyn Source>,
     /// For each cluster the first item of each column, and the end.
     clusters: Vec<[u64; COLUMNS]>,
     /// For each column its pages: cluster, first item, items, place.
     pages: [Vec<(usize, u64, usize, Range)>; COLUMNS],
-    /// Whether all items of whole clusters are asked for at once.
+    /// Whether plans request all items of whole clusters at once.
     knows: bool,
     cache: PageCache,
 }
@@ -87,7 +87,7 @@ impl Fake {
         let border = self.clusters.iter().any(|firsts| firsts[column] == start);
         let mut pages = self.wanted(column, start - u64::from(ends && !border), stop);
         if ends && border {
-            // Nothing is stored of the start of a cluster's first list.
+            // Nothing is stored for the start of a cluster's first list.
             let place = PagePlace::Absent;
             pages.insert(0, PageWanted { number: 0, first: start, items: 1, from: 0, to: 1, place });
         }
@@ -325,7 +325,7 @@ fn numbers(column: &Column) -> Vec<i32> {
     values.as_chunks::<4>().0.iter().map(|w| i32::from_ne_bytes(*w)).collect()
 }
 
-/// The lists of lists of a column, which must use all that is there.
+/// Returns the lists of lists of a column; asserts that they use all items.
 fn lists(column: &Column) -> Vec<Vec<Vec<i32>>> {
     let Column::List { offsets: outer, values } = column else { panic!("{column:?}") };
     let Column::List { offsets: inner, values } = values.as_ref() else { panic!("{column:?}") };
@@ -363,7 +363,7 @@ fn any_entries_of_two_clusters_come_back() {
 #[test]
 fn parts_with_other_numbers_of_items_are_joined() {
     let tables = [entries(3), entries(5), entries(2)];
-    // Some ask for all at once, others stage by stage.
+    // Some plans request all at once, others stage by stage.
     let fakes: Vec<Fake> =
         tables.iter().enumerate().map(|(i, e)| Fake { knows: i != 1, ..Fake::new(e) }).collect();
     let ranges = [(0, 8), (3, 11), (5, 5), (8, 13)];
@@ -431,7 +431,7 @@ fn damage_is_an_error_with_its_place() {
     let outside = damaged(&|fake| fake.pages[0][1].3.offset = 1 << 40);
     assert_eq!(outside.kind(), ErrorKind::Corrupt);
     assert!(outside.to_string().contains("page 1 of column 0"), "{outside}");
-    // Ends of the second page where those of the first belong.
+    // Ends of the second page in place of those of the first.
     let falling = damaged(&|fake| fake.pages[1][0].3 = fake.pages[1][1].3);
     assert!(falling.to_string().contains("do not rise (in field 1"), "{falling}");
     // More entries than the pages hold, and more than their bytes can hold.
@@ -452,7 +452,7 @@ fn damage_is_an_error_with_its_place() {
 fn all_values_of_a_reading_are_bounded_by_the_bytes_of_its_files() {
     let mut fake = Fake::new(&[(0..5000).map(|x| (x, Vec::new())).collect()]);
     let range = Range { offset: 10, length: 20_000 };
-    // A page that a codec could make into so much; together, and in one column.
+    // A page that a codec could expand to this size; in total, and in one column.
     for (fields, items) in [(&[0, 0][..], 51 << 20), (&[0][..], 101 << 20)] {
         fake.pages[0] = vec![(0, 0, items, range)];
         fake.clusters.last_mut().unwrap()[0] = items as u64;

@@ -1,7 +1,8 @@
-//! Columns that pages are appended to in their order, whichever thread decodes them.
+//! Columns to which pages are appended in order, whichever thread decodes them.
 //!
-//! A page that comes before its turn is decoded aside, and appended later. A large one would go through memory twice
-//! by that: its thread waits for its turn instead, and meanwhile helps with the one that is appended, piece by piece.
+//! A page that comes before its turn is decoded separately and appended later. A large page would go through memory
+//! twice. Its thread waits for its turn instead. Meanwhile, it helps to decode the page that is being appended, piece
+//! by piece.
 
 use crate::array::Builder;
 use crate::array::pages::Room;
@@ -13,62 +14,62 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a piece: what is decoded aside of it stays in the cache until it is appended.
+/// Size of a piece in bytes: small enough to stay in the cache until it is appended.
 const PIECE: usize = 256 << 10;
-/// Pages will be like the first of their column, or a little larger.
+/// Assumed size of later pages relative to the first of their column, with a margin.
 const FORESEEN: f64 = 1.02;
-/// Who waits looks so often whether the reading has failed.
+/// Interval at which waiting threads check whether the read has failed.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A column that grows.
+/// A growing column.
 pub struct Turns<'a> {
     state: Mutex<State<'a>>,
     moved: Condvar,
-    /// An empty one.
+    /// An empty builder of its type.
     like: Builder,
     /// Bytes in the files, of all its pages.
     stored: u64,
 }
 
 struct State<'a> {
-    /// The page that is next.
+    /// Index of the next page.
     next: usize,
-    /// The column, unless a thread appends to it now.
+    /// The column, unless a thread is appending to it.
     to: Option<&'a mut Builder>,
-    /// Pages decoded before it was their turn.
+    /// Pages decoded before their turn.
     early: BTreeMap<usize, Builder>,
-    /// The large page that is appended now.
+    /// The large page that is being appended.
     large: Option<Large<'a>>,
-    /// Empty columns with the memory of what was decoded aside.
+    /// Empty builders that keep the memory of earlier separate decoding.
     spare: Vec<Builder>,
-    /// Bytes of values in what it holds.
+    /// Bytes of the values in the column.
     done: usize,
-    /// Where the values behind a place will lie, the place counted in the bytes of pages in the files.
+    /// Expected place of the values from a position on. The position counts bytes of pages in the files.
     room: (f64, Arc<[Room]>),
 }
 
 struct Large<'a> {
     page: Arc<LargePage<'a>>,
-    /// Where it lies among the pages of its column, in bytes in the files.
+    /// Position among the pages of its column, in bytes in the files.
     stored: Range<f64>,
-    /// Pieces that some thread has taken.
+    /// Number of pieces that threads have taken.
     taken: usize,
-    /// Pieces that others have decoded for who appends them.
+    /// Pieces decoded by other threads for the appending thread.
     ready: BTreeMap<usize, Result<(Builder, PartsLeftOut)>>,
 }
 
-/// The place of a page in its column.
+/// The position of a page in its column.
 #[derive(Clone, Copy)]
 pub struct Turn {
-    /// Its number.
+    /// Index.
     pub number: usize,
-    /// Bytes in the files of those before it.
+    /// Bytes in the files of the pages before.
     pub before: u64,
-    /// Its own.
+    /// Bytes in the files of the page.
     pub length: u64,
 }
 
-/// A decompressed page that several threads may look at.
+/// A decompressed page that several threads share.
 pub struct LargePage<'a> {
     bytes: Arc<Vec<u8>>,
     unpacked: Unpacked,
@@ -79,12 +80,12 @@ pub struct LargePage<'a> {
 }
 
 impl<'a> LargePage<'a> {
-    /// Whether a page can be decoded in pieces, since it has a table of where items begin, and takes long enough: lists
-    /// of numbers are copied sooner than a thread that waits has woken up.
+    /// Whether decoding a page in pieces pays off. It needs a table of item starts and slow decoding: lists of numbers
+    /// are copied faster than a waiting thread wakes up.
     pub fn is_worth_it(page: &Page<'_>, decoder: &dyn PageDecoder, slice: &PageSlice) -> bool {
         page.data.len() >= 2 * PIECE && page.table.is_some() && page.items == slice.items && decoder.is_slow()
     }
-    /// The page that was unpacked to `bytes`.
+    /// Creates it for a page that was unpacked to `bytes`.
     pub fn new(
         bytes: Arc<Vec<u8>>,
         unpacked: Unpacked,
@@ -94,7 +95,7 @@ impl<'a> LargePage<'a> {
         let mut borders = vec![slice.from];
         let page = unpacked.page(&bytes);
         let mut end = page.start(slice.from).unwrap_or(0) + PIECE;
-        // Where items begin is checked when they are decoded.
+        // The starts of items are checked when these are decoded.
         for (item, start) in page.starts(slice.from..slice.to) {
             if start >= end {
                 borders.push(item);
@@ -108,12 +109,12 @@ impl<'a> LargePage<'a> {
     fn pieces(&self) -> usize {
         self.borders.len() - 1
     }
-    /// The part of the wanted items that lies before a piece.
+    /// The fraction of the wanted items before a piece.
     fn part(&self, piece: usize) -> f64 {
         let border = self.borders.get(piece).copied().unwrap_or(self.slice.to);
         (border - self.slice.from) as f64 / (self.slice.to - self.slice.from).max(1) as f64
     }
-    /// Appends a piece; gives its bytes and what was left out.
+    /// Appends a piece; returns its bytes and the values that were left out.
     fn decode(&self, piece: usize, to: &mut Builder) -> Result<(usize, PartsLeftOut)> {
         let (Some(&from), Some(&end)) = (self.borders.get(piece), self.borders.get(piece + 1)) else {
             return Ok(Default::default());
@@ -133,7 +134,7 @@ impl<'a> LargePage<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Pages of `stored` bytes in the files, to the end of a column that is empty.
+    /// Creates it for an empty column with pages of `stored` bytes in the files.
     pub fn new(to: &'a mut Builder, stored: u64) -> Self {
         let like = to.like();
         let state = State {
@@ -152,7 +153,7 @@ impl<'a> Turns<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decodes a page of `bytes` to the end of the column if it is the next one, else aside for when its turn comes.
+    /// Decodes a page of `bytes` to the end of the column if it is next; otherwise separately, until its turn comes.
     pub fn append(
         &self,
         turn: Turn,
@@ -191,8 +192,8 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Decodes a large page to the end of the column when its turn has come. Gives how long that was waited for, and
-    /// what was left out; nothing when the reading has failed elsewhere.
+    /// Waits for the turn of a large page and decodes it to the end of the column. Returns the waiting time and the
+    /// values that were left out; nothing if the read has failed elsewhere.
     pub fn append_large(
         &self,
         turn: Turn,
@@ -267,7 +268,7 @@ impl<'a> Turns<'a> {
         Ok(left_out)
     }
 
-    /// Decodes a piece of the large page that is appended now, or waits for something to happen.
+    /// Decodes a piece of the large page that is being appended, or waits for a change of state.
     fn help<'s>(&'s self, mut state: MutexGuard<'s, State<'a>>) -> MutexGuard<'s, State<'a>> {
         let Some(large) = state.large.as_mut().filter(|large| large.taken < large.page.pieces()) else {
             let (state, _) = self.moved.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +284,7 @@ impl<'a> Turns<'a> {
         drop(state);
         self.provide(&room, stored);
         let result = page.decode(piece, &mut aside);
-        // Who appends it wants the memory back.
+        // The appending thread needs the memory back.
         drop(page);
         let mut state = self.lock();
         let bytes = result.as_ref().map_or(0, |(bytes, _)| *bytes);
@@ -299,20 +300,20 @@ impl<'a> Turns<'a> {
         state.spare.pop().unwrap_or_else(|| self.like.like())
     }
 
-    /// Makes room for the values behind the first, which are of this many bytes in the files.
+    /// Reserves room for the values after the first, which take this many bytes in the files.
     fn foresee(&self, to: &mut Builder, first: f64) {
         to.foresee(FORESEEN * self.stored as f64 / first);
         self.lock().room = (first, to.room().into());
     }
 
-    /// Has the memory ready where values will be appended, so that who does that need not wait for it.
+    /// Prepares the memory where values will be appended, so that the appending thread need not wait for it.
     fn provide(&self, (first, room): &(f64, Arc<[Room]>), stored: Range<f64>) {
         let behind = (FORESEEN * self.stored as f64 - first).max(1.0);
         room.iter()
             .for_each(|room| room.provide((stored.start - first) / behind, (stored.end - first) / behind));
     }
 
-    /// Appends what is there of the pages from `next` on, and leaves the column to whoever has the one behind them.
+    /// Appends the early pages from `next` on. Then releases the column for the thread with the page after them.
     fn pass_on(&self, mut next: usize, to: &'a mut Builder) -> Result<()> {
         let mut state = self.lock();
         while let Some(mut aside) = state.early.remove(&next) {
@@ -331,7 +332,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// What part of what is there `bytes` will add.
+/// Returns `bytes` as a fraction of the bytes done.
 fn share(bytes: usize, done: usize) -> f64 {
     if done > 0 { bytes as f64 / done as f64 } else { 0.0 }
 }

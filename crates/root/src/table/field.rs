@@ -1,4 +1,4 @@
-//! Fields: compiled once, planned for each reading in stages.
+//! Fields: compiled once, then planned in stages for each read.
 
 use super::Table;
 use super::page::{PageDecoder, PageWanted};
@@ -7,46 +7,45 @@ use crate::error::Result;
 use std::any::Any;
 use std::sync::Arc;
 
-/// What a table shows of a field without compiling it.
+/// Information about a field that needs no compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldInfo<'a> {
     /// Name.
     pub name: &'a str,
     /// Title or description.
     pub title: &'a str,
-    /// The field it is part of.
+    /// Index of the parent field.
     pub parent: Option<usize>,
-    /// Its parts.
+    /// Indices of the child fields.
     pub children: &'a [usize],
-    /// Entries, which may be others than those of the table.
+    /// Number of entries; it can differ from that of the table.
     pub entries: u64,
 }
 
-/// A field compiled for reading. Tables keep theirs, and tables of one shape share them.
+/// A field compiled for reading. Each table keeps its readers; tables of the same shape share them.
 pub trait FieldReader: Any + Send + Sync {
-    /// The type of its column, or why there is none.
+    /// The type of its column, or the reason why it cannot be read.
     fn of(&self) -> &Result<Type>;
 
-    /// C++ type, as users of Python readers know it.
+    /// C++ type name, as Python readers of ROOT files spell it.
     fn typename(&self) -> &str;
 
-    /// Whether it only groups other fields.
+    /// Whether the field only groups other fields.
     fn is_group(&self) -> bool {
         false
     }
 
-    /// Members that are left out, and why.
+    /// Members that are left out, each with the reason.
     fn left_out(&self) -> &[String] {
         &[]
     }
 
-    /// Elements of containers that cannot be decoded, should there be any.
+    /// Elements of containers that may not be decodable.
     fn doubts(&self) -> &[String] {
         &[]
     }
 
-    /// Plans the entries from `start` to `stop` of a field of a table: the one that it was compiled for, or one of the
-    /// same shape.
+    /// Plans entries `start` to `stop` of a field of `table`: the table it was compiled for, or one of the same shape.
     fn plan<'a>(
         self: Arc<Self>,
         table: &'a dyn Table,
@@ -55,71 +54,73 @@ pub trait FieldReader: Any + Send + Sync {
         stop: u64,
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>>;
 
-    /// Makes the column of `entries` from what was read of all parts, of which `take` gives each slot's, joined: numbers
-    /// for [`Target::Direct`], 64-bit starts and end for [`Target::Ends`], the column itself for [`Target::Built`].
+    /// Builds the column of `entries` from the values of all parts. `take` returns the joined values of a slot:
+    ///
+    /// * numbers for [`Target::Direct`],
+    /// * 64-bit starts and end for [`Target::Ends`],
+    /// * the column itself for [`Target::Built`].
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column>;
 }
 
-/// The reading of a field for some entries of one part: pure data, which never does I/O.
+/// The plan for reading some entries of a field from one part. It is pure data and never does I/O.
 pub trait FieldPlan<'a>: Send {
-    /// Adds the lanes that can be read now: in the first call those that are known from the table's description alone,
-    /// in the next call those that are known by the values of the first, and so on. Nothing is added when nothing more
-    /// is needed.
+    /// Adds the lanes that can be read now. The first call adds those known from the table's description. Each later
+    /// call adds those that depend on the values of the call before. A call that adds nothing ends the plan.
     fn stage(&mut self, read: &dyn LaneValues, lanes: &mut Vec<Lane<'a>>) -> Result<()>;
 
-    /// Checks the values when all were read. Lanes that are added for that are read, and the check is called again;
-    /// they are missing then if they cannot be read, which is no error.
+    /// Checks the values after all were read. If the check adds lanes, these are read and the check is called again. A
+    /// lane that cannot be read is then missing, which is not an error.
     fn check(&mut self, _read: &dyn LaneValues, _lanes: &mut Vec<Lane<'a>>) -> Result<()> {
         Ok(())
     }
 }
 
-/// A stored column of which some pages are read to one target.
+/// A stored column, with the pages to read into one target.
 pub struct Lane<'a> {
-    /// Which of the field's targets this is. Parts that are joined have the same slots.
+    /// Index of the target in the field. Joined parts use the same slots.
     pub slot: usize,
-    /// The stored column: the table says what it is called.
+    /// The stored column; [`Table::column_name`] returns its name.
     pub column: usize,
-    /// Where the values go.
+    /// Destination of the values.
     pub target: Target,
-    /// Pages in the order of their items, of which each has some wanted ones (`from` to `to`) that follow each other.
+    /// Pages in the order of their items. The wanted items of a page (`from` to `to`) are consecutive.
     pub pages: Vec<PageWanted>,
-    /// Decodes them.
+    /// The decoder of the pages.
     pub decoder: Box<dyn PageDecoder + 'a>,
-    /// Bytes that the wanted items take before compression, about.
+    /// Approximate uncompressed size of the wanted items in bytes.
     pub bytes: u64,
-    /// Other fields are likely to need the same items, too: they are read once for all, and stay in the page cache.
+    /// Whether other fields are likely to need the same items. These are then read once and stay in the page cache.
     pub shared: bool,
 }
 
-/// Where the values of a lane go.
+/// Destination of the values of a lane.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// Decoded to their places in the final buffer, since their number is known.
+    /// The number of items is known: they are decoded directly to their places in the final buffer.
     Direct {
-        /// What they are.
+        /// Number type.
         number: Number,
-        /// How many make an item.
+        /// Numbers an item.
         each: usize,
-        /// Items.
+        /// Number of items.
         items: u64,
-        /// Bits of an item before compression.
+        /// Uncompressed bits an item.
         bits: usize,
     },
-    /// The same for the ends of lists, as 64-bit numbers: first the start of the first list, then the end of each, all
-    /// in the numbering of the stored column. The engine checks that they rise, and has them begin with 0.
+    /// The same for the ends of lists, as 64-bit numbers: the start of the first list, then the end of each list, all
+    /// in the numbering of the stored column. The engine checks that they rise and shifts them to begin with 0.
     Ends {
-        /// Lists.
+        /// Number of lists.
         lists: u64,
-        /// Bits of an item before compression.
+        /// Uncompressed bits an item.
         bits: usize,
     },
-    /// Appended in order to a column of a type.
+    /// Values are appended in order to a column of this type.
     Built(Type),
 }
 
 impl Target {
-    /// Whether values of the other one can follow those of this one.
+    /// Whether values for the other target can follow the values for this one.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Direct { number: a, each: n, .. }, Self::Direct { number: b, each: m, .. }) => {
@@ -132,23 +133,25 @@ impl Target {
     }
 }
 
-/// What earlier stages have read for the plan that asks: its own part's share.
+/// Values read by earlier stages for the plan that asks, restricted to its own part.
 pub trait LaneValues {
     /// Numbers of a [`Target::Direct`].
     fn direct(&self, slot: usize) -> Option<&[u8]>;
     /// Ends of lists of a [`Target::Ends`].
     fn ends(&self, slot: usize) -> Option<Ends<'_>>;
-    /// A [`Target::Built`], and which of its items are this part's.
+    /// Returns the builder of a [`Target::Built`] and the range of its items that belongs to this part.
     fn built(&self, slot: usize) -> Option<(&Builder, std::ops::Range<usize>)>;
-    /// Numbers from item `first` on that some field of this part has read of a stored column to a [`Target::Direct`].
+    /// Returns numbers, from item `first` on, that a field of this part has read from a stored column to a
+    /// [`Target::Direct`].
     fn known(&self, column: usize, first: u64, items: usize) -> Option<(Number, &[u8])>;
 }
 
 /// The ends of a part's lists.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
-    /// Start of the first and end of each as native 64-bit numbers, where the lists of the parts before end.
+    /// The start of the first list and the end of each, as native 64-bit numbers; counted on from the lists of the
+    /// parts before.
     pub bytes: &'a [u8],
-    /// First item of the first list and end of the last one, in the numbering of the stored column.
+    /// First item of the first list and end of the last list, in the numbering of the stored column.
     pub items: (u64, u64),
 }

@@ -1,4 +1,4 @@
-//! Decompressed pages that are kept for what is read next, within a bound.
+//! Bounded cache of decompressed pages for later reads.
 
 use super::page::Page;
 use crate::array::{pages, pool};
@@ -7,41 +7,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that the page cache holds at most, of all tables of the process together.
+/// Maximum size of the page cache in bytes, over all tables of the process.
 const ROOM: usize = 64 << 20;
-/// What a page takes besides its bytes, about.
+/// Approximate memory of a page besides its bytes.
 const OVERHEAD: usize = 256;
 
-/// Two numbers that stand for a page.
+/// Identifies a page.
 type Key = (u64, u64);
 
-/// Pages, or ends of them, up to a number of bytes.
+/// Pages, or ends of pages, up to a total number of bytes.
 pub struct Kept {
     most: usize,
-    /// What is counted of each besides its bytes.
+    /// Bytes counted for each page in addition to its own.
     besides: usize,
     room: usize,
-    /// Each with the number of the reading that used it last.
+    /// Each page with the number of the last read that used it.
     tails: BTreeMap<Key, (Arc<Tail>, u64)>,
     by_use: BTreeSet<(u64, Key)>,
 }
 
-/// The items of a page from some item on.
+/// The items of a page from a given item to its end.
 pub struct Tail {
-    /// Items of the page that are not here any more.
+    /// Number of leading items of the page that are no longer here.
     pub dropped: usize,
     items: usize,
     origin: usize,
     sizes: bool,
     joined: bool,
-    /// Values, and behind them the table of starts, if there is one.
+    /// The values, then the table of starts if there is one.
     bytes: Vec<u8>,
     border: usize,
     table: bool,
 }
 
 impl Kept {
-    /// For `most` bytes, where each page takes some more than it has.
+    /// Creates a cache of at most `most` bytes that counts `besides` bytes extra for each page.
     pub const fn new(most: usize, besides: usize) -> Self {
         Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new() }
     }
@@ -54,15 +54,15 @@ impl Kept {
         }
         Some(tail.clone())
     }
-    /// Removes a page, and returns its room.
+    /// Removes a page and frees its room.
     fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
         let (tail, used) = self.tails.remove(&key)?;
         self.by_use.remove(&(used, key));
         self.room += tail.bytes.len() + self.besides;
         Some(tail)
     }
-    /// Takes room for this many bytes, if need be from what was used longest ago, but not by this reading or a later one:
-    /// where a reading uses more than there is room for, some of it stays, and is there for the next one.
+    /// Reserves room for this many bytes. If necessary, evicts the least recently used pages, but none used by this or
+    /// a later read. If a read needs more than the total room, some of its pages therefore stay for the next read.
     fn reserve(&mut self, bytes: usize, reading: u64) -> bool {
         let bytes = bytes + self.besides;
         if bytes > self.most {
@@ -77,20 +77,20 @@ impl Kept {
         self.room -= bytes;
         true
     }
-    /// Keeps what room was taken for.
+    /// Stores a page whose room was reserved.
     fn insert(&mut self, key: Key, tail: Arc<Tail>, reading: u64) {
         drop(self.remove(key));
         self.by_use.insert((reading, key));
         self.tails.insert(key, (tail, reading));
     }
 
-    /// Takes the rest of a page, if it holds the items from `from` on.
+    /// Takes the rest of a page out, if it holds the items from `from` on.
     pub fn take(kept: &Mutex<Self>, key: Key, from: usize) -> Option<Arc<Tail>> {
         lock(kept).remove(key).filter(|tail| tail.dropped <= from)
     }
 
-    /// Keeps the items of a page behind the first `skipped`, whose bytes begin at `start`, if there is room; `dropped`
-    /// items are not in `page`.
+    /// Stores the items of a page after the first `skipped`, if there is room. Their bytes begin at `start`. `dropped`
+    /// counts the items of the page that are not in `page`.
     pub fn keep(
         kept: &Mutex<Self>,
         key: Key,
@@ -107,7 +107,7 @@ impl Kept {
         }
         let mut copy = pool::with_capacity(bytes);
         if copy.capacity() < bytes {
-            // It is read again instead.
+            // No room: the page will be read again.
             return;
         }
         copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pages::provide);
@@ -126,7 +126,7 @@ impl Kept {
         lock(kept).insert(key, Arc::new(tail), reading);
     }
 
-    /// Keeps what was taken, as it is, if there is room.
+    /// Stores a tail that was taken, unchanged, if there is room.
     pub fn put_back(kept: &Mutex<Self>, key: Key, reading: u64, tail: &Arc<Tail>) {
         let mut kept = lock(kept);
         if kept.reserve(tail.bytes.len(), reading) {
@@ -140,7 +140,7 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 }
 
 impl Tail {
-    /// As a page that starts with the first item here.
+    /// Returns it as a page that starts with the first item here.
     pub fn page(&self) -> Page<'_> {
         let (data, table) = self.bytes.split_at_checked(self.border).unwrap_or_default();
         Page {
@@ -160,7 +160,7 @@ impl Drop for Tail {
     }
 }
 
-/// Those of this process: in one that was forked, another thread may have been at work on what was inherited.
+/// The cache of this process. A forked child gets a new one, because another thread may have held the inherited one.
 fn cache() -> &'static Mutex<Kept> {
     static KEPT: PerProcess<Mutex<Kept>> = PerProcess::empty();
     KEPT.get(|_| Mutex::new(Kept::new(ROOM, OVERHEAD)))
@@ -169,7 +169,7 @@ fn cache() -> &'static Mutex<Kept> {
 static TABLES: AtomicU64 = AtomicU64::new(0);
 static READINGS: AtomicU64 = AtomicU64::new(0);
 
-/// The pages of a table in the page cache: those of which readings wanted some items only, for the next ones.
+/// The page cache of one table: it keeps pages that were read in part, for later reads.
 pub struct PageCache {
     table: u64,
 }
@@ -181,19 +181,19 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// A number for a reading, greater than those before.
+    /// Returns a number for a read, greater than all before.
     pub fn reading() -> u64 {
         READINGS.fetch_add(1, Ordering::Relaxed)
     }
-    /// The page that is at an offset in the file.
+    /// Returns the page at a file offset.
     pub fn get(&self, offset: u64, reading: u64) -> Option<Arc<Tail>> {
         lock(cache()).get((self.table, offset), reading)
     }
-    /// Whether it is there.
+    /// Whether the cache holds the page.
     pub fn holds(&self, offset: u64) -> bool {
         lock(cache()).tails.contains_key(&(self.table, offset))
     }
-    /// Keeps a page.
+    /// Stores a page.
     pub fn keep(&self, offset: u64, reading: u64, page: &Page<'_>) {
         Kept::keep(cache(), (self.table, offset), reading, page, (0, 0), 0);
     }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(lock(&kept).get((0, 0), 4).map(|tail| tail.page().data.to_vec()), Some(vec![0; 744]));
         put(&kept, 4, 2000, 5);
         assert_eq!(held(&kept), [0, 3, 4]);
-        // The same again takes no more room.
+        // The same page again takes no more room.
         put(&kept, 4, 1000, 6);
         assert_eq!(held(&kept), [0, 4]);
         put(&kept, 9, 4001, 7);

@@ -1,7 +1,7 @@
-//! What any table of entries is: its schema, its clusters, its pages.
+//! The common interface of all tables of entries: schema, clusters and pages.
 //!
-//! A storage format implements three traits, and the engine ([`crate::read`]) does the rest. It never asks which format it
-//! is.
+//! A storage format implements three traits, and the engine ([`crate::read`]) does the rest. The engine is independent
+//! of the format.
 //!
 //! ```text
 //!   Table ──────────── reader(field) ───▶ FieldReader          compiled once, kept by the table
@@ -21,16 +21,17 @@
 //! ```
 //!
 //! * A **lane** is a stored column on its way to one **target**. Its pages hold items: entries in one format, elements
-//!   in another. Parts (files) that are joined have lanes of the same slots, and share the target of each slot.
-//! * [`Target::Direct`] and [`Target::Ends`] know how many items come: these are decoded to their place, by any thread
-//!   in any order. [`Target::Built`] takes values of any type, in order.
-//! * A list is a lane of ends and, one stage later, a lane of its items from the first list's start to the last one's
-//!   end: a field of n levels of lists has n + 1 stages. The engine runs a stage for all fields of all parts together.
-//! * A page may lie in the file, be in memory already, or be nowhere: then [`PageDecoder::fill`] writes its items.
-//! * Where whole clusters are read, a format may know all items beforehand, and ask for them in stage 0.
+//!   in another. Joined parts (files) have lanes with the same slots, and share the target of each slot.
+//! * [`Target::Direct`] and [`Target::Ends`] know the number of items beforehand. Any thread decodes any page directly
+//!   to its place, in any order. [`Target::Built`] takes values of any type, in order.
+//! * A list is a lane of ends and, one stage later, a lane of its items, from the first list's start to the last list's
+//!   end. A field with n levels of lists has n + 1 stages. The engine runs each stage for all fields of all parts
+//!   together.
+//! * A page is in the file, in memory, or absent. [`PageDecoder::fill`] writes the items of an absent page.
+//! * For whole clusters, a format may know all items beforehand and request them in stage 0.
 //!
-//! Which page belongs to which cluster matters to the announcements and reports alone: [`Table::pages`] lists what
-//! entries may need, without reading anything.
+//! Only announcements and reports need to know the cluster of a page. [`Table::pages`] lists the pages that entries may
+//! need, without I/O.
 
 mod field;
 mod kept;
@@ -51,8 +52,8 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The places and names of all fields at the top; nothing where one cannot be read or two have one name, or with `parts`
-/// one has parts.
+/// Returns the indices and names of all top-level fields. Returns nothing if one of them cannot be read or two have the
+/// same name or, with `parts`, if one has parts.
 pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> {
     let mut places = Vec::with_capacity(table.num_fields());
     let mut names = Vec::with_capacity(table.num_fields());
@@ -78,8 +79,8 @@ pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> 
 
 /// A table of entries, opened for reading.
 ///
-/// Fields are numbered depth first, a parent before its children. Stored columns have numbers of their own, which may be
-/// those of their fields.
+/// Fields are numbered depth first, a parent before its children. Stored columns have their own numbers, which may
+/// equal those of their fields.
 pub trait Table: Any + Send + Sync {
     /// Name.
     fn name(&self) -> &str;
@@ -87,49 +88,50 @@ pub trait Table: Any + Send + Sync {
     fn title(&self) -> &str;
     /// Class of the object in the file.
     fn classname(&self) -> &str;
-    /// Entries.
+    /// Number of entries.
     fn entries(&self) -> u64;
-    /// Names for expressions.
+    /// Aliases, for use in expressions.
     fn aliases(&self) -> &[(String, String)] {
         &[]
     }
 
     /// Number of fields.
     fn num_fields(&self) -> usize;
-    /// What a field is called, and its size.
+    /// Information about a field.
     fn field(&self, field: usize) -> Option<FieldInfo<'_>>;
-    /// Bytes of all pages of a field, before and after compression.
+    /// Size of all pages of a field in bytes, before and after compression.
     fn field_bytes(&self, field: usize) -> (u64, u64);
-    /// Names from the top field down, joined as the format joins them.
+    /// Names from the top field down, joined as in the format.
     fn path(&self, field: usize) -> String;
-    /// A field compiled for reading, by the table at first use. One that cannot be read is no error here: its type
-    /// says why. Objects of `hidden` classes are passed over.
+    /// Returns the field compiled for reading; it is compiled at first use. A field that cannot be read is not an error
+    /// here: the type of its reader holds the reason. Objects of `hidden` classes are skipped.
     fn reader(&self, field: usize, hidden: &Hidden) -> Result<Arc<dyn FieldReader>>;
 
-    /// Members of a field that are left out, and why: those that its description tells, and those that readings so far
-    /// have found.
+    /// Returns the members of a field that are left out, with the reasons: those known from its description and those
+    /// found by reads so far.
     fn left_out(&self, field: usize) -> Result<Vec<String>> {
         Ok(self.reader(field, &Hidden::new())?.left_out().to_vec())
     }
 
-    /// Entries at which clusters start, and the end.
+    /// Returns the first entry of each cluster, then the end.
     fn cluster_borders(&self) -> Vec<u64>;
-    /// Adds the pages in the file that entries `start` to `stop` of a field need, or may need where only values tell; with
-    /// those that must be read to read these.
+    /// Adds the pages in the file that entries `start` to `stop` of a field need, and the pages needed to read those.
+    /// Where this depends on values, adds all pages that they may need.
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>);
-    /// Entries in the pages that must be decompressed for entries `start` to `stop` of a field.
+    /// Number of entries in the pages that must be decompressed for entries `start` to `stop` of a field.
     fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64;
-    /// Where a page of a stored column lies in the file, if it does.
+    /// Byte range of a page of a stored column, if the page is in the file.
     fn page_range(&self, column: usize, page: usize) -> Option<Range>;
-    /// ROOT's number of the codec of a page whose record starts with `head`; 0 for none.
+    /// ROOT's codec number of a page whose record starts with `head`; 0 if it is not compressed.
     fn codec(&self, column: usize, page: usize, head: &[u8]) -> Option<u32>;
-    /// The entry of a field with most bytes among the first pages whose entries differ in length, if they do.
+    /// Returns the entry of a field with the most bytes in the first pages whose entries differ in length, if there are
+    /// such pages.
     fn longest_entry(&self, field: usize) -> Result<Option<u64>>;
 
-    /// Whether fields of the other table have the same names, types and places, so that the readers of this one
-    /// decode them, too.
+    /// Whether the fields of the other table have the same names, types and indices; the readers of this table can then
+    /// decode them.
     fn same_shape(&self, other: &dyn Table) -> bool;
-    /// Bytes before compression of some fields between two entries, in proportion.
+    /// Estimated uncompressed bytes of some fields between two entries, in proportion to the entries.
     fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
         let share = |&index: &usize| {
             let field = self.field(index)?;
@@ -142,15 +144,15 @@ pub trait Table: Any + Send + Sync {
 
     /// The storage.
     fn source(&self) -> &Arc<dyn Source>;
-    /// Verifies that the file is still the one that was opened.
+    /// Verifies that the file has not changed since it was opened.
     fn verify(&self) -> Result<()>;
-    /// Its pages in the page cache.
+    /// The cached pages of this table.
     fn page_cache(&self) -> &PageCache;
 
-    /// A field's place, for errors.
+    /// Describes the location of a field for errors.
     fn place(&self, field: usize) -> String;
-    /// A page's place, for errors.
+    /// Describes the location of a page for errors.
     fn page_place(&self, column: usize, page: &PageWanted) -> String;
-    /// What a stored column is called, for a trace.
+    /// Name of a stored column, for traces.
     fn column_name(&self, column: usize) -> String;
 }

@@ -5,87 +5,87 @@ use crate::error::{Error, Result};
 use crate::wire::grow::{self, Grow};
 use sapwood_io::Range;
 
-/// A page of which some items are wanted.
+/// A page with a range of wanted items.
 #[derive(Debug, Clone, Copy)]
 pub struct PageWanted {
-    /// Its number in its stored column.
+    /// Index of the page in its stored column.
     pub number: usize,
-    /// Its first item, counted from the start of the column.
+    /// Index of its first item in the column.
     pub first: u64,
-    /// Items that it holds.
+    /// Number of items in the page.
     pub items: usize,
-    /// The first item that is wanted, counted from the first of the page.
+    /// First wanted item, counted from the start of the page.
     pub from: usize,
-    /// One past the last item that is wanted.
+    /// One past the last wanted item.
     pub to: usize,
-    /// Where it is.
+    /// Location.
     pub place: PagePlace,
 }
 
-/// Where a page is.
+/// Location of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PagePlace {
     /// In the file.
     Stored(Range),
-    /// In memory: it was part of the table's description.
+    /// In memory, as part of the table's description.
     Memory,
-    /// Nowhere: its items were never written, and have a value that is known without bytes.
+    /// Not stored: its items were never written; their value is known.
     Absent,
 }
 
 impl PageWanted {
-    /// The bytes to fetch; none if the page is not in the file.
+    /// Returns the byte range to fetch; it is empty if the page is not in the file.
     pub const fn range(&self) -> Range {
         match self.place {
             PagePlace::Stored(range) => range,
             PagePlace::Memory | PagePlace::Absent => Range { offset: 0, length: 0 },
         }
     }
-    /// Items that are wanted.
+    /// Number of wanted items.
     pub const fn wanted(&self) -> usize {
         self.to - self.from
     }
 }
 
-/// A page of a column's listing: what reading is planned with, and what reports show.
+/// A page in the listing of a column; used for plans and reports.
 #[derive(Debug, Clone, Copy)]
 pub struct PageListed {
     /// Its stored column.
     pub column: usize,
-    /// Its number in that column.
+    /// Index of the page in that column.
     pub number: usize,
-    /// Where it lies in the file.
+    /// Byte range in the file.
     pub range: Range,
     /// The first entry that needs it.
     pub first: u64,
-    /// Entries from there on that need it.
+    /// Number of entries from there on that need it.
     pub entries: u64,
 }
 
-/// A decompressed page, or the end of one.
+/// A decompressed page, or its end.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
     /// The values.
     pub data: &'a [u8],
-    /// Where each item starts, as big-endian numbers of four bytes, if its items have lengths of their own.
+    /// Start of each item as big-endian 32-bit numbers, if the items have variable lengths.
     pub table: Option<&'a [u8]>,
-    /// What to subtract from the numbers of the table.
+    /// Offset to subtract from the numbers of the table.
     pub origin: usize,
-    /// Items.
+    /// Number of items.
     pub items: usize,
-    /// The table has the size of the item before instead of a start; its first number means nothing.
+    /// Whether the table stores the size of the previous item instead of a start. The first number is then unused.
     pub sizes: bool,
     /// As in [`Unpacked`].
     pub joined: bool,
 }
 
 impl<'a> Page<'a> {
-    /// A page without a table.
+    /// Creates a page without a table.
     pub const fn plain(data: &'a [u8], items: usize) -> Self {
         Self { data, table: None, origin: 0, items, sizes: false, joined: false }
     }
 
-    /// Where an item starts, if there is a table.
+    /// Start of an item, if there is a table.
     pub fn start(&self, item: usize) -> Option<usize> {
         let words = self.table?.as_chunks::<4>().0;
         if self.sizes {
@@ -95,7 +95,7 @@ impl<'a> Page<'a> {
         Some(u32::from_be_bytes(*words.get(item)?).wrapping_sub(self.origin as u32) as usize)
     }
 
-    /// All starts in the table, not checked.
+    /// All starts in the table, unchecked.
     fn all_starts(&self) -> impl Iterator<Item = u32> + use<'a> {
         let (sizes, origin) = (self.sizes, self.origin as u32);
         let mut last = 0u32;
@@ -110,13 +110,13 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Where some items start; nothing if there is no table.
+    /// Starts of some items; empty if there is no table.
     pub fn starts(&self, items: std::ops::Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let all = self.all_starts().map(|start| start as usize).enumerate();
         all.take(items.end).skip(items.start)
     }
 
-    /// The items from one to another, as a page of these.
+    /// Returns a range of the items as a page of its own.
     pub fn of_items(&self, from: usize, to: usize) -> Result<Self> {
         let wrong = || Error::corrupt("starts of items do not rise within their page");
         let start = self.start(from).ok_or_else(wrong)?;
@@ -126,7 +126,7 @@ impl<'a> Page<'a> {
         Ok(Self { data, table, origin: self.origin + start, items: to - from, ..*self })
     }
 
-    /// Start of each item and end of the last, checked to rise and stay within the values.
+    /// Start of each item and end of the last. Checks that they rise and stay within the values.
     pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
         let Some(table) = self.table else { return Ok(None) };
         let mut bounds = grow::with_room(table.len() / 4 + 1)?;
@@ -142,11 +142,12 @@ impl<'a> Page<'a> {
         if wrong { Err(not_rising(border)) } else { Ok(Some(bounds)) }
     }
 
-    /// Appends the ends of items `from` to `to`, which are lists of elements of this many bytes (a power of two), counted
-    /// from `base` elements on; gives their bytes. Nothing is done if there is no table of starts.
+    /// Appends the ends of items `from` to `to` and returns their bytes. The items are lists of elements of this many
+    /// bytes (a power of two). The ends are counted from `base` elements on. Does nothing if there is no table of
+    /// starts.
     ///
     /// # Errors
-    /// When the starts do not rise within the values, or a list is no multiple of its elements.
+    /// When the starts do not rise within the values, or the length of a list is not a multiple of the element size.
     pub fn ends(
         &self,
         (from, to): (usize, usize),
@@ -164,7 +165,7 @@ impl<'a> Page<'a> {
         let border = self.data.len() as u32;
         let (shift, mask) = (each.trailing_zeros(), (each - 1) as u32);
         ends.room(to - from)?;
-        // Loops without conditions, over so few starts that they stay in the nearest cache.
+        // Branch-free loops over few enough starts to stay in the first-level cache.
         let mut starts = [0u32; STARTS + 1];
         let (mut falls, mut odd, mut last) = (0, 0, first);
         for (block, words) in words.chunks(STARTS).enumerate() {
@@ -182,7 +183,7 @@ impl<'a> Page<'a> {
             let end = starts.get(words.len()).copied().unwrap_or_default();
             starts.first_mut().into_iter().for_each(|slot| *slot = end);
         }
-        // The starts rise, so none of them is beyond the last.
+        // The starts rise, so that none of them is beyond the last.
         if falls != 0 || starts.first().is_some_and(|&end| end > border) {
             return Err(not_rising(border));
         }
@@ -196,17 +197,17 @@ impl<'a> Page<'a> {
     }
 }
 
-/// This many starts of items are looked at together.
+/// Number of starts that are processed together.
 const STARTS: usize = 512;
 
 fn not_rising(border: u32) -> Error {
     Error::corrupt(format!("offsets of the entries of a page do not rise within its {border} bytes"))
 }
 
-/// Where the parts of a page are, after it was unpacked.
+/// Positions of the parts of a page after unpacking.
 #[derive(Debug, Clone)]
 pub struct Unpacked {
-    /// Whether they are in the scratch buffer; else in the record itself.
+    /// Whether the parts are in the scratch buffer; otherwise they are in the record itself.
     pub in_scratch: bool,
     /// The values.
     pub data: std::ops::Range<usize>,
@@ -214,26 +215,26 @@ pub struct Unpacked {
     pub table: Option<std::ops::Range<usize>>,
     /// As in [`Page`].
     pub origin: usize,
-    /// Items.
+    /// Number of items.
     pub items: usize,
     /// As in [`Page`].
     pub sizes: bool,
-    /// The bytes of each item lie together and no item depends on another, though the column is stored otherwise.
+    /// The page was converted so that the bytes of each item are contiguous and items are independent of each other.
     pub joined: bool,
-    /// Bytes of the page as it is stored, without its header.
+    /// Stored size of the page in bytes, without its header.
     pub packed_bytes: usize,
-    /// Bytes after decompression.
+    /// Size after decompression in bytes.
     pub bytes: usize,
 }
 
 impl Unpacked {
-    /// The same in a buffer in which the record begins at `by`.
+    /// Shifts the positions for a buffer in which the record begins at `by`.
     #[must_use]
     pub fn moved(self, by: usize) -> Self {
         let moved = |range: std::ops::Range<usize>| range.start + by..range.end + by;
         Self { data: moved(self.data), table: self.table.map(moved), ..self }
     }
-    /// The page in the buffer that it is in.
+    /// Returns the page in the buffer that holds it.
     pub fn page<'a>(&self, buffer: &'a [u8]) -> Page<'a> {
         Page {
             data: buffer.get(self.data.clone()).unwrap_or_default(),
@@ -246,62 +247,62 @@ impl Unpacked {
     }
 }
 
-/// Which items of a page are decoded.
+/// The items of a page to decode.
 #[derive(Debug, Clone, Copy)]
 pub struct PageSlice {
-    /// Number of the page.
+    /// Index of the page.
     pub number: usize,
-    /// The first item that is here, counted from the start of the column.
+    /// First available item, counted from the start of the column.
     pub first: u64,
-    /// Items of the page before those that are here.
+    /// Number of items of the page before the available ones.
     pub dropped: usize,
-    /// Items that are here, as the table's description has it.
+    /// Number of available items, according to the table's description.
     pub items: usize,
-    /// The first item wanted, counted from the first that is here.
+    /// First wanted item, counted from the first available one.
     pub from: usize,
-    /// One past the last item wanted.
+    /// One past the last wanted item.
     pub to: usize,
-    /// Whether to pass over and note what cannot be decoded.
+    /// Whether to skip and record values that cannot be decoded.
     pub leave_out: bool,
 }
 
-/// Where the values of a page go.
+/// Destination of the values of a page.
 pub enum Output<'a> {
-    /// To a place known beforehand, of exactly the size of the wanted items.
+    /// A known place of exactly the size of the wanted items.
     Place(&'a mut [u8]),
-    /// Behind the values before.
+    /// Appended to the values before.
     Append(&'a mut Builder),
 }
 
-/// What was left out of the values, with the place of the first.
+/// Values that were left out, each with the place of the first occurrence.
 pub type PartsLeftOut = Vec<(String, Error)>;
 
-/// Decodes the pages of one lane. There is at most one call of each method a page, never one an entry.
+/// Decodes the pages of one lane. Each method is called at most once a page, never for each entry.
 pub trait PageDecoder: Send + Sync {
-    /// Verifies and decompresses a page from its bytes in the file. `scratch` may be longer than what is wanted; it is
-    /// used again for the next page.
+    /// Verifies and decompresses a page from its bytes in the file. `scratch` is reused for each page and may be longer
+    /// than necessary.
     fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked>;
 
-    /// A page that is in memory ([`PagePlace::Memory`]).
+    /// Returns a page that is in memory ([`PagePlace::Memory`]).
     fn in_memory(&self, _page: &PageWanted) -> Option<Page<'_>> {
         None
     }
 
-    /// Byte at which an item starts, where it is known without decoding those before: the rest of a page is kept
-    /// from there on for the next step.
+    /// Byte position of an item, if it is known without decoding the items before. The rest of the page is kept from
+    /// there on for the next step.
     fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
         page.start(item)
     }
 
-    /// Whether several threads may decode pieces of a page that has a table, since this takes long.
+    /// Whether decoding is slow enough for several threads to decode pieces of a page with a table.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// Decodes the wanted items; returns what was left out.
+    /// Decodes the wanted items; returns the values that were left out.
     fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut>;
 
-    /// Writes the items of a page that is nowhere ([`PagePlace::Absent`]): zeros and empty lists.
+    /// Writes the items of a page that is not stored ([`PagePlace::Absent`]): zeros and empty lists.
     fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
         match to {
             Output::Place(place) => place.fill(0),
@@ -310,7 +311,7 @@ pub trait PageDecoder: Send + Sync {
         Ok(())
     }
 
-    /// The entries whose values are among the wanted items, for a trace.
+    /// Entries of the wanted items, for a trace.
     fn entries(&self, page: &PageWanted) -> std::ops::Range<u64> {
         page.first + page.from as u64..page.first + page.to as u64
     }

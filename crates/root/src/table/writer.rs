@@ -1,4 +1,4 @@
-//! A table of entries while it is written, whatever its format.
+//! The common interface of tables that are being written.
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
@@ -6,30 +6,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::writer::FileWriter;
 use std::any::Any;
 
-/// A table being written. Entries wait until a cluster is full; the file has those of full clusters.
+/// A table being written. Entries are buffered until a cluster is full; the file holds full clusters only.
 pub trait TableWriter: Any + Send {
     /// Name.
     fn name(&self) -> &str;
-    /// Entries taken so far.
+    /// Number of entries taken so far.
     fn entries(&self) -> u64;
-    /// Entries in the file: those of full clusters.
+    /// Number of entries in the file, all in full clusters.
     fn entries_written(&self) -> u64;
-    /// Pages in the file, of the column that has most.
+    /// Number of pages in the file of the column with the most pages.
     fn pages(&self) -> usize;
-    /// Changes codec and level of a field for the pages to come; without one those of the file.
+    /// Sets codec and level of a field for later pages; `None` restores the setting of the file.
     fn set_compression(&mut self, field: usize, compression: Option<Compression>) -> Result<()>;
-    /// Takes entries: one column of equal length for each field that takes data. Columns are copied or written before
-    /// this returns. Nothing is taken if the columns do not fit.
+    /// Takes entries: one column for each field that takes data, all of equal length. The columns are copied or written
+    /// before this returns. Takes nothing if the columns do not fit.
     fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()>;
-    /// Writes what waits as a cluster of its own, however small.
+    /// Writes the buffered entries as a cluster, however small.
     fn flush(&mut self, file: &mut FileWriter) -> Result<()>;
-    /// Writes the description of all entries in the file. The file's next commit makes it the one that readers see.
+    /// Writes the description of all entries in the file. Readers see it after the next commit of the file.
     fn save(&mut self, file: &mut FileWriter) -> Result<()>;
-    /// Has the description written once more before the last commit, if it lies far from the end of the file.
+    /// Schedules another write of the description before the last commit, if it is far from the end of the file.
     fn close(&mut self, file: &FileWriter);
-    /// Why no more is written, after an error.
+    /// The error that ended the writing, if any.
     fn failure(&self) -> Option<&str>;
-    /// Refuses more entries after an error that ended the writing.
+    /// Returns an error if an earlier error ended the writing.
     fn check_sound(&self) -> Result<()> {
         match self.failure() {
             Some(reason) => Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}"))),

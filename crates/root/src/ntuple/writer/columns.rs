@@ -1,4 +1,4 @@
-//! Columns that wait to be written: values are appended in the order of the fields, and cut into pages.
+//! Buffered columns: values are appended in the order of the fields and cut into pages.
 
 use super::encode::encode;
 use crate::array::{Column, Number};
@@ -9,45 +9,45 @@ use crate::ntuple::envelope::checksum;
 use crate::ntuple::schema::Schema;
 use crate::ntuple::structure::{Stored, Structure};
 
-/// A page, ready to be written.
+/// A page that is ready to be written.
 #[derive(Debug)]
 pub struct Sealed {
     pub elements: usize,
-    /// Bytes of the page before compression.
+    /// Uncompressed bytes of the page.
     pub length: usize,
     pub bytes: Vec<u8>,
     pub checksum: u64,
 }
 
-/// A column of the cluster that is being filled.
+/// A column of the current cluster.
 #[derive(Debug)]
 pub struct Pending {
     /// The physical column.
     pub column: usize,
     pub encoding: Encoding,
-    /// Type of the numbers that wait.
+    /// Type of the buffered numbers.
     memory: Number,
-    /// Elements that wait.
+    /// The buffered elements.
     pub data: Vec<u8>,
     pub sealed: Vec<Sealed>,
-    /// Of offsets the last one, of a switch the elements of each type: counted from the start of the cluster.
+    /// For offsets, the last one; for a switch, the elements of each type. Both count from the start of the cluster.
     counts: Vec<u64>,
-    /// Elements in the clusters before.
+    /// Number of elements in the clusters before.
     pub first_element: u64,
-    /// Elements that wait and are in a sealed page already.
+    /// Number of buffered elements that are already in a sealed page.
     pub taken: usize,
     /// Compression of the sealed pages, if they were copied.
     pub code: Option<u32>,
-    /// What copied pages become, if they were copied.
+    /// Target of copied pages, if any.
     pub target: Option<CopiedTo>,
 }
 
-/// What the pages of a copied cluster become.
+/// Target of the pages of a copied cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopiedTo {
-    /// Those of a physical column.
+    /// A physical column.
     Column(usize),
-    /// None: the cluster is from before the column was added.
+    /// None: the cluster was written before the column was added.
     Nothing,
 }
 
@@ -67,15 +67,15 @@ impl Pending {
             target: None,
         }
     }
-    /// Bytes of an element that waits.
+    /// Bytes of a buffered element.
     pub fn width(&self) -> usize {
         if self.encoding == Encoding::Switch { 12 } else { self.memory.size() }
     }
-    /// Elements of the sealed pages.
+    /// Number of elements in the sealed pages.
     pub fn elements(&self) -> u64 {
         self.sealed.iter().map(|page| page.elements as u64).sum()
     }
-    /// Goes on with the next cluster.
+    /// Starts the next cluster.
     pub fn begin_cluster(&mut self) {
         self.first_element += self.elements();
         self.sealed.clear();
@@ -83,19 +83,19 @@ impl Pending {
         self.counts.clear();
         (self.code, self.target) = (None, None);
     }
-    /// Forgets the elements that are in sealed pages.
+    /// Drops the elements that are in sealed pages.
     pub fn drain(&mut self) {
         let bytes = std::mem::take(&mut self.taken) * self.width();
         if bytes > 0 {
             self.data.drain(..bytes.min(self.data.len()));
         }
     }
-    /// Elements of the pages to seal now: full ones, or all.
+    /// Returns the number of elements of each page to seal now: full pages, or all pages.
     pub fn cuts(&self, page_bytes: usize, all: bool) -> Vec<usize> {
         let most = (page_bytes / self.width()).max(1);
         let mut left = self.data.len() / self.width();
         let mut cuts = Vec::new();
-        // A page is begun when it will be half full at least.
+        // Start a page only if it will be at least half full.
         while left >= most + most.div_ceil(2) && left > most {
             cuts.push(most);
             left -= most;
@@ -109,7 +109,7 @@ impl Pending {
         }
         cuts
     }
-    /// Makes a page of elements.
+    /// Makes a page from elements.
     pub fn seal(
         &self,
         from: usize,
@@ -128,7 +128,7 @@ impl Pending {
     }
 }
 
-/// All columns of a field, whatever its values are.
+/// Returns all columns of a field, whatever its type.
 pub fn whole(
     schema: &Schema,
     field: usize,
@@ -143,7 +143,7 @@ pub fn whole(
     field.children.iter().try_for_each(|&child| whole(schema, child, encoding, to))
 }
 
-/// The columns of a structure, by their slots; encodings are those of the physical columns.
+/// Returns the columns of a structure by slot; `encodings` are those of the physical columns.
 pub fn pending(
     structure: &Structure,
     encoding: &impl Fn(usize) -> Result<Encoding>,
@@ -225,7 +225,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
                 None => Ok(()),
             }
         }
-        // Every value is there.
+        // Every value is present.
         (Structure::Option { item, .. }, _) => check(item, column),
         (Structure::Fixed { size, item }, Column::FixedList { length, size: got, values }) if size == got => {
             check(item, values)?;
@@ -269,7 +269,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
     }
 }
 
-/// The values of a variant's type. What is none there makes the variant hold none, unless the type itself may be none.
+/// Returns the values of a variant's type. A missing value makes the variant empty, unless the type itself is optional.
 fn present<'c>(item: &Structure, values: &'c Column) -> &'c Column {
     match values {
         Column::Option { values, .. } if !matches!(item, Structure::Option { .. }) => values,
@@ -277,7 +277,7 @@ fn present<'c>(item: &Structure, values: &'c Column) -> &'c Column {
     }
 }
 
-/// The place of a value of a variant's type among those that are [`present`]; nothing where the variant holds none.
+/// Returns the index of a value among the [`present`] values of its variant type; `None` if the variant is empty.
 fn present_at(item: &Structure, values: &Column, place: usize) -> Option<usize> {
     match (item, values) {
         (Structure::Option { .. }, _) => Some(place),
@@ -290,7 +290,7 @@ fn present_at(item: &Structure, values: &Column, place: usize) -> Option<usize> 
     }
 }
 
-/// Appends the values of a column between two, as [`check`] has found them to fit.
+/// Appends the values `start` to `stop` of a column that passed [`check`].
 pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start: usize, end: usize) {
     match (structure, column) {
         (Structure::Number { stored, number }, Column::Number { values, .. }) => {
@@ -366,7 +366,7 @@ pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start:
     }
 }
 
-/// Appends where lists end; returns the elements that they hold.
+/// Appends the ends of lists; returns the range of their elements.
 fn push_ends(
     to: &mut [Pending],
     stored: &Stored,
@@ -388,7 +388,7 @@ fn push_ends(
     (first as usize, last as usize)
 }
 
-/// Appends where lists of these lengths end.
+/// Appends the ends of lists of these lengths.
 fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item = u64>) {
     let Some(pending) = to.get_mut(stored.slot) else { return };
     let mut end = pending.counts.first().copied().unwrap_or_default();
@@ -399,7 +399,7 @@ fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item 
     pending.counts = vec![end];
 }
 
-/// Places one after another as ranges.
+/// Merges consecutive places into ranges.
 fn runs(places: impl Iterator<Item = i64>) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for place in places {

@@ -15,21 +15,21 @@ use rayon::prelude::*;
 use sapwood_io::Cause;
 use std::collections::HashMap;
 
-/// Pages that lie as near as this to each other are read together, in bytes.
+/// Maximum gap in bytes between pages that are read together.
 const NEAR: u64 = 64 << 10;
-/// Bytes that are read together at most.
+/// Maximum number of bytes read together.
 const MOST: u64 = 32 << 20;
 
 /// The pages of a column that can be copied.
 struct Copied<'a> {
     pages: &'a [Page],
     compression: u32,
-    /// The column that they become; none if the cluster is from before the column was added.
+    /// The target column; `None` if the cluster was written before the column was added.
     column: Option<usize>,
 }
 
 impl NTupleWriter {
-    /// Takes a name in a directory for an RNTuple with the fields and columns of another.
+    /// Creates an RNTuple in a directory with the fields and columns of another.
     pub fn like(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -51,9 +51,8 @@ impl NTupleWriter {
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
 
-    /// Copies the cluster that begins at an entry, as it is stored or with its pages compressed in another way. Returns
-    /// false, with nothing done, if its columns are not those of this RNTuple; then its entries are to be read and
-    /// written again.
+    /// Copies the cluster that begins at an entry, with its pages unchanged or recompressed. Returns false and does
+    /// nothing if its columns differ from those of this RNTuple. The caller must then read and write its entries.
     pub fn copy_cluster(
         &mut self,
         file: &mut FileWriter,
@@ -75,7 +74,7 @@ impl NTupleWriter {
         };
         let pages = columns.iter().flat_map(|column| column.pages);
         let blocks = Blocks::read(source, pages).within(place)?;
-        // The pages of all columns at once: a column alone may have too few for all threads.
+        // The pages of all columns at once: one column may have too few pages for all threads.
         let mut jobs = Vec::new();
         for (pending, from) in self.tops.iter().flat_map(|top| &top.columns).zip(&columns) {
             let starts = std::iter::once(0).chain(from.pages.iter().map(|page| page.end));
@@ -105,7 +104,7 @@ impl NTupleWriter {
         Ok(true)
     }
 
-    /// The pages that go into each column; none if a column has no counterpart of the same encoding.
+    /// Returns the pages for each column; `None` if a column has no counterpart with the same encoding.
     fn copied<'a>(
         &self,
         source: &NTuple,
@@ -135,7 +134,7 @@ impl NTupleWriter {
             }
             let mut choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
             let Some(chosen) = choices.find(stored) else {
-                // All clusters so far are from before the column was added, as this one is.
+                // All clusters so far were written before the column was added, like this one.
                 return (first == own.first_element && column >= self.schema.header_columns)
                     .then_some(Copied { pages: &[], compression: 0, column: None });
             };
@@ -157,7 +156,7 @@ impl NTupleWriter {
     }
 }
 
-/// The bytes of a page, compressed in another way.
+/// Recompresses the bytes of a page.
 fn recompress(stored: &[u8], length: usize, compression: Compression) -> Result<Vec<u8>> {
     let page = unpack(stored.to_vec(), length as u64)?;
     let mut packed = Vec::new();
@@ -176,11 +175,11 @@ fn subfields<'a>(schema: &'a Schema, field: &Field) -> Vec<(&'a str, &'a str)> {
     field.children.iter().filter_map(of).collect()
 }
 
-/// Stretches of a file that were read.
+/// Byte ranges of a file that were read.
 pub(in crate::ntuple) struct Blocks(Vec<(u64, Vec<u8>)>);
 
 impl Blocks {
-    /// Reads the stretches of a file that hold some pages.
+    /// Reads the byte ranges of a file that hold some pages.
     pub(in crate::ntuple) fn read<'a>(
         source: &NTuple,
         pages: impl Iterator<Item = &'a Page>,
@@ -209,7 +208,7 @@ impl Blocks {
             |(start, end): (u64, u64)| Ok((start, source.file.bytes(start, end - start, Cause::Object)?));
         stretches.into_iter().map(fetch).collect::<Result<_>>().map(Self)
     }
-    /// The bytes of a page, verified if it has a checksum.
+    /// Returns the bytes of a page, verified if it has a checksum.
     pub(in crate::ntuple) fn page(&self, page: &Page) -> Result<&[u8]> {
         let Locator::File { offset, bytes } = page.locator else { return Ok(&[]) };
         let range = page.range().unwrap_or(sapwood_io::Range { offset, length: bytes });

@@ -1,12 +1,12 @@
-//! How numbers become the elements of a page: the inverse of [`decode`](crate::ntuple::encoding::decode).
+//! Encoding numbers as the elements of a page: the inverse of [`decode`](crate::ntuple::encoding::decode).
 
 use crate::array::Number;
 use crate::error::{Error, Result};
 use crate::ntuple::encoding::{Encoding, convert};
 
-/// Encodes numbers as elements of a page, at the end of `out`.
+/// Encodes numbers as elements of a page and appends them to `out`.
 ///
-/// `values` are numbers of type `memory`, native-endian; of a switch they are indexes of 64 and tags of 32 bits.
+/// `values` are native-endian numbers of type `memory`; for a switch, indices of 64 bits and tags of 32 bits.
 pub fn encode(encoding: Encoding, memory: Number, values: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let natural = encoding.natural();
     if encoding == Encoding::Switch {
@@ -26,7 +26,7 @@ pub fn encode(encoding: Encoding, memory: Number, values: &[u8], out: &mut Vec<u
     }
     let mut converted = vec![0; values.len() / memory.size() * natural.size()];
     if (memory, natural) == (Number::F64, Number::F32) {
-        // Digits are lost, as the column's type asks for.
+        // Precision is lost, as the column's type requires.
         for (to, from) in converted.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0) {
             *to = (f64::from_ne_bytes(*from) as f32).to_ne_bytes();
         }
@@ -102,7 +102,7 @@ fn little(size: usize, values: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// All first bytes, then all second bytes, ...
+/// Writes all first bytes, then all second bytes, and so on.
 fn split(size: usize, values: &[u8], out: &mut Vec<u8>) {
     match size {
         2 => part::<2>(values, out),
@@ -124,7 +124,7 @@ fn part<const N: usize>(values: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Numbers of up to 32 bits, packed end to end from the lowest bit up.
+/// Packs numbers of up to 32 bits end to end, from the lowest bit up.
 fn pack_bits(numbers: impl Iterator<Item = u32>, bits: u32, out: &mut Vec<u8>) {
     let (mut held, mut count) = (0u64, 0);
     for number in numbers {
@@ -166,7 +166,7 @@ fn halves(values: &[u8]) -> impl Iterator<Item = u16> {
     values.as_chunks().0.iter().map(|word| float_to_half(f32::from_ne_bytes(*word)))
 }
 
-/// IEEE half precision, rounded to the nearest, to even between two.
+/// Rounds to IEEE half precision, to the nearest value, ties to even.
 fn float_to_half(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;
@@ -174,7 +174,7 @@ fn float_to_half(value: f32) -> u16 {
     if magnitude > 0x7f80_0000 {
         return sign | 0x7e00;
     }
-    // Half the distance between the greatest number and what would be the next.
+    // Halfway between the largest number and the one that would follow it.
     if magnitude >= 0x477f_f000 {
         return sign | 0x7c00;
     }
