@@ -4,18 +4,18 @@ use crate::error::{Error, Result};
 use crate::wire::Cursor;
 use std::fmt::Write;
 
-/// What the file says of itself.
+/// The contents of the file header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// ROOT version that wrote it (`fVersion` without the 1,000,000 of 64-bit headers): 62400 is 6.24/00.
+    /// ROOT version of the writer (`fVersion` without the 1,000,000 of 64-bit headers): 62400 is 6.24/00.
     pub version: u32,
-    /// Positions are 64-bit.
+    /// Whether positions are 64-bit.
     pub is_64bit: bool,
-    /// First record (`fBEGIN`).
+    /// Position of the first record (`fBEGIN`).
     pub begin: u64,
     /// One past the last record (`fEND`).
     pub end: u64,
-    /// The list of free segments (`fSeekFree`).
+    /// Position of the list of free segments (`fSeekFree`).
     pub seek_free: u64,
     /// Its length (`fNbytesFree`).
     pub nbytes_free: u32,
@@ -23,7 +23,7 @@ pub struct Header {
     pub nbytes_name: u64,
     /// Compression setting: algorithm × 100 + level (`fCompress`).
     pub compression: u32,
-    /// The streamer info (`fSeekInfo`).
+    /// Position of the streamer info (`fSeekInfo`).
     pub seek_info: u64,
     /// Its length (`fNbytesInfo`).
     pub nbytes_info: u32,
@@ -32,7 +32,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses the first bytes of a file of `size` bytes.
+    /// Parses the header of a file of `size` bytes.
     pub fn parse(bytes: &[u8], size: u64) -> Result<Self> {
         let mut c = Cursor::new(bytes, 0);
         match c.take(4) {
@@ -46,7 +46,7 @@ impl Header {
             }
             Err(_) => return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes")).at(0)),
         }
-        // Signed: some files have been copied with the mark of 64-bit headers taken off one that had none.
+        // Signed: in some copied files, the mark of 64-bit headers was subtracted from a version without it.
         let raw = c.u32()?.cast_signed();
         let is_64bit = raw >= 1_000_000;
         let begin = u64::from(c.u32()?);

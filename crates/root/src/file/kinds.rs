@@ -1,4 +1,4 @@
-//! The classes of objects that are more than their record: directories, and tables of entries.
+//! Classes of objects with data outside their own record: directories and tables of entries.
 
 /// Directories.
 pub const DIRECTORIES: [&str; 2] = ["TDirectory", "TDirectoryFile"];
@@ -6,7 +6,7 @@ pub const DIRECTORIES: [&str; 2] = ["TDirectory", "TDirectoryFile"];
 pub const TREES: [&str; 3] = ["TTree", "TNtuple", "TNtupleD"];
 /// The anchor of an RNTuple.
 pub const NTUPLE: &str = "ROOT::RNTuple";
-/// The same in files from before the format was final, which differ.
+/// The anchor in files from before the format was final; its format differs.
 pub const EXPERIMENTAL_NTUPLE: &str = "ROOT::Experimental::RNTuple";
 
 /// Whether objects of a class are trees.
@@ -14,7 +14,7 @@ pub fn is_tree(class: &str) -> bool {
     TREES.contains(&class)
 }
 
-/// Whether objects of a class are RNTuples, of the final format or not.
+/// Whether objects of a class are RNTuples, of the final or an earlier format.
 pub fn is_ntuple(class: &str) -> bool {
     class == NTUPLE || class == EXPERIMENTAL_NTUPLE
 }

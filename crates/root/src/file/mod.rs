@@ -1,7 +1,7 @@
-//! Header, keys, directories, free segments.
+//! ROOT files: header, keys, directories, free segments.
 //!
-//! A file is a row of records, each a key ([`Key`], `TKey`) and its object; the header (`TFile`) says where the
-//! root directory ([`Directory`], `TDirectoryFile`) and the streamer info lie.
+//! A file is a sequence of records. Each record is a key ([`Key`], `TKey`) with its object. The header (`TFile`)
+//! locates the root directory ([`Directory`], `TDirectoryFile`) and the streamer info.
 
 mod header;
 pub mod kinds;
@@ -19,41 +19,41 @@ use sapwood_io::{Cause, Range, Source};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A ROOT file opened for reading.
+/// A ROOT file, opened for reading.
 pub struct RootFile {
     source: Arc<dyn Source>,
     header: Header,
     classes: OnceLock<Arc<Classes>>,
-    /// Keys of directories without key list, found once for all of them.
+    /// Keys of directories without a key list, collected once for all directories.
     recovered: OnceLock<recover::Found>,
 }
 
 /// A directory and its keys.
 #[derive(Debug, Clone)]
 pub struct Directory {
-    /// Name of the directory (of the file, for the root).
+    /// Name of the directory; for the root directory, name of the file.
     pub name: String,
     /// Title.
     pub title: String,
-    /// Created, as ROOT packs it (`fDatimeC`).
+    /// Time of creation, in ROOT's packed form (`fDatimeC`).
     pub created: u32,
-    /// Modified (`fDatimeM`).
+    /// Time of modification (`fDatimeM`).
     pub modified: u32,
-    /// Identity (`fUUID`), empty in old versions.
+    /// Identity (`fUUID`); empty in old versions.
     pub uuid: String,
-    /// Where its record lies (`fSeekDir`).
+    /// Position of its record (`fSeekDir`).
     pub seek: u64,
     /// Keys in the order of the file.
     pub keys: Vec<Key>,
-    /// The key list was lost and was made again from the records of the file.
+    /// Whether the key list was lost and was rebuilt from the records of the file.
     pub recovered: bool,
 }
 
-/// Bytes read first: header and, nearly always, the record of the root directory.
+/// Bytes of the first read: the header and, nearly always, the record of the root directory.
 const FIRST_READ: u64 = 1024;
 
 impl RootFile {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let name = source.name().to_owned();
         let mut first = vec![0; source.size().min(FIRST_READ) as usize];
@@ -77,10 +77,10 @@ impl RootFile {
         self.source.name()
     }
 
-    /// Sees whether it is still the file that was opened, where that can be told at once.
+    /// Checks that the file is still the one that was opened, if this can be determined at once.
     pub fn verify(&self) -> Result<()> {
         let Some(how) = self.source.changed() else { return Ok(()) };
-        // A writer that goes on with a file leaves what is there, and writes the header last.
+        // A writer that continues a file keeps the existing bytes and writes the header last.
         let mut first = vec![0; self.source.size().min(FIRST_READ) as usize];
         let goes_on = |now: Header| now.uuid == self.header.uuid && now.end > self.header.end;
         let read = self.source.read_at(0, &mut first).is_ok();
@@ -91,7 +91,7 @@ impl RootFile {
         Err(Error::new(ErrorKind::Changed, message).within(self.name()))
     }
 
-    /// Bytes of the file; an error names the file.
+    /// Returns bytes of the file; errors name the file.
     pub fn bytes(&self, offset: u64, length: u64, cause: Cause) -> Result<Vec<u8>> {
         let size = self.source.size();
         if offset.checked_add(length).is_none_or(|end| end > size) {
@@ -111,7 +111,7 @@ impl RootFile {
         self.directory_at(h.begin, h.nbytes_name, true).within(|| self.name().to_owned())
     }
 
-    /// The directory that a key of class `TDirectory` or `TDirectoryFile` names.
+    /// Returns the directory of a key of class `TDirectory` or `TDirectoryFile`.
     pub fn subdirectory(&self, key: &Key) -> Result<Directory> {
         let place = || format!("directory {} of {}", key.name, self.name());
         self.directory_at(key.seek, u64::from(key.key_bytes), false).within(place)
@@ -145,8 +145,8 @@ impl RootFile {
         } else if seek_keys != 0 && self.source.written_to() {
             return Err(Error::corrupt("the key list lies past the end").of_change());
         } else {
-            // A file that was never closed has no key list, or one past its end; a directory that nothing was put
-            // into may have none either.
+            // A file that was never closed has no key list, or one past its end. An empty directory may have none
+            // either.
             let found = if let Some(found) = self.recovered.get() {
                 found
             } else {
@@ -171,14 +171,14 @@ impl RootFile {
         Ok(keys)
     }
 
-    /// The object of a key, decompressed, without its key; its first byte is byte `key_bytes` in references.
+    /// Returns the decompressed object of a key, without the key. References count its first byte as byte `key_bytes`.
     pub fn object(&self, key: &Key) -> Result<Vec<u8>> {
         let Range { offset, length } = self.stored(key)?;
         let stored = self.bytes(offset, length, Cause::Object).within(|| self.place_of(key))?;
         unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
     }
 
-    /// Where the stored bytes of a key's object lie.
+    /// Returns the byte range of a key's stored object.
     pub(crate) fn stored(&self, key: &Key) -> Result<Range> {
         let header = u64::from(key.key_bytes);
         let length = u64::from(key.total_bytes).checked_sub(header).ok_or_else(|| {
@@ -187,7 +187,7 @@ impl RootFile {
         Ok(Range { offset: key.seek.saturating_add(header), length })
     }
 
-    /// Puts the object of a key, of the size that its key says, into `object`.
+    /// Decompresses the object of a key into `object`, which has the size given in the key.
     pub(crate) fn unpack_into(&self, key: &Key, stored: &[u8], object: &mut [u8]) -> Result<()> {
         if stored.len() == object.len() {
             object.copy_from_slice(stored);
@@ -200,7 +200,8 @@ impl RootFile {
         format!("{};{} ({}) of {}", key.name, key.cycle, key.classname, self.name())
     }
 
-    /// The classes that the file describes, read at first use; those it lacks come from the built-in table.
+    /// Returns the classes that the file describes; they are read at first use. Missing classes come from the built-in
+    /// table.
     pub fn classes(&self) -> Result<Arc<Classes>> {
         if let Some(classes) = self.classes.get() {
             return Ok(classes.clone());
@@ -221,7 +222,7 @@ impl RootFile {
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();
         let like =
             |known: &Description| known.sizes == (key.key_bytes, key.object_bytes) && known.stored == stored;
-        // Only tried: a process that forks may leave it locked in its child.
+        // Only `try_lock`: a process that forks may leave the lock held in its child.
         if let Ok(recent) = RECENT.try_lock()
             && let Some(known) = recent.iter().find(|known| like(known))
         {
@@ -241,21 +242,21 @@ impl RootFile {
     }
 }
 
-/// The streamer info of a file that was read recently. Many files of one kind describe the same classes.
+/// The streamer info of a recently read file. Many files of one kind describe the same classes.
 struct Description {
-    /// Bytes of the key, and of the object when decompressed.
+    /// Bytes of the key, and of the decompressed object.
     sizes: (u16, u32),
     stored: Vec<u8>,
     classes: Arc<Classes>,
 }
 
 static RECENT: Mutex<VecDeque<Description>> = Mutex::new(VecDeque::new());
-/// How many of them are kept.
+/// Number of descriptions kept.
 const MOST_KEPT: usize = 4;
-/// Stored bytes of the largest that is kept.
+/// Maximum stored bytes of a description that is kept.
 const LARGEST_KEPT: usize = 256 << 10;
 
-/// The bytes of an object from those stored: equal length means not compressed.
+/// Decompresses the stored bytes of an object: equal length means not compressed.
 fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
     if stored.len() == size {
         return Ok(stored);

@@ -1,4 +1,4 @@
-//! Keys of directories whose key list was never written, from the records of the file.
+//! Recovers the keys of directories whose key list was never written, from the records of the file.
 
 use super::{Key, RootFile};
 use crate::error::Result;
@@ -6,19 +6,19 @@ use crate::wire::Cursor;
 use sapwood_io::Cause;
 use std::collections::HashMap;
 
-/// Bytes looked at for each record's key; longer names end the key early and the record is passed over.
+/// Bytes read for the key of each record; a record with a longer key is skipped.
 const WINDOW: u64 = 512;
-/// Bytes read at once where records are small.
+/// Bytes read at once if records are small.
 const CHUNK: u64 = 64 << 10;
-/// Bytes of the smallest gap: the length that marks it.
+/// Minimum size of a gap in bytes: the length field that marks it.
 const GAP: u64 = 4;
 
-/// The keys of each directory, by where its record lies.
+/// The keys of each directory, by the position of the directory's record.
 pub(super) type Found = HashMap<u64, Vec<Key>>;
 
 /// Walks the records from the start and collects the keys of all directories, the newest cycle last.
 ///
-/// Stops without error where the row of records ends or makes no sense: that is where the writer was cut off.
+/// Stops without an error where the records end or are invalid: the writer was interrupted there.
 pub(super) fn keys(file: &RootFile) -> Result<Found> {
     let size = file.source().size();
     let mut found = Found::new();
@@ -34,7 +34,7 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
         let window = if let Some(window) = inside(&chunk, start) {
             window
         } else {
-            // Where the last records were near each other, the next ones may be.
+            // If the last records were close together, the next ones may be, too.
             let near = !chunk.is_empty() && pos < start + 2 * CHUNK.min(chunk.len() as u64 + WINDOW);
             let more = if near { CHUNK } else { WINDOW };
             chunk = file.bytes(pos, more.min(size - pos), Cause::Directory)?;
@@ -47,7 +47,7 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
             break;
         }
         if length < 0 {
-            // A gap; what is shorter than its own mark is none.
+            // A gap; anything shorter than its own length field is invalid.
             if length.unsigned_abs() < GAP {
                 break;
             }
@@ -58,7 +58,8 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
         let Ok(key) = Key::parse(&mut c) else { break };
         let whole = pos.saturating_add(u64::from(key.total_bytes)) <= size;
         let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");
-        // The key lists of directories bear their class: where a directory has its version, a list has a count.
+        // The key lists of directories have the directory's class: a list has a count where a directory has its
+        // version.
         let counted = key.classname.starts_with("TDirectory")
             && c.seek(key.key_bytes as usize).is_ok()
             && c.u16().is_ok_and(|version| version == 0);

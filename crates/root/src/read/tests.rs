@@ -299,7 +299,7 @@ impl Table for Fake {
     }
 }
 
-/// Two clusters of eight and five entries; `seed` makes others.
+/// Two clusters of eight and five entries; the values depend on `seed`.
 fn entries(seed: i32) -> Vec<Vec<Entry>> {
     let mut next = 0;
     let mut entry = |i: i32| {

@@ -1,5 +1,4 @@
-//! The record of a basket (`TBasket`): a key, five numbers, the values of some entries, and where each entry
-//! starts.
+//! The record of a basket (`TBasket`): a key, five numbers, the values of some entries, and the start of each entry.
 
 use crate::compress::decode;
 use crate::error::{Error, Result};
@@ -10,7 +9,7 @@ use crate::table::{Page, Unpacked};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 
-/// The uncompressed start of a basket's record.
+/// The uncompressed head of a basket's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BasketHeader {
     /// Bytes of the record (`fNbytes`).
@@ -19,17 +18,17 @@ pub struct BasketHeader {
     pub object_bytes: usize,
     /// Bytes of the header (`fKeylen`).
     pub key_bytes: usize,
-    /// Entries (`fNevBuf`).
+    /// Number of entries (`fNevBuf`).
     pub entries: usize,
     /// One past the last byte of values, counted from the start of the record (`fLast`).
     pub last: usize,
-    /// The table has the sizes of entries instead of their offsets (`TIOFeatures::kGenerateOffsetMap`, where they
-    /// cannot be generated).
+    /// Whether the table holds the sizes of entries instead of their offsets (`TIOFeatures::kGenerateOffsetMap`, if the
+    /// offsets cannot be generated).
     pub sizes: bool,
 }
 
 impl BasketHeader {
-    /// Parses the start of a record.
+    /// Parses the head of a record.
     pub fn parse(c: &mut Cursor<'_>) -> Result<Self> {
         let start = c.pos();
         let total = c.i32()?;
@@ -59,17 +58,17 @@ impl BasketHeader {
         }
         Ok(header)
     }
-    /// Bytes of values (the rest of the object is the table of entry offsets).
+    /// Number of bytes of values; the rest of the object is the table of entry offsets.
     pub fn border(&self) -> usize {
         self.last - self.key_bytes
     }
 }
 
-/// Version, buffer sizes and the flag of `TBasket::Streamer`; gives entries, last byte and input-output features.
+/// Parses version, buffer sizes and flag of `TBasket::Streamer`; returns entries, last byte and I/O features.
 fn numbers(c: &mut Cursor<'_>) -> Result<(usize, usize, u8)> {
     c.skip(6)?;
     let offsets = c.i32()?;
-    // Input-output features follow a size with its sign set.
+    // I/O features follow a size with its sign bit set.
     let bits = if offsets < 0 { c.u8()? } else { 0 };
     let entries = c.i32()?;
     let last = c.i32()?;
@@ -79,7 +78,7 @@ fn numbers(c: &mut Cursor<'_>) -> Result<(usize, usize, u8)> {
     }
 }
 
-/// Verifies and decompresses the object of a record, and splits it at the border between values and offsets.
+/// Verifies and decompresses the object of a record, and splits it into values and offsets.
 pub fn unpack(record: &[u8], offset: u64, scratch: &mut Vec<u8>) -> Result<Unpacked> {
     let header = BasketHeader::parse(&mut Cursor::new(record, offset))?;
     let BasketHeader { key_bytes, total_bytes, object_bytes, entries, .. } = header;
@@ -95,7 +94,7 @@ pub fn unpack(record: &[u8], offset: u64, scratch: &mut Vec<u8>) -> Result<Unpac
     if border > object_bytes {
         return Err(Error::corrupt("a basket shorter than its values"));
     }
-    // The table is an array with its length before it; the length counts one more than the entries or not.
+    // The table is an array after its length. The length may count one more than the entries.
     let table = (object_bytes - border).checked_sub(4).filter(|bytes| bytes / 4 >= entries);
     let table = table.map(|_| start + border + 4..start + border + 4 + entries * 4);
     Ok(Unpacked {
@@ -122,8 +121,8 @@ fn decompress(stored: &[u8], bytes: usize, scratch: &mut Vec<u8>) -> Result<()> 
     decode::decompress(stored, scratch.get_mut(..bytes).unwrap_or_default())
 }
 
-/// Finds out what is wrong with a basket: a word for the kind of fault, and what was found. `deep` decompresses it and
-/// looks at its offsets, too.
+/// Verifies a basket. Returns a code for the kind of fault, with the details. `deep` also decompresses it and checks
+/// its offsets.
 pub fn verify_basket(
     file: &RootFile,
     (seek, bytes): (u64, u64),
@@ -173,7 +172,7 @@ pub fn verify_basket(
     Ok(())
 }
 
-/// Bytes of a basket's record that hold its key, unless names are very long.
+/// Bytes read of a basket's record for its key; longer only for very long names.
 const HEAD: u64 = 4096;
 
 /// A basket inside the tree object.
@@ -187,7 +186,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// From the members of an object `TBasket`; nothing when the basket has no entries.
+    /// Converts the members of a `TBasket` object; `None` if the basket has no entries.
     pub fn from_members(members: &[(Name, Value)]) -> Option<Self> {
         let bytes = |name: &str| match members.iter().find(|(n, _)| *n == name) {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),
@@ -203,7 +202,7 @@ impl Embedded {
         let found = Self { entries, key_bytes, offsets: bytes("fOffsets").to_vec(), data };
         (entries > 0).then_some(found)
     }
-    /// Values and offsets.
+    /// Returns values and offsets.
     pub fn page(&self) -> Page<'_> {
         let table = self.offsets.get(..self.entries * 4);
         let Self { entries, key_bytes, data, .. } = self;

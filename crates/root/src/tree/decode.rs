@@ -1,4 +1,4 @@
-//! The values of a basket, into a column.
+//! Decoding the values of a basket into a column.
 
 use super::layout::BranchReader;
 use super::plan::Counts;
@@ -17,7 +17,7 @@ pub struct BranchDecoder<'a> {
     pub tree: &'a Tree,
     pub branch: usize,
     pub reader: Arc<BranchReader>,
-    /// What its counter branch says.
+    /// Values of its counter branch.
     pub counts: Option<Counts>,
 }
 
@@ -52,7 +52,7 @@ impl PageDecoder for BranchDecoder<'_> {
             counts: counts.and_then(|c| c.sums.get(slice.first.checked_sub(c.first)? as usize..)),
             each: counts.map_or(&[], |c| c.each.as_slice()),
         };
-        // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
+        // A program without the dictionary of a class writes the entries of its branches, but no bytes.
         let nothing = page.data.is_empty() && matches!(layout.framing, Framing::Whole);
         share.decode(&self.reader, page, to).map_err(|error| {
             let why = "the basket has entries, but no byte of them was written";
@@ -61,13 +61,13 @@ impl PageDecoder for BranchDecoder<'_> {
     }
 }
 
-/// What decoding a basket needs to know besides its branch.
+/// Values other than the branch that decoding a basket depends on.
 #[derive(Clone, Copy)]
 struct Share<'a> {
     slice: &'a PageSlice,
-    /// Elements before each entry, as the counter branch gives them.
+    /// Number of elements before each entry, from the counter branch.
     counts: Option<&'a [u64]>,
-    /// Values of each element, from the first that is counted on, where these are variable arrays.
+    /// Number of values in each element from the first counted one on, if the elements are variable arrays.
     each: &'a [u64],
 }
 
@@ -127,7 +127,7 @@ impl Share<'_> {
     }
 }
 
-/// The borders of the only entry of a basket without a table of them.
+/// Returns the borders of the only entry in a basket without a table.
 fn one_entry(values: &Page<'_>) -> Result<Vec<u32>> {
     match values.items {
         1 => Ok(vec![0, values.data.len() as u32]),
@@ -150,10 +150,10 @@ fn entry_bytes<'a>(values: &Page<'a>, slice: &PageSlice, bytes: usize) -> Result
     })
 }
 
-/// Bytes decoded at once: few enough that they stay in the cache from when the system clears their pages.
+/// Bytes decoded at once: few enough that newly cleared memory pages stay in the cache.
 const PIECE: usize = 256 << 10;
 
-/// Numbers of fixed dimensions, straight to their place.
+/// Decodes numbers of fixed dimensions directly to their place.
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
         Kind::Number(number) => {
@@ -190,7 +190,8 @@ fn from_counts(values: &Page<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u3
     Ok(bounds)
 }
 
-/// Lists without headers whose lengths follow from a table of where entries start; returns whether they are such.
+/// Decodes lists without headers whose lengths follow from the table of entry starts; returns whether they are of this
+/// kind.
 fn plain_lists(
     decoder: &mut Decoder<'_>,
     page: &Page<'_>,
@@ -208,7 +209,7 @@ fn plain_lists(
     Ok(true)
 }
 
-/// Lists whose lengths follow from where entries start.
+/// Decodes lists whose lengths follow from the entry starts.
 #[allow(clippy::too_many_arguments, reason = "one caller, and a struct would only name them again")]
 fn counted(
     decoder: &mut Decoder<'_>,
@@ -231,14 +232,14 @@ fn counted(
     offsets.room(bounds.len())?;
     let mut end = offsets.last().copied().unwrap_or_default();
     let mut uneven = false;
-    // Divided as small numbers, which is quicker.
+    // 32-bit division is faster.
     let (header, each) = (skip as u32, u32::try_from(bytes).unwrap_or(0));
     if each == 0 {
         return Err(Error::corrupt(format!("a list of elements of {bytes} bytes")));
     }
     for pair in bounds.windows(2) {
         if let [a, b] = pair {
-            // Bounds rise; an entry shorter than its header shows as uneven.
+            // Bounds rise; an entry shorter than its header is detected as uneven.
             let length = b - a;
             let n = length.saturating_sub(header) / each;
             uneven |= length != n * each + header;
@@ -271,7 +272,7 @@ fn counted(
     Ok(())
 }
 
-/// Entries that are one value each, of any length.
+/// Decodes entries that are a single value each, of any length.
 fn whole(
     decoder: &mut Decoder<'_>,
     values: &Page<'_>,
@@ -289,7 +290,7 @@ fn whole(
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
-    // Most kinds know where they end; the others must not see what follows.
+    // Most kinds find their own end; the others must not see the bytes after the entry.
     let narrow = !matches!(kind, Kind::Text | Kind::TString | Kind::Framed(_));
     let mut c = Cursor::new(values.data, origin);
     let mut entry = slice.from;
@@ -313,7 +314,7 @@ fn whole(
     decode_all().within(|| format!("entry {} of the basket", slice.dropped + entry))
 }
 
-/// Entries that are the same member of any number of objects: until the entry's bytes are used up.
+/// Decodes entries that hold the same member of several objects, up to the end of the entry's bytes.
 fn column(
     decoder: &mut Decoder<'_>,
     values: &Page<'_>,
@@ -341,8 +342,8 @@ fn column(
     Ok(())
 }
 
-/// Entries that are a variable array of each of any number of objects: a byte that says whether it is there, and its
-/// values, as many as the counter says (`TStreamerInfo::kOffsetP`).
+/// Decodes entries that hold a variable array of each of several objects: a byte that says whether the array is
+/// present, and its values, counted by the counter branch (`TStreamerInfo::kOffsetP`).
 fn counted_column(
     decoder: &mut Decoder<'_>,
     values: &Page<'_>,
@@ -367,7 +368,7 @@ fn counted_column(
     })
 }
 
-/// Entries that are a row of objects of each of any number of objects: a header, and the objects.
+/// Decodes entries that hold an array of objects for each of several objects: a header, then the objects.
 fn rows(
     decoder: &mut Decoder<'_>,
     values: &Page<'_>,
@@ -381,7 +382,7 @@ fn rows(
     each_entry(values, share, |c, numbers| {
         decoder.next_entry();
         let counts = share.each.get(numbers).ok_or_else(fewer)?;
-        // The header is there without objects, too, but not when there was nothing to write at all.
+        // The header is written even without objects, but not if there was nothing to write at all.
         if c.remaining() > 0 || !counts.is_empty() {
             decoder.rows(kind, c, rows, counts.iter().map(|&count| count as usize))?;
         }
@@ -390,7 +391,7 @@ fn rows(
     })
 }
 
-/// Entries that are the members of a base class, one after the other, of any number of objects.
+/// Decodes entries that hold the members of a base class, one after the other, for several objects.
 fn objects(
     decoder: &mut Decoder<'_>,
     values: &Page<'_>,
@@ -415,7 +416,7 @@ fn fewer() -> Error {
     Error::corrupt("its counter has fewer entries")
 }
 
-/// Decodes the wanted entries one by one, each with the range of what its counter counts; all its bytes must be used.
+/// Decodes the wanted entries one by one, each with its range of counted elements. All bytes of an entry must be used.
 fn each_entry(
     values: &Page<'_>,
     share: &Share<'_>,
@@ -456,7 +457,7 @@ mod tests {
         Builder::List { offsets: vec![0], values }
     }
 
-    /// What lists of 16-bit numbers behind a header become, or why not.
+    /// Decodes lists of 16-bit numbers after a header; returns the column or the error.
     fn decoded(data: &[u8], bounds: &[u32], slice: &PageSlice, skip: usize) -> Result<(Vec<i64>, usize)> {
         let programs = Programs::new(Arc::new(Classes::default()));
         let mut to = lists();
@@ -472,7 +473,7 @@ mod tests {
         for (bounds, skip, want) in [
             ([0, 2, 2, 12], 0, Some(vec![0, 1, 1, 6])),
             ([0, 3, 4, 9], 1, Some(vec![0, 1, 1, 3])),
-            // No multiple of an item, shorter than its header, beyond the page.
+            // Not a multiple of an item, shorter than its header, or beyond the page.
             ([0, 3, 4, 12], 0, None),
             ([0, 0, 1, 2], 1, None),
             ([0, 2, 2, 14], 0, None),

@@ -1,9 +1,9 @@
-//! The branches of a tree, straight from their bytes.
+//! Parsing the branches of a tree directly from their bytes.
 //!
-//! Trees of ten thousand branches are common, and each has some fifty members, of which a few matter. They are found
-//! by a plan made once for each class, without a value for each member as [`crate::streamer::ObjectReader`] makes.
-//! Whatever is unusual (a class of branches of its own, baskets inside the tree, damage) is left to that reader: here
-//! it is just nothing.
+//! Trees with ten thousand branches are common. Each branch has about fifty members, and few of them are needed. They
+//! are located by a plan that is made once for each class, without a value for each member as in
+//! [`crate::streamer::ObjectReader`]. For anything unusual (a branch class of its own, baskets inside the tree, damage)
+//! the functions return `None`, and that reader takes over.
 
 use super::{Branch, BranchElement, Leaf, baskets, unsigned};
 use crate::streamer::name::Name;
@@ -13,9 +13,9 @@ use crate::wire::cursor::{ClassTag, Pointer, text};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Reads the member `fBranches` at the cursor, and leaves the cursor behind it; gives nothing for what is unusual.
+/// Reads the member `fBranches` at the cursor and moves the cursor past it. Returns `None` for anything unusual.
 ///
-/// `named` are the classes named before, by reference; those named here are added.
+/// `named` holds the classes already named, by reference; newly named classes are added.
 pub fn branches(
     cursor: &mut Cursor<'_>,
     named: &mut HashMap<u64, Name>,
@@ -37,7 +37,7 @@ pub fn branches(
     Some(reader.branches)
 }
 
-/// How deep branches may nest here.
+/// Maximum nesting depth of branches.
 const DEEPEST: usize = 50;
 
 macro_rules! fields {
@@ -69,7 +69,7 @@ fields!(Part: Branches = "fBranches", Leaves = "fLeaves", Baskets = "fBaskets");
 
 type Arrays = [Vec<i64>; Array::Seek as usize + 1];
 
-/// What is read of a branch or leaf.
+/// The values read from a branch or leaf.
 #[derive(Default)]
 struct Fields<'a> {
     numbers: [Option<i64>; Number::Maximum as usize + 1],
@@ -77,7 +77,7 @@ struct Fields<'a> {
     arrays: Arrays,
     leaves: Vec<Leaf>,
     children: Vec<usize>,
-    /// Reference of the leaf that counts.
+    /// Reference of the counter leaf.
     counter: u64,
 }
 
@@ -93,25 +93,25 @@ impl Fields<'_> {
     }
 }
 
-/// What to do with the bytes of a class, one after the other.
+/// How to process the next bytes of a class.
 enum Step {
     Skip(usize),
     Number(i32, Number),
     Text(Option<Text>),
-    /// An array of numbers of a type code, which another member counts.
+    /// An array of numbers of a type code, counted by another member.
     Counted(i32, Number, Option<Array>),
     List(Part),
-    /// Two words, and sometimes half of one.
+    /// Two 32-bit words, sometimes followed by 16 bits.
     TObject,
     /// A base or member with a version header.
     Object(Name),
-    /// A pointer; to the leaf that counts, or else to something that must have been read before.
+    /// A pointer: to the counter leaf (`true`), or to an object that must have been read before.
     Pointer(bool),
 }
 
 struct Plan {
     class: Name,
-    /// Version, or checksum.
+    /// Class version, or checksum.
     key: u64,
     steps: Arc<[Step]>,
 }
@@ -122,15 +122,16 @@ struct Reader<'a, 'c> {
     classes: &'c Classes,
     plans: Vec<Plan>,
     branches: Vec<Branch>,
-    /// Leaves read where others name them as their counters, before their own place.
+    /// Leaves that were read as the counter of others, before their own place.
     early: HashMap<u64, Leaf>,
-    /// Empty arrays of branches that were read, for those to come.
+    /// Empty arrays of earlier branches, for reuse.
     spare: Vec<Arrays>,
     depth: usize,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// The plan for a class of the version in its header, or without one by the checksum that follows.
+    /// Returns the plan for a class. The class version is in its header; without one, the checksum that follows
+    /// identifies it.
     fn plan(&mut self, class: &str, version: u16) -> Option<Arc<[Step]>> {
         let checksum = if version == 0 { Some(self.cursor.u32().ok()?) } else { None };
         let key = checksum.map_or(u64::from(version), |sum| u64::from(sum) | 1 << 32);
@@ -147,7 +148,7 @@ impl<'a> Reader<'a, '_> {
         Some(steps)
     }
 
-    /// An object with its version header.
+    /// Reads an object with its version header.
     fn object(&mut self, class: &str, to: &mut Fields<'a>, index: Option<usize>) -> Option<()> {
         let frame = self.cursor.frame().ok()?;
         let steps = self.plan(class, frame.version).filter(|_| !frame.member_wise)?;
@@ -175,12 +176,12 @@ impl<'a> Reader<'a, '_> {
             Step::Counted(kind, counter, field) => {
                 let count = usize::try_from(to.number(*counter)?).ok()?;
                 if self.cursor.u8().ok()? != 1 {
-                    // Nothing, or positions of 64 bits where the type says 32.
+                    // Not set, or 64-bit positions where the type says 32 bits.
                     return None;
                 }
                 let bytes = self.cursor.take(count.checked_mul(size(*kind)?)?).ok()?;
                 let Some(field) = field else { return Some(()) };
-                // Behind the baskets that were written there is only room for more.
+                // The slots after the written baskets are unused.
                 let used = usize::try_from(to.number(Number::WriteBasket)?).ok()?.saturating_add(1);
                 let mut values = Cursor::new(bytes, 0);
                 let array = to.arrays.get_mut(*field as usize)?;
@@ -212,7 +213,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// A `TObjArray` of branches, leaves or (no) baskets.
+    /// Reads a `TObjArray` of branches, of leaves, or of baskets (which must be empty).
     fn list(&mut self, part: Part, to: &mut Fields<'a>, index: Option<usize>) -> Option<()> {
         let frame = self.cursor.frame().ok()?;
         if frame.version != 3 {
@@ -281,7 +282,7 @@ impl<'a> Reader<'a, '_> {
             return None;
         }
         let index = self.branches.len();
-        // Its place is before its children's.
+        // A branch comes before its children.
         self.branches.push(Branch::default());
         self.depth += 1;
         let mut fields = Fields { arrays: self.spare.pop().unwrap_or_default(), ..Fields::default() };
@@ -332,7 +333,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Bytes of a basic type; status bits have a length of their own.
+/// Bytes of a basic type; status bits have a variable length.
 fn size(kind: i32) -> Option<usize> {
     crate::types::Number::of_code(kind).filter(|_| kind != 15).map(crate::types::Number::size)
 }
@@ -354,7 +355,7 @@ fn number(c: &mut Cursor<'_>, kind: i32) -> Option<i64> {
     }
 }
 
-/// The steps of a class, if it has nothing unusual.
+/// Returns the steps of a class if it has nothing unusual.
 fn plan(info: &StreamerInfo) -> Option<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     for e in &info.elements {
@@ -378,7 +379,7 @@ fn step(e: &Element) -> Option<Step> {
         _ if e.class == ElementClass::Base => Step::Object(e.name.clone()),
         65 => Step::Text(Text::of(name)),
         1..=18 => match Number::of(name) {
-            // Of packed numbers only the bytes matter here.
+            // Only the size of packed numbers matters here.
             Some(Number::Maximum) if e.kind == 9 => Step::Skip(size(e.kind)?),
             Some(field) => size(e.kind).map(|_| Step::Number(e.kind, field))?,
             None => Step::Skip(size(e.kind)?),

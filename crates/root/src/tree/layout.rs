@@ -1,4 +1,4 @@
-//! How the entries of a branch are decoded: from leaves, or from the class a branch is part of.
+//! How the entries of a branch are decoded: from its leaves, or from the class that it belongs to.
 
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
@@ -10,65 +10,66 @@ use crate::streamer::typename;
 use crate::streamer::{Element, ElementClass, StreamerInfo};
 use std::sync::{Arc, OnceLock};
 
-/// How entries stand in a basket.
+/// Arrangement of the entries in a basket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Each entry is one value of this many bytes.
     Fixed(usize),
-    /// Each entry is `skip` bytes of header and any number of values of `bytes` each.
+    /// Each entry is a header of `skip` bytes, then any number of values of `bytes` each.
     Counted {
         /// Bytes before the values: 0 for a counted leaf, 1 for a pointer member, 10 for a vector.
         skip: usize,
         /// Bytes of a value.
         bytes: usize,
     },
-    /// Each entry is one value of its own length.
+    /// Each entry is one value of variable length.
     Whole,
     /// Each entry is the same member of any number of objects.
     Column,
-    /// The same, the member being a variable array: the numbers of that branch count the values of each object.
+    /// Like `Column`, for a member that is a variable array. The numbers of that branch count the values of each
+    /// object.
     CountedColumn(usize),
-    /// The same, the member being a row of objects.
+    /// Like `Column`, for a member that is an array of objects.
     Rows(usize),
-    /// Each entry is the members of a base class, of as many objects as another branch counts.
+    /// Each entry is the members of a base class, for the number of objects in another branch.
     Objects,
 }
 
-/// A branch's program.
+/// The decoding program of a branch.
 #[derive(Debug)]
 pub struct Layout {
-    /// How entries stand in a basket.
+    /// Arrangement of the entries in a basket.
     pub framing: Framing,
-    /// One value.
+    /// Kind of one value.
     pub kind: Kind,
-    /// The column of all entries, or why there is none.
+    /// The type of the column, or the reason why there is none.
     pub of: Result<Type>,
-    /// C++ type, as users of Python readers know it.
+    /// C++ type name, as Python readers of ROOT files spell it.
     pub typename: String,
-    /// The branch only groups others.
+    /// Whether the branch only groups others.
     pub group: bool,
-    /// Members that are left out, and why.
+    /// Members that are left out, each with the reason.
     pub left_out: Vec<String>,
-    /// Elements of containers that cannot be decoded, should there be any.
+    /// Elements of containers that may not be decodable.
     pub doubts: Vec<String>,
 }
 
-/// A branch compiled for reading, with the programs of the classes that its values name.
+/// A branch compiled for reading, with the programs of the classes in its values.
 pub struct BranchReader {
     /// Its program.
     pub layout: Layout,
-    /// Programs of classes, compiled at need.
+    /// Programs of classes, compiled on demand.
     pub programs: Arc<Programs>,
 }
 
-/// The readers of a tree's branches, without the objects of some classes.
+/// The readers of a tree's branches, without the objects of hidden classes.
 pub struct Readers {
     programs: Arc<Programs>,
     readers: Vec<OnceLock<Arc<BranchReader>>>,
 }
 
 impl Readers {
-    /// For a tree of `branches`.
+    /// Creates the readers for a tree of `branches`.
     pub fn new(programs: Programs, branches: usize) -> Self {
         let mut readers = Vec::new();
         readers.resize_with(branches, OnceLock::new);
@@ -78,11 +79,11 @@ impl Readers {
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
-    /// What is passed over.
+    /// The hidden classes.
     pub fn hidden(&self) -> &Hidden {
         self.programs.hidden()
     }
-    /// The reader of a branch, compiled at first use.
+    /// Returns the reader of a branch; it is compiled at first use.
     pub fn get(&self, tree: &Tree, branch: usize) -> Result<&Arc<BranchReader>> {
         let missing = || Error::argument(format!("branch {branch} of {}", self.readers.len()));
         let slot = self.readers.get(branch).ok_or_else(missing)?;
@@ -93,7 +94,7 @@ impl Readers {
     }
 }
 
-/// The class of a branch of pointers that has a sub-branch for each class of objects.
+/// The class of a branch of pointers with a sub-branch for each class of objects.
 pub(super) const POINTERS: &str = "TBranchSTL";
 
 /// Compiles a branch.
@@ -103,8 +104,8 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
     };
     let class = whole_class(tree, branch);
     if branch.class == POINTERS && branch.other_file.is_empty() {
-        // A `TIndArray`: header with checksum, size, flag, and for each object the number of the sub-branch, from 1,
-        // that holds those of its class; 0 for none.
+        // A `TIndArray`: header with checksum, size and flag. Then, for each object, the number (from 1) of the
+        // sub-branch that holds the objects of its class; 0 for none.
         let framing = Framing::Counted { skip: 15, bytes: 1 };
         return finish(framing, Kind::Number(Number::U8), "uint8_t[]".to_owned());
     }
@@ -112,7 +113,7 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
         let typename = class.unwrap_or_else(|| group_name(tree, readers, branch));
         let counts = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4));
         let layout = if counts && branch.other_file.is_empty() {
-            // That of a split collection holds the number of its elements, by which its parts are checked.
+            // The branch of a split collection holds the number of its elements, by which its parts are checked.
             finish(Framing::Fixed(4), Kind::Number(Number::I32), typename)
         } else {
             failed("the branch only groups others", &typename)
@@ -131,7 +132,7 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
     }
     let leaves = branch.leaves.as_slice();
     match leaves {
-        // A base without members of its own has no leaf, but its headers are there.
+        // A base without members of its own has no leaf, but has its headers.
         [] if branch.element.is_some() => described(tree, readers, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
@@ -163,7 +164,7 @@ fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
     Layout { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
 }
 
-/// The class that the branch holds, when its own record or its class's members say so.
+/// Returns the class that the branch holds, if its own record or the members of its class say so.
 fn whole_class(tree: &Tree, branch: &Branch) -> Option<String> {
     let element = branch.element.as_ref()?;
     if branch.parent.is_none() && !element.class_name.is_empty() {
@@ -172,7 +173,7 @@ fn whole_class(tree: &Tree, branch: &Branch) -> Option<String> {
     member(tree, branch, element).map(|e| e.typename.trim_end_matches('*').to_owned())
 }
 
-/// The member of a class that a branch holds.
+/// Returns the member of a class that a branch holds.
 fn member(tree: &Tree, branch: &Branch, element: &BranchElement) -> Option<Element> {
     let info = info(tree, element)?;
     let last = branch.name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
@@ -193,7 +194,7 @@ fn info(tree: &Tree, element: &BranchElement) -> Option<Arc<StreamerInfo>> {
     })
 }
 
-/// Dimensions in a title such as `x[n][3]/F`: fixed lengths, and whether one is a name.
+/// Returns the dimensions in a title such as `x[n][3]/F`: the fixed lengths, and whether one is a name.
 fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
     let mut dims = Vec::new();
     let mut named = false;
@@ -202,13 +203,13 @@ fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
         let Some((inside, after)) = after.split_once(']') else { break };
         match inside.parse::<usize>() {
             Ok(n) => dims.push(n),
-            // A range of a packed number has commas.
+            // The range of a packed number contains commas.
             Err(_) => named |= !inside.contains(','),
         }
         rest = after;
     }
     let length = usize::try_from(leaf.length).unwrap_or(1).max(1);
-    // The stored length is what lies in the basket, whatever the title says.
+    // The stored length is the length in the basket, whatever the title says.
     let product = dims.iter().try_fold(1usize, |product, &d| product.checked_mul(d));
     if product != Some(length) {
         dims = if length > 1 { vec![length] } else { Vec::new() };
@@ -224,7 +225,7 @@ fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
             let kind = if (21..40).contains(&leaf.kind) { leaf.kind - 20 } else { leaf.kind };
             match kind {
                 9 | 19 => Some(Kind::Packed(Packing::of(kind == 19, title))),
-                // Status bits have a length of their own: the class's member tells.
+                // Status bits have a variable length; the member of the class decides.
                 15 => None,
                 _ => Number::of_code(kind).map(Kind::Number),
             }
@@ -248,7 +249,7 @@ fn brackets(dims: &[usize]) -> String {
 }
 
 fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
-    // The range of a packed member stands in the comment of the class's member, that of a leaf in its title.
+    // The range of a packed member is in the comment of the class's member; the range of a leaf is in its title.
     let comment = branch.element.as_ref().and_then(|e| member(tree, branch, e)).map(|e| e.title);
     let item = leaf_kind(leaf, comment.as_deref().unwrap_or(&leaf.title))?;
     let (dims, named) = dimensions(leaf);
@@ -292,7 +293,7 @@ fn leaf_rows(leaves: &[Leaf]) -> Option<Layout> {
     Some(finish(framing, kind, format!("struct {{{}}}", names.join(" "))))
 }
 
-/// Several leaves in one branch: a record, its members end to end without padding; an earlier leaf may count a later.
+/// Several leaves in one branch: a record, its members end to end without padding. A leaf may count a later one.
 fn leaf_list(leaves: &[Leaf]) -> Layout {
     if let Some(layout) = leaf_rows(leaves) {
         return layout;
@@ -303,7 +304,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
         let Some(item) = leaf_kind(leaf, &leaf.title) else {
             return failed(format!("leaf {} of a list of leaves is a {}", leaf.name, leaf.class), "unknown");
         };
-        // The length of a string's leaf is that of the longest.
+        // The length of a string's leaf is that of the longest string.
         let dims = if matches!(item, Kind::LeafText) { Vec::new() } else { dimensions(leaf).0 };
         let mut kind = fixed(&dims, item.clone());
         if leaf.counted {
@@ -399,7 +400,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Co
         };
     }
     if (41..60).contains(&member.kind) {
-        // A member `x[n]` of a split class: the byte that says whether it is there, then the values.
+        // A member `x[n]` of a split class: a byte that says whether the array is present, then the values.
         let kind = compiler.basic(member.kind - 40, &member.title);
         return match kind.fixed_bytes() {
             Some(bytes) => finish(Framing::Counted { skip: 1, bytes }, kind, name),
@@ -429,7 +430,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Co
     if collected { finish(Framing::Column, kind, format!("{name}[]")) } else { whole(kind, name) }
 }
 
-/// The branch beside another that holds the number of its values.
+/// Returns the sibling branch that holds the number of the branch's values.
 fn counting_brother(tree: &Tree, branch: &Branch, member: &Element) -> Result<usize, String> {
     let parent = branch.parent.and_then(|parent| tree.branches.get(parent));
     let mut brothers = parent.map(|b| b.children.as_slice()).unwrap_or_default().iter().copied();
@@ -440,7 +441,7 @@ fn counting_brother(tree: &Tree, branch: &Branch, member: &Element) -> Result<us
     found.ok_or_else(|| format!("no branch holds {}, which counts {}", member.count_name, member.name))
 }
 
-/// Entries that are one value each; a container of numbers is decoded by its length alone.
+/// Entries that are a single value each; a container of numbers is decoded from its length alone.
 fn whole(kind: Kind, name: String) -> Layout {
     if let Kind::Framed(inner) = &kind
         && let Kind::List(item) = inner.as_ref()

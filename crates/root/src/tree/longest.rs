@@ -1,14 +1,14 @@
-//! The entry of a branch that tells most.
+//! Finding the longest entry of a branch.
 
 use super::{Framing, Tree};
 use crate::error::Result;
 use crate::table::Page;
 
-/// Baskets that are looked at.
+/// Maximum number of baskets to examine.
 const MOST_BASKETS: usize = 64;
 
-/// The entry with most bytes in the first basket whose entries differ in length; nothing where all that are looked at
-/// are alike.
+/// Returns the entry with the most bytes in the first basket whose entries differ in length. Returns `None` if all
+/// examined entries have the same length.
 ///
 /// # Errors
 /// When a basket cannot be fetched or unpacked.
@@ -29,7 +29,7 @@ pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// The longest entry, if one is longer than the shortest so far.
+/// Returns the longest entry, if it is longer than the shortest so far.
 fn longest(page: &Page<'_>, shortest: &mut Option<u32>) -> Result<Option<usize>> {
     let Some(bounds) = page.bounds()? else { return Ok(None) };
     let lengths = || bounds.windows(2).map(|pair| if let [a, b] = pair { b - a } else { 0 });

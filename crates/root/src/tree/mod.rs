@@ -1,8 +1,8 @@
-//! Where entries live, and how they become columns.
+//! Trees: where entries are stored and how they become columns.
 //!
-//! A tree (`TTree`) has branches; a branch keeps its values in baskets, each holding some entries. [`Tree::read`]
-//! finds them, [`layout`] compiles how a branch's entries are decoded; as a [`crate::table::Table`], a tree is read by
-//! [`crate::read`].
+//! A tree (`TTree`) has branches. A branch stores its values in baskets, each with some entries. [`Tree::read`] finds
+//! them, and [`layout`] compiles the decoding of a branch's entries. Trees implement [`crate::table::Table`] and are
+//! read by [`crate::read`].
 
 pub mod basket;
 mod decode;
@@ -28,9 +28,9 @@ use sapwood_io::Cause;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A tree opened for reading.
+/// A tree, opened for reading.
 pub struct Tree {
-    /// The file it lies in.
+    /// The file that contains it.
     pub file: Arc<RootFile>,
     /// Name.
     pub name: String,
@@ -42,32 +42,32 @@ pub struct Tree {
     pub entries: u64,
     /// Bytes of all baskets before compression (`fTotBytes`).
     pub total_bytes: u64,
-    /// The same after compression (`fZipBytes`).
+    /// Bytes of all baskets after compression (`fZipBytes`).
     pub compressed_bytes: u64,
     /// Entries (positive) or bytes (negative) after which baskets are flushed (`fAutoFlush`).
     pub auto_flush: i64,
-    /// Names for expressions (`fAliases`).
+    /// Aliases, for use in expressions (`fAliases`).
     pub aliases: Vec<(String, String)>,
-    /// Trees beside this one (`fFriends`).
+    /// Friend trees (`fFriends`).
     pub friends: Vec<Friend>,
-    /// The two expressions by whose values entries are found (`fTreeIndex`).
+    /// The two expressions of its index (`fTreeIndex`).
     pub index: Option<(String, String)>,
-    /// Depth first, a parent before its children.
+    /// Branches, depth first, a parent before its children.
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
     cluster_size: u64,
     readers: Readers,
-    /// Those of the last reading that had to leave out objects of some classes.
+    /// Readers of the last read that left out objects of some classes.
     without: Mutex<Option<Arc<Readers>>>,
     page_cache: PageCache,
 }
 
-/// A tree whose entries stand beside those of another one (`TFriendElement`).
+/// A friend: a tree whose entries belong to those of this tree (`TFriendElement`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Friend {
-    /// What its branches are called by (`fName`).
+    /// Prefix for its branches (`fName`).
     pub name: String,
-    /// Path or URL of its file as it was when the friend was added (`fTitle`); empty for the file of the tree itself.
+    /// Path or URL of its file at the time the friend was added (`fTitle`); empty for the file of the tree itself.
     pub file: String,
     /// Path of the tree in its file (`fTreeName`).
     pub tree: String,
@@ -82,13 +82,13 @@ pub struct Branch {
     pub title: String,
     /// Class of the branch: `TBranch`, `TBranchElement`, …
     pub class: String,
-    /// The branch it is part of.
+    /// Index of the parent branch.
     pub parent: Option<usize>,
-    /// Its parts.
+    /// Indices of the child branches.
     pub children: Vec<usize>,
     /// Its leaves.
     pub leaves: Vec<Leaf>,
-    /// Branch that counts the elements of this one.
+    /// The branch that counts the elements of this one.
     pub counter: Option<usize>,
     /// Entries (`fEntries`).
     pub entries: u64,
@@ -102,18 +102,19 @@ pub struct Branch {
     pub baskets: Vec<Basket>,
     /// Members of a `TBranchElement`.
     pub element: Option<BranchElement>,
-    /// File that holds the baskets, when it is another one (`fFileName`).
+    /// The file that holds the baskets, if it is another one (`fFileName`).
     pub other_file: String,
     /// Largest number of elements of a split list (`fMaximum` of a `TBranchElement`).
     pub maximum: i64,
-    /// Baskets leave out the table of entry offsets; the counter gives it (`TIOFeatures::kGenerateOffsetMap`).
+    /// Whether baskets omit the table of entry offsets; the counter determines them
+    /// (`TIOFeatures::kGenerateOffsetMap`).
     pub offsets_from_counter: bool,
 }
 
-/// What a `TBranchElement` adds to a branch.
+/// The additional members of a `TBranchElement`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BranchElement {
-    /// Class whose member (or that as a whole) the branch holds (`fClassName`).
+    /// The class that the branch holds, or whose member it holds (`fClassName`).
     pub class_name: String,
     /// Class of the elements of a `TClonesArray` (`fClonesName`).
     pub clones_name: String,
@@ -121,11 +122,12 @@ pub struct BranchElement {
     pub class_version: i32,
     /// Checksum of that class (`fCheckSum`).
     pub checksum: u32,
-    /// Place of the member in the class, or negative for the whole object (`fID`).
+    /// Index of the member in the class; negative for the whole object (`fID`).
     pub id: i32,
-    /// 0 leaf, 1 base, 2 object, 3 and 31 `TClonesArray` and its parts, 4 and 41 STL collection and its parts (`fType`).
+    /// Type of the branch (`fType`): 0 leaf, 1 base, 2 object, 3 and 31 `TClonesArray` and its parts, 4 and 41 STL
+    /// collection and its parts.
     pub kind: i32,
-    /// How the member is streamed (`fStreamerType`).
+    /// Streamer type of the member (`fStreamerType`).
     pub streamer_type: i32,
 }
 
@@ -138,48 +140,48 @@ pub struct Leaf {
     pub name: String,
     /// Title, with the dimensions.
     pub title: String,
-    /// Fixed elements per value (`fLen`).
+    /// Fixed number of elements in a value (`fLen`).
     pub length: i64,
-    /// Bytes of one element (`fLenType`).
+    /// Bytes of an element (`fLenType`).
     pub width: i64,
     /// Unsigned (`fIsUnsigned`).
     pub unsigned: bool,
     /// Whether another leaf counts this one.
     pub counted: bool,
-    /// How a `TLeafElement` is streamed (`fType`).
+    /// Streamer type of a `TLeafElement` (`fType`).
     pub kind: i32,
-    /// The class name precedes each object of a `TLeafObject` (`fVirtual`).
+    /// Whether the class name precedes each object of a `TLeafObject` (`fVirtual`).
     pub named: bool,
-    /// Largest value of a leaf that counts others (`fMaximum`), where it is an integer.
+    /// Largest value of an integer leaf that counts others (`fMaximum`).
     pub maximum: i64,
     reference: u64,
     counter: u64,
 }
 
-/// Some entries of a branch.
+/// A basket: some entries of a branch.
 #[derive(Debug, Clone)]
 pub struct Basket {
     /// First entry.
     pub first: u64,
     /// Number of entries.
     pub entries: u64,
-    /// Where the values are.
+    /// Location of the values.
     pub place: Place,
 }
 
-/// Where a basket's values are.
+/// Location of a basket's values.
 #[derive(Debug, Clone)]
 pub enum Place {
     /// A record of the file: offset and length.
     File(u64, u64),
     /// Inside the tree object.
     Tree(Arc<Embedded>),
-    /// Nowhere: the branch was not there yet, and nothing was to be written to it.
+    /// Not stored: the branch did not exist yet, and nothing was to be written to it.
     Nowhere,
 }
 
 impl Basket {
-    /// Where the record starts, 0 for a basket inside the tree object.
+    /// Start of the record; 0 for a basket inside the tree object.
     pub fn seek(&self) -> u64 {
         if let Place::File(seek, _) = self.place { seek } else { 0 }
     }
@@ -187,7 +189,7 @@ impl Basket {
     pub fn bytes(&self) -> u64 {
         if let Place::File(_, bytes) = self.place { bytes } else { 0 }
     }
-    /// Fetches and decompresses the values; nothing for a basket that is nowhere.
+    /// Fetches and decompresses the values; returns `None` for a basket that is not stored.
     pub fn with_page<T>(
         &self,
         file: &RootFile,
@@ -206,17 +208,17 @@ impl Basket {
     }
 }
 
-/// Reads the branches of a tree, or leaves them to be read as other objects are.
+/// Reads the branches of a tree, or returns `None` to read them like other objects.
 type Describe = fn(&mut Cursor<'_>, &mut HashMap<u64, Name>, &Classes) -> Option<Vec<Branch>>;
 
-/// Refuses baskets that cannot all be in a file of `size` bytes without lying in each other: a small file could be read
-/// again and again by them.
+/// Refuses baskets that overlap too much to be in a file of `size` bytes. A small file could otherwise be read again
+/// and again.
 fn verify_places(branches: &[Branch], size: u64) -> Result<()> {
     let mut total = 0_u64;
     for branch in branches.iter().filter(|b| b.other_file.is_empty()) {
         for basket in &branch.baskets {
             let (seek, bytes) = (basket.seek(), basket.bytes());
-            // Of a file that was cut, what lies behind its end is missing.
+            // In a truncated file, baskets past the end are missing.
             if seek.checked_add(bytes).is_some_and(|end| end <= size) {
                 total = total.saturating_add(bytes);
             }
@@ -237,7 +239,7 @@ impl Tree {
         Self::read_by(file, key, describe::branches)
     }
 
-    /// Reads the tree of a key, its branches by `describe` if that gives some.
+    /// Reads the tree of a key; the branches by `describe`, if that returns any.
     fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let origin = u64::from(key.key_bytes);
@@ -245,7 +247,7 @@ impl Tree {
             .within(place)
     }
 
-    /// Decodes the object of a tree's key, whose first byte is byte `origin` in references.
+    /// Decodes the object of a tree's key. References count its first byte as byte `origin`.
     pub fn decode(
         file: &Arc<RootFile>,
         classes: &Arc<Classes>,
@@ -283,7 +285,7 @@ impl Tree {
         Self::parse(file.clone(), classes.clone(), &object, branches)
     }
 
-    /// Finds branches and baskets in a tree read as an object, unless the branches are known already.
+    /// Extracts branches and baskets from a tree that was read as an object, unless the branches are known already.
     fn parse(
         file: Arc<RootFile>,
         classes: Arc<Classes>,
@@ -341,10 +343,10 @@ impl Tree {
         })
     }
 
-    /// Entries at which clusters start, and the end: all branches have a basket border there.
+    /// Returns the first entry of each cluster, then the end. All branches have a basket border there.
     ///
-    /// From the recorded cluster ranges (`fClusterRangeEnd`, `fClusterSize`, `fAutoFlush`); a tree without them
-    /// has the borders that all its branches share.
+    /// The borders come from the recorded cluster ranges (`fClusterRangeEnd`, `fClusterSize`, `fAutoFlush`). A tree
+    /// without ranges has the borders that all its branches share.
     pub fn cluster_borders(&self) -> Vec<u64> {
         // Each branch has at least one basket in each cluster.
         let most = self.branches.iter().map(|b| b.baskets.len()).max().unwrap_or(0) as u64;
@@ -384,12 +386,13 @@ impl Tree {
         borders
     }
 
-    /// How a branch is decoded, compiled at first use.
+    /// Returns the decoding program of a branch; it is compiled at first use.
     pub fn layout(&self, branch: usize) -> Result<&Layout> {
         Ok(&self.readers.get(self, branch)?.layout)
     }
 
-    /// The values of a basket, and where its entries begin and the last ends, if a table says so.
+    /// Returns the values of a basket. If a table gives them, also returns the starts of the entries and the end of the
+    /// last one.
     pub fn contents(&self, branch: usize, number: usize) -> Result<(Vec<u8>, Option<Vec<u32>>)> {
         let missing = || Error::argument(format!("branch {branch} has no basket {number}"));
         let found = self.branches.get(branch).ok_or_else(missing)?;
@@ -403,7 +406,7 @@ impl Tree {
         copied.ok_or_else(|| why(format!("basket {number} stands for entries that were never written")))
     }
 
-    /// A branch compiled without the objects of some classes.
+    /// Returns a branch compiled without the objects of hidden classes.
     fn compiled_reader(&self, branch: usize, hidden: &Hidden) -> Result<Arc<BranchReader>> {
         if hidden.is_empty() {
             return self.readers.get(self, branch).cloned();
@@ -438,7 +441,7 @@ impl Tree {
     }
 }
 
-/// What is used of the objects that a tree has most of: trees of 10,000 branches are common.
+/// The members used of the most frequent objects in a tree: trees of 10,000 branches are common.
 fn wanted(class: &str) -> Option<&'static [&'static str]> {
     if class.starts_with("TBranch") {
         return Some(&[
@@ -481,7 +484,7 @@ fn wanted(class: &str) -> Option<&'static [&'static str]> {
     ])
 }
 
-/// Fails when a member could not be read: a tree that lost some of its description would look like a smaller one.
+/// Fails if a member could not be read: a tree with a partly unreadable description would look like a smaller one.
 fn complete(object: &Object, members: &[&str]) -> Result<()> {
     if let Some(why) = &object.unreadable {
         return Err(why.clone());
@@ -502,7 +505,7 @@ fn complete(object: &Object, members: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The branches or leaves that a member lists.
+/// Returns the branches or leaves in a member.
 fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
     complete(object, &[member])?;
     let part = |(i, value): (usize, &'a Value)| match value {
@@ -513,14 +516,14 @@ fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
     object.list(member).iter().enumerate().map(part).collect()
 }
 
-/// A count, with nothing for what is negative.
+/// Returns a count, with zero for a negative one.
 fn unsigned(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }
 
 fn tree_entries(object: &Object) -> Result<u64> {
     let entries = match object.get("fEntries") {
-        // Old versions counted in doubles.
+        // Old versions stored counts as doubles.
         Some(Value::Float(v)) => *v as i64,
         _ => object.int("fEntries").unwrap_or(0),
     };
@@ -565,7 +568,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     );
     let mut found = found.within(place)?;
     let mut entries = entries;
-    // A sub-branch of pointers is made when the first object of its class occurs.
+    // A sub-branch of pointers is created with the first object of its class.
     let mut up = parent.and_then(|p| branches.get(p));
     while let Some(above) = up.filter(|above| above.class != layout::POINTERS) {
         up = above.parent.and_then(|p| branches.get(p));
@@ -606,7 +609,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
 
 fn leaf(o: &Arc<Object>) -> Result<Leaf> {
     match complete(o, &["fLeafCount"]) {
-        // A class of leaves that is not known spoils its own branch alone.
+        // An unknown class of leaves affects its own branch only.
         Err(why) if why.kind() != ErrorKind::Unsupported => return Err(why),
         _ => {}
     }
@@ -642,7 +645,7 @@ fn link_counters(branches: &mut [Branch]) {
         let Some(branch) = branches.get(index) else { continue };
         let by_leaf = branch.leaves.iter().find(|l| l.counted).and_then(|l| leaves.get(&l.counter).copied());
         let part = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 31 | 41));
-        // A part of a collection is counted by the branch of the collection, some way up.
+        // A part of a collection is counted by the branch of the collection, which is one of its ancestors.
         let mut up = branch.parent.filter(|_| part);
         while let Some(parent) = up.and_then(|p| branches.get(p)) {
             if parent.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4)) {
@@ -656,8 +659,8 @@ fn link_counters(branches: &mut [Branch]) {
     }
 }
 
-/// The baskets of a branch from their first entries, sizes and places (`fBasketEntry`, `fBasketBytes`, `fBasketSeek`),
-/// of which `written` are in the file; `embedded` gives those inside the tree object.
+/// Returns the baskets of a branch from their first entries, sizes and places (`fBasketEntry`, `fBasketBytes`,
+/// `fBasketSeek`). `written` of them are in the file; `embedded` are inside the tree object.
 fn baskets(
     [firsts, sizes, seeks]: [&[i64]; 3],
     written: usize,
@@ -679,7 +682,7 @@ fn baskets(
         let end = match (&place, next) {
             (Place::Tree(basket), _) => first.saturating_add(basket.entries as u64),
             (_, Some(next)) if next > first => next,
-            // A basket without entries, as merging leaves some: nothing is read from it.
+            // A basket without entries, as some merges leave: it is skipped.
             (_, Some(next)) if next == first && i + 1 < written => continue,
             _ => entries,
         };

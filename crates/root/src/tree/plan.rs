@@ -1,4 +1,4 @@
-//! Planning the reading of branches: which baskets, after which counters.
+//! Planning how branches are read: the baskets, and the counters before them.
 
 use super::decode::BranchDecoder;
 use super::layout::{BranchReader, Framing, Layout};
@@ -18,18 +18,18 @@ use std::sync::{Arc, PoisonError};
 
 /// The slot of a branch's values.
 const VALUES: usize = 0;
-/// The slot of what counts them, if that must be known to decode them.
+/// The slot of the counter, if it is needed to decode the values.
 const COUNTS: usize = 1;
-/// The slot of what counts them, to check baskets without bytes.
+/// The slot of the counter, to check baskets without bytes.
 const CHECK: usize = 2;
 
-/// Elements of each entry as a counter branch gives them, summed up.
+/// Cumulative counts of a counter branch.
 pub struct Counts {
     /// The first entry.
     pub first: u64,
-    /// Elements before each entry.
+    /// Number of elements before each entry.
     pub sums: Vec<u64>,
-    /// Values of each element, where they are counted too.
+    /// Number of values in each element, if these are counted too.
     pub each: Vec<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Table for Tree {
         self.list(field, start, stop, to);
         let counter = self.layout(field).ok().and_then(|layout| self.counter(field, layout));
         if let Some((counter, _)) = counter {
-            // It is read for all entries of the baskets that it counts.
+            // The counter is read for all entries of the baskets that it counts.
             let own = to.get(own..).unwrap_or_default();
             let start = own.iter().map(|page| page.first).min().unwrap_or(0);
             let stop = own.iter().map(|page| page.first + page.entries).max().unwrap_or(0);
@@ -136,7 +136,7 @@ impl Table for Tree {
 }
 
 impl Tree {
-    /// Lists the baskets of a branch in the file that hold some entries.
+    /// Lists the stored baskets of a branch for some entries.
     fn list(&self, branch: usize, start: u64, stop: u64, to: &mut Vec<PageListed>) {
         let Some(found) = self.branches.get(branch) else { return };
         let first = found.baskets.partition_point(|b| b.first + b.entries <= start);
@@ -148,7 +148,7 @@ impl Tree {
         }
     }
 
-    /// The branch that must be read to read another, and whether it counts the values of each element.
+    /// Returns the branch that must be read to read another, and whether it counts the values of each element.
     fn counter(&self, branch: usize, layout: &Layout) -> Option<(usize, bool)> {
         let found = self.branches.get(branch)?;
         match (layout.framing, found.counter) {
@@ -159,7 +159,7 @@ impl Tree {
         }
     }
 
-    /// The baskets that hold some entries of a branch.
+    /// Returns the baskets that hold some entries of a branch.
     fn baskets(&self, branch: usize, start: u64, stop: u64) -> Result<Vec<PageWanted>> {
         let Some(found) = self.branches.get(branch) else { return Ok(Vec::new()) };
         let mut covered = start;
@@ -185,7 +185,7 @@ impl Tree {
                 "entries {covered} to {stop} are in no basket (the branch has {} entries)",
                 found.entries
             );
-            // ROOT fills some branches of a tree and not others, if it is told to.
+            // With ROOT, a program may fill some branches of a tree and not others.
             let short = found.entries <= covered;
             return Err(if short { Error::unsupported(message) } else { Error::corrupt(message) });
         }
@@ -193,7 +193,7 @@ impl Tree {
     }
 }
 
-/// The number and how many of it, for a type that is numbers of fixed dimensions.
+/// Returns number type and count for a type of numbers with fixed dimensions.
 fn flat(of: &Type) -> Option<(Number, usize)> {
     match of {
         Type::Number(number) => Some((*number, 1)),
@@ -213,7 +213,7 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 }
 
 impl BranchReader {
-    /// What its values are, if they are decoded to known places.
+    /// Returns number type and count of its values, if they are decoded to known places.
     fn direct(&self) -> Option<(Number, usize)> {
         let of = self.layout.of.as_ref().ok()?;
         flat(of).filter(|_| matches!(self.layout.framing, Framing::Fixed(_)))
@@ -258,7 +258,7 @@ impl FieldReader for BranchReader {
     }
 }
 
-/// The reading of a branch.
+/// The plan for reading a branch.
 struct BranchPlan<'a> {
     tree: &'a Tree,
     branch: usize,
@@ -270,7 +270,7 @@ struct BranchPlan<'a> {
 
 enum State {
     Begun,
-    /// The counter is read from this entry on.
+    /// The counter is read, from this entry on.
     Counting {
         of_each: bool,
         first: u64,
@@ -278,7 +278,7 @@ enum State {
     },
     /// The values are read.
     Reading,
-    /// The counter is read from this entry on, for baskets that have no bytes.
+    /// The counter is read, from this entry on, to check baskets without bytes.
     Checking {
         first: u64,
     },
@@ -288,7 +288,7 @@ enum State {
 /// A basket without bytes.
 struct Empty {
     number: usize,
-    /// Its first entry that is wanted.
+    /// First wanted entry.
     first: u64,
     entries: usize,
 }
@@ -305,7 +305,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
                     return Ok(());
                 };
                 let (first, stop) = (first.first, last.first + last.items as u64);
-                // A counter that is counted itself could lead in a circle.
+                // A counter with a counter could form a cycle.
                 match self.tree.layout(counter)?.framing {
                     Framing::Fixed(_) => {}
                     Framing::Counted { skip: 0, .. } if of_each => {}
@@ -323,7 +323,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
         Ok(())
     }
 
-    /// Fails where baskets hold no bytes, but the branch that counts their elements says that there are some.
+    /// Fails if baskets without bytes should hold elements according to the counter branch.
     fn check(&mut self, read: &dyn LaneValues, lanes: &mut Vec<Lane<'a>>) -> Result<()> {
         let state = std::mem::replace(&mut self.state, State::Done);
         let Some(counter) = self.tree.branches.get(self.branch).and_then(|branch| branch.counter) else {
@@ -336,7 +336,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
             self.number(counter).zip(read.direct(CHECK)).map(|(number, values)| (first, number, values))
         } else {
             let known = read.known(counter, first, (stop - first) as usize);
-            // What is wrong with a counter that was not asked for is no matter here.
+            // Errors in a counter that the read did not request are ignored here.
             if known.is_none()
                 && self.number(counter).is_some()
                 && let Ok(lane) = self.counts(CHECK, counter, first, stop)
@@ -365,12 +365,12 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
 }
 
 impl<'a> BranchPlan<'a> {
-    /// The lane of the values.
+    /// Returns the lane of the values.
     fn values(&self, pages: Vec<PageWanted>, counts: Option<Counts>) -> Result<Lane<'a>> {
         self.lane(VALUES, self.branch, self.reader.clone(), pages, counts)
     }
 
-    /// The lane of a counter.
+    /// Returns the lane of a counter.
     fn counts(&self, slot: usize, counter: usize, start: u64, stop: u64) -> Result<Lane<'a>> {
         let reader = self.tree.compiled_reader(counter, &Hidden::new())?;
         let lane = self.lane(slot, counter, reader, self.tree.baskets(counter, start, stop)?, None)?;
@@ -403,13 +403,13 @@ impl<'a> BranchPlan<'a> {
         Ok(Lane { slot, column: branch, target, pages, decoder, bytes, shared: false })
     }
 
-    /// What a counter's numbers are.
+    /// Returns the number type of a counter.
     fn number(&self, counter: usize) -> Option<Number> {
         let reader = self.tree.compiled_reader(counter, &Hidden::new()).ok()?;
         reader.direct().filter(|(_, each)| *each == 1).map(|(number, _)| number)
     }
 
-    /// What a counter of elements says from an entry on.
+    /// Returns the cumulative counts of a counter of elements, from an entry on.
     fn sums(&self, read: &dyn LaneValues, first: u64) -> Option<Counts> {
         let (counter, _) = self.tree.counter(self.branch, &self.reader.layout)?;
         let (number, values) = (self.number(counter)?, read.direct(COUNTS)?);
@@ -423,7 +423,7 @@ impl<'a> BranchPlan<'a> {
         Some(Counts { first, sums, each: Vec::new() })
     }
 
-    /// Baskets that hold no elements, whose number another branch counts.
+    /// Returns the baskets without bytes whose elements another branch counts.
     fn empty(&self, read: &dyn LaneValues) -> Vec<Empty> {
         let layout = &self.reader.layout;
         let elements = matches!(layout.framing, Framing::Column | Framing::Counted { skip: 0, .. })
@@ -445,7 +445,7 @@ impl<'a> BranchPlan<'a> {
     }
 }
 
-/// What a counter of the values of each element says from an entry on.
+/// Returns the counts of a counter of each element's values, from an entry on.
 fn each(read: &dyn LaneValues, first: u64) -> Option<Counts> {
     let (Builder::List { offsets, values }, share) = read.built(COUNTS)? else { return None };
     let Builder::Number { number, values } = values.as_ref() else { return None };
@@ -453,7 +453,7 @@ fn each(read: &dyn LaneValues, first: u64) -> Option<Counts> {
     Some(Counts { first, sums, each: words(values, number.size()).collect() })
 }
 
-/// Unsigned numbers of some size.
+/// Reads unsigned numbers of some size.
 fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
     values.chunks_exact(size).map(|chunk| {
         let mut word = [0u8; 8];
@@ -466,7 +466,7 @@ fn no_number() -> Error {
     Error::corrupt("its counter is no number")
 }
 
-/// The codec of a record that begins like this.
+/// Returns the codec of a record from its first bytes.
 fn codec(head: &[u8]) -> Option<u32> {
     let word =
         |place: usize| head.get(place..place + 4)?.first_chunk::<4>().map(|four| u32::from_be_bytes(*four));

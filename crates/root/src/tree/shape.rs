@@ -1,10 +1,10 @@
-//! Whether two trees are alike: files of one production are, and what is worked out for one serves all.
+//! Comparing the shape of trees: files of one production have the same shape and can share compiled readers.
 
 use super::{Branch, Leaf, Tree};
 
 impl Tree {
-    /// Whether the branches of the other tree have the same names, types and places, in files that describe their
-    /// classes in the same words: so that what one branch is decoded by decodes its counterpart.
+    /// Whether the branches of the other tree have the same names, types and places, in files with equal class
+    /// descriptions. The reader of a branch then decodes its counterpart.
     pub fn same_shape(&self, other: &Self) -> bool {
         let alike = || {
             self.classname == other.classname
@@ -30,7 +30,7 @@ fn alike(a: &Branch, b: &Branch) -> bool {
         && a.leaves.iter().zip(&b.leaves).all(|(a, b)| same_leaf(a, b))
 }
 
-/// Alike but for where they lie.
+/// Whether two leaves are equal apart from their location.
 fn same_leaf(a: &Leaf, b: &Leaf) -> bool {
     a.class == b.class
         && a.name == b.name

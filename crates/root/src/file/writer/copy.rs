@@ -1,4 +1,4 @@
-//! Objects copied as they are, from one file to another.
+//! Copying objects unchanged from one file to another.
 
 use super::{DirectoryId, FileWriter, KeyText};
 use crate::error::{Error, Result, Within};
@@ -8,7 +8,7 @@ use crate::wire::Cursor;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// An object as its file has it, with what another file needs to hold it.
+/// An object in stored form, with everything another file needs to hold it.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub(super) class: String,
@@ -16,9 +16,9 @@ pub struct Record {
     title: String,
     /// The object, decompressed.
     pub(super) payload: Vec<u8>,
-    /// Bytes of its key, from whose start references count.
+    /// Bytes of its key; references count from the start of the key.
     pub(super) key_bytes: u64,
-    /// Where in the payload words refer to other places in it; none if that is not known.
+    /// Positions of references in the payload; `None` if unknown.
     references: Option<Vec<u64>>,
     infos: Vec<Arc<StreamerInfo>>,
 }
@@ -29,8 +29,8 @@ impl Record {
         Ok(Self::read_noting(file, key, &mut |_, _, _| ())?.0)
     }
 
-    /// Reads the object of a key, and its value where all of it can be read; `note` gets the class, name and
-    /// place of each member before it is read.
+    /// Reads the object of a key, and its value if it can be read completely. `note` gets the class, name and position
+    /// of each member before it is read.
     pub(super) fn read_noting(
         file: &RootFile,
         key: &Key,
@@ -50,7 +50,7 @@ impl Record {
         let mut names = HashSet::from([&*key.classname]);
         match &value {
             Some(value) => collect(value, &mut names),
-            // What is in it is not known: any class of the file may be.
+            // Its contents are unknown: they may contain any class of the file.
             None => names.extend(classes.iter().map(|info| &*info.name)),
         }
         let infos = classes.iter().filter(|info| names.contains(&*info.name)).cloned().collect();
@@ -71,12 +71,12 @@ impl Record {
         &self.name
     }
 
-    /// Whether a text stands in the object.
+    /// Whether the object contains a text.
     pub(super) fn holds(&self, text: &[u8]) -> bool {
         self.payload.windows(text.len()).any(|window| window == text)
     }
 
-    /// The object behind a key of another length: references move with it.
+    /// Returns the object for a key of another length: references are shifted.
     pub(super) fn moved(&self, key_bytes: usize) -> Result<Vec<u8>> {
         let mut payload = self.payload.clone();
         let difference = key_bytes as i64 - self.key_bytes as i64;
@@ -94,7 +94,7 @@ impl Record {
             let word = at.and_then(|at| payload.get_mut(at..at + 4)?.first_chunk_mut::<4>());
             let word = word.ok_or_else(|| Error::corrupt("a reference past the end of its object"))?;
             let value = u32::from_be_bytes(*word);
-            // 1 is the object of the key itself, wherever it lies.
+            // 1 is the object of the key itself, wherever it is.
             if value & 0x7fff_ffff > 1 {
                 *word =
                     (i64::from(value) + difference).to_be_bytes().last_chunk().copied().unwrap_or_default();
@@ -104,7 +104,7 @@ impl Record {
     }
 }
 
-/// The classes of a value and of all that it holds.
+/// Collects the classes of a value and of everything in it.
 fn collect<'a>(value: &'a Value, names: &mut HashSet<&'a str>) {
     fn object<'a>(of: &'a Object, names: &mut HashSet<&'a str>) {
         names.insert(&of.class);
@@ -127,7 +127,7 @@ fn collect<'a>(value: &'a Value, names: &mut HashSet<&'a str>) {
 }
 
 impl FileWriter {
-    /// Writes an object of a class that is not ROOT's own, whose bytes hold no references, and describes its classes.
+    /// Writes an object of a user class whose bytes hold no references, and describes its classes.
     pub fn write_value(
         &mut self,
         directory: DirectoryId,
@@ -155,7 +155,7 @@ impl FileWriter {
         }
         self.check_infos(&record.infos)?;
         let text = KeyText::new(&record.class, name, &record.title);
-        // Found out before the name is taken.
+        // Detect the error before the name is taken.
         record.moved(text.size(self.big(1 << 30))).within(|| record.name.clone())?;
         let key = self.reserve(directory, &record.class, name, &record.title)?;
         for info in &record.infos {

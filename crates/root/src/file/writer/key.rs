@@ -1,9 +1,9 @@
-//! Keys, as they are written.
+//! Writing keys.
 
 use crate::error::{Error, Result};
 use crate::wire::writer::Writer;
 
-/// A key before its place is known.
+/// A key whose position is not known yet.
 #[derive(Debug, Clone)]
 pub struct KeyText {
     /// Class of the object.
@@ -18,7 +18,7 @@ impl KeyText {
     pub(super) fn new(class: &str, name: &str, title: &str) -> Self {
         Self { class: class.to_owned(), name: name.to_owned(), title: title.to_owned() }
     }
-    /// Bytes of the key (`fKeylen`), with 64-bit positions or without.
+    /// Bytes of the key (`fKeylen`), with or without 64-bit positions.
     pub fn size(&self, big: bool) -> usize {
         let fixed = if big { 34 } else { 26 };
         fixed
@@ -38,15 +38,15 @@ pub struct KeyNumbers {
     pub object_bytes: usize,
     /// Date (`fDatime`).
     pub datime: u32,
-    /// Bytes of the key (`fKeylen`), for baskets with more than the key's own.
+    /// Bytes of the key (`fKeylen`), for baskets, whose keys have additional members.
     pub key_bytes: usize,
-    /// Counts objects of one name (`fCycle`).
+    /// Cycle number among objects of the same name (`fCycle`).
     pub cycle: u16,
-    /// Where the record lies (`fSeekKey`).
+    /// Position of the record (`fSeekKey`).
     pub seek: u64,
-    /// The directory it belongs to (`fSeekPdir`).
+    /// Position of its directory's record (`fSeekPdir`).
     pub seek_parent: u64,
-    /// Positions have 64 bits.
+    /// Whether positions have 64 bits.
     pub big: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Envelopes, as they are written.
+//! Writing envelopes.
 
 use crate::error::{Error, Result};
 use crate::ntuple::anchor::Anchor;
@@ -8,7 +8,7 @@ use crate::ntuple::schema::{Role, Schema};
 use crate::ntuple::table::AttributeSet;
 use std::ops::Range;
 
-/// Appends what envelopes are made of.
+/// Builds the contents of envelopes.
 #[derive(Debug, Default)]
 struct Output(Vec<u8>);
 
@@ -71,14 +71,14 @@ impl Output {
     }
 }
 
-/// Head of a locator of type 1, whose size has 64 bits: the type, and 20 bytes with the head itself.
+/// Head of a locator of type 1 (64-bit size): the type and the length of 20 bytes, head included.
 const LARGE_LOCATOR: i32 = 0x0100_0014;
 
 fn fits(size: usize, what: &str) -> Result<u32> {
     u32::try_from(size).map_err(|_| Error::limit(format!("{what} of {size} items")))
 }
 
-/// The header: name, description, writer, and the fields and columns that the schema had at first.
+/// Returns the header: name, description, writer, and the fields and columns that the schema had at the start.
 pub fn header(name: &str, description: &str, writer: &str, schema: &Schema) -> Result<Vec<u8>> {
     let mut out = Output::default();
     out.u64(0);
@@ -175,7 +175,7 @@ fn description_of(
     })
 }
 
-/// The footer: what was added to the schema, and where the page lists are.
+/// Returns the footer: the additions to the schema and the locations of the page lists.
 pub fn footer(
     header_checksum: u64,
     schema: &Schema,
@@ -219,7 +219,7 @@ pub fn footer(
     Ok(Output::envelope(Kind::Footer, out))
 }
 
-/// The page list of a cluster group.
+/// Returns the page list of a cluster group.
 pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
     let mut out = Output::default();
     out.u64(header_checksum);
@@ -264,7 +264,7 @@ pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
     Ok(Output::envelope(Kind::PageList, out))
 }
 
-/// The object of the key.
+/// Returns the anchor object, as stored in a key.
 pub fn anchor(anchor: &Anchor) -> Vec<u8> {
     let mut members: Vec<u8> = anchor.version.iter().flat_map(|v| v.to_be_bytes()).collect();
     for blob in [anchor.header, anchor.footer] {

@@ -1,4 +1,4 @@
-//! From types to fields and columns.
+//! Mapping types to fields and columns.
 
 use crate::array::Number;
 use crate::compress::encode::Compression;
@@ -17,21 +17,21 @@ pub struct FieldSpec {
     pub name: String,
     /// Type.
     pub shape: Shape,
-    /// Compression of its pages; that of the file if there is none.
+    /// Compression of its pages; `None` for the compression of the file.
     pub compression: Option<Compression>,
 }
 
-/// A field without columns of its own: it shows what another one holds.
+/// A projected field: it has no columns of its own and shares those of another field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projection {
     /// Name of the new field.
     pub name: String,
-    /// Names from a top-level field down to the one that it shows, joined by dots; the items of lists need not be named.
-    /// Of a list it shows the sizes, of something within lists as many lists.
+    /// Path of the source field: names from a top-level field down, joined by dots. The items of lists need not be
+    /// named. The projection of a list shows its sizes. The projection of a field within lists has the same lists.
     pub source: String,
 }
 
-/// A column's type, bits of an element, and range.
+/// A column's type, bits per element, and range.
 type Stored = (u16, u16, Option<(f64, f64)>);
 
 /// The column types of numbers, plain and split.
@@ -58,11 +58,11 @@ const fn index(split: bool) -> Stored {
     (if split { 0x1b } else { 0x0f }, 64, None)
 }
 
-/// The column type of numbers of fewer bits.
+/// The column type of numbers with reduced precision.
 fn packed(single: bool, range: &str, split: bool) -> Result<Stored> {
     let single_column = (if split { 0x18 } else { 0x0c }, 32, None);
     if range.is_empty() {
-        // `Float16_t` has 12 bits of the mantissa, sign and exponent; `Double32_t` is single precision.
+        // `Float16_t` keeps 12 bits of the mantissa, sign and exponent; `Double32_t` is single precision.
         return Ok(if single { (0x1c, 21, None) } else { single_column });
     }
     let wrong = || Error::argument(format!("[{range}] does not state how to pack a number"));
@@ -77,7 +77,7 @@ fn packed(single: bool, range: &str, split: bool) -> Result<Stored> {
     }
 }
 
-/// The name of a type as RNTuple spells it; empty if a part of it has none.
+/// Returns the RNTuple name of a type; empty if a part of it has none.
 pub fn typename(shape: &Shape) -> String {
     let of = |template: &str, arguments: &[&Shape], last: &str| {
         let names: Vec<String> = arguments.iter().map(|one| typename(one)).collect();
@@ -113,7 +113,7 @@ pub fn typename(shape: &Shape) -> String {
     }
 }
 
-/// The template of a class that is a pair or a tuple.
+/// Returns the template of a class that is a pair or a tuple.
 fn plain(class: &Class) -> Option<&'static str> {
     let numbered = class.members.iter().enumerate().all(|(i, (name, _))| *name == i.to_string());
     match class.name.as_str() {
@@ -123,9 +123,9 @@ fn plain(class: &Class) -> Option<&'static str> {
     }
 }
 
-/// Adds fields and their columns to a schema, level by level. After some `entries`, columns are deferred: these entries
-/// have none of their elements. Columns that are compressed (by `default` if their field does not say how) have the
-/// encodings that compress well, others hold values as they are in memory.
+/// Adds fields and their columns to a schema, level by level. If there are already `entries`, the columns are deferred:
+/// those entries have no elements. Compressed columns use encodings that compress well; others store values as they are
+/// in memory. `default` is the compression of fields that set none.
 pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entries: u64) -> Result<()> {
     let mut names: HashSet<String> = HashSet::new();
     names.extend(schema.fields.iter().filter(|field| field.parent.is_none()).map(|field| field.name.clone()));
@@ -148,7 +148,7 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
         for (member, _) in &children {
             check_name(member).within(place)?;
         }
-        // Elements of a field that is in no collection are as many as entries have; those in one are none.
+        // A field outside collections has a fixed number of elements for each earlier entry; one inside has none.
         let (inside, repeat) = match (field.role, field.array_size) {
             (Role::Collection | Role::Variant, _) => (0, repeat),
             (_, Some(size)) => (repeat.saturating_mul(size), repeat.saturating_mul(size)),
@@ -176,7 +176,7 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
     Ok(())
 }
 
-/// Adds projections to a schema that is linked, and links it again.
+/// Adds projections to a linked schema and links it again.
 pub fn project(schema: &mut Schema, projections: &[Projection]) -> Result<()> {
     let names = schema.top.iter().filter_map(|&id| schema.fields.get(id)).map(|field| field.name.clone());
     let mut names: HashSet<String> = names.collect();
@@ -199,7 +199,7 @@ pub fn project(schema: &mut Schema, projections: &[Projection]) -> Result<()> {
     schema.link()
 }
 
-/// The fields from the top down to the one of a path.
+/// Returns the fields from the top down to the one of a path.
 fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
     let find = |among: &[usize], name: &str| {
         among.iter().copied().find(|&id| schema.fields.get(id).is_some_and(|field| field.name == name))
@@ -214,7 +214,7 @@ fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
                 found.push(id);
                 break;
             }
-            // The items of a list go without saying.
+            // The items of a list need not be named.
             let lists = last.is_some_and(|field| field.role == Role::Collection);
             found.push(among.first().copied().filter(|_| lists).ok_or_else(missing)?);
         }
@@ -222,7 +222,7 @@ fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// What projections add to a schema.
+/// The additions of projections to a schema.
 struct Added {
     first: usize,
     fields: Vec<Field>,
@@ -389,7 +389,7 @@ fn field(shape: &Shape, split: bool) -> Result<Parts> {
     Ok((field, columns, children))
 }
 
-/// Names must be readable again: dots separate the names of fields, and ROOT refuses these.
+/// Checks that a name can be read back: dots separate the names of fields, and ROOT refuses the other characters.
 fn check_name(name: &str) -> Result<()> {
     let wrong = |c: char| c == '.' || c == '/' || c == '\\' || c.is_control();
     if name.is_empty() {

@@ -4,13 +4,13 @@
 //!   types ─▶ fields, columns ─▶ values appended to each column ─▶ pages, compressed in parallel ─▶ cluster ─▶ file
 //! ```
 //!
-//! Entries are appended to the columns, which are cut into pages and compressed as they fill up. When the pages come to
-//! the size of a cluster they are written column by column, so that a cluster, or some neighbouring columns of it, is one
-//! stretch of the file. Pages with the same bytes are written once. Then come page list, footer and anchor, which make
-//! the file whole.
+//! Entries are appended to the columns, which are cut into pages and compressed as they fill up. When the pages reach
+//! the size of a cluster, they are written column by column. A cluster, or a group of neighbouring columns in it, is
+//! therefore contiguous in the file. Pages with the same bytes are written once. Page list, footer and anchor follow
+//! and complete the file.
 //!
-//! Memory: the compressed pages of a cluster, and what waits of each column, at most [`NTupleOptions::cluster_bytes`]
-//! for all together.
+//! Memory: the compressed pages of one cluster, plus the buffered values of all columns, at most
+//! [`NTupleOptions::cluster_bytes`] together.
 
 mod columns;
 pub(in crate::ntuple) mod copy;
@@ -43,37 +43,37 @@ pub use fields::{FieldSpec, Projection, typename};
 const VERSION: [u16; 4] = [1, 0, 1, 0];
 /// Blobs larger than this would be split over several keys (ROOT's default).
 const MAX_KEY_SIZE: u64 = 1 << 30;
-/// Bytes of pages that one key holds.
+/// Maximum size of the pages in one key, in bytes.
 const KEY_BYTES: u64 = 512 << 20;
-/// What a header names as its writer.
+/// Name of the writer in the header.
 const WRITER: &str = concat!("sapwood ", env!("CARGO_PKG_VERSION"));
-/// Bytes of a page list, before compression, from which on clusters go into a new one.
+/// Uncompressed size of a page list above which further clusters go into a new one.
 const PAGE_LIST: usize = 256 << 10;
-/// Uncompressed bytes that are appended before full pages are compressed.
+/// Uncompressed bytes to append before full pages are compressed.
 const STEP: usize = 16 << 20;
-/// A cluster has at most this many times its compressed size before compression.
+/// Maximum ratio of uncompressed to compressed bytes in a cluster.
 const MOST_EXPANSION: u64 = 10;
 
 /// The range of each column in a cluster, with its pages.
 type ColumnPages = Vec<(ColumnRange, Vec<Page>)>;
 
-/// How an RNTuple is laid out.
+/// Options for the layout of an RNTuple.
 #[derive(Debug, Clone)]
 pub struct NTupleOptions {
     /// Description of the RNTuple.
     pub description: String,
-    /// Compressed bytes of a cluster, about.
+    /// Approximate compressed size of a cluster in bytes.
     pub cluster_bytes: u64,
-    /// Entries of a cluster at most.
+    /// Maximum number of entries in a cluster.
     pub cluster_entries: Option<usize>,
-    /// Bytes of a page before compression at most.
+    /// Maximum uncompressed size of a page in bytes.
     pub page_bytes: usize,
-    /// Fields that show what others hold.
+    /// Projected fields.
     pub projections: Vec<Projection>,
 }
 
 impl Default for NTupleOptions {
-    /// The defaults of ROOT.
+    /// Returns ROOT's defaults.
     fn default() -> Self {
         Self {
             description: String::new(),
@@ -88,13 +88,13 @@ impl Default for NTupleOptions {
 /// A top-level field being written.
 struct Top {
     name: String,
-    /// How values become elements of the columns, or why they cannot.
+    /// The mapping of values to columns, or the reason why there is none.
     structure: Result<Structure>,
     columns: Vec<Pending>,
     compression: Option<Compression>,
 }
 
-/// A record of the file, and what it holds.
+/// A record of the file, with its content.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     record: (u64, u64),
@@ -108,19 +108,19 @@ pub struct NTupleWriter {
     options: NTupleOptions,
     schema: Schema,
     tops: Vec<Top>,
-    /// The bytes of the header, and their checksum.
+    /// The bytes of the header and their checksum.
     header: Vec<u8>,
     header_checksum: u64,
-    /// Records of what describes the pages, as the file has them now.
+    /// The description records currently in the file.
     header_at: Option<Written>,
     footer_at: Option<Written>,
     list_at: Option<Written>,
-    /// Cluster groups that are complete.
+    /// Complete cluster groups.
     groups: Vec<ClusterGroup>,
-    /// The clusters since.
+    /// The clusters of the current group.
     list: PageList,
     sets: Vec<LinkedSet>,
-    /// Of an attribute set, the bytes that the RNTuple it belongs to needs to be made whole.
+    /// For an attribute set: bytes needed to complete the description of the RNTuple it belongs to.
     linked_to: Option<usize>,
     version: [u16; 4],
     max_key_size: u64,
@@ -135,7 +135,7 @@ pub struct NTupleWriter {
 }
 
 impl NTupleWriter {
-    /// Takes a name in a directory for an RNTuple of these fields. It is in the file once it is saved.
+    /// Creates an RNTuple with these fields in a directory. It is in the file after the first save.
     pub fn new(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -191,7 +191,7 @@ impl NTupleWriter {
         }
     }
 
-    /// Goes on with an RNTuple that is in the file: `key` is that of its newest state, which `source` reads.
+    /// Continues an RNTuple in the file: `key` is the key of its newest state, which `source` reads.
     pub fn append(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -206,10 +206,10 @@ impl NTupleWriter {
         Ok(Self { sets, ..Self::behind(&key.name, id, ntuple, options)? })
     }
 
-    /// Goes on behind the last entry of an RNTuple.
+    /// Continues after the last entry of an RNTuple.
     fn behind(name: &str, key: KeyId, ntuple: NTuple, options: &NTupleOptions) -> Result<Self> {
         let tops = tops(&ntuple.schema).within(|| format!("RNTuple {name}"))?;
-        // New clusters continue each column where the last one that has it ends.
+        // New clusters continue each column after the last cluster that has it.
         let mut ends: HashMap<usize, u64> = HashMap::new();
         for group in 0..ntuple.groups.len() {
             let list = ntuple.page_list(group)?;
@@ -240,13 +240,13 @@ impl NTupleWriter {
         })
     }
 
-    /// Names and types of the top-level fields that take data.
+    /// Returns names and types of the top-level fields that take data.
     pub fn fields(&self) -> Vec<(String, crate::array::Type)> {
         let kind = |top: &Top| top.structure.as_ref().map_or(crate::array::Type::Dynamic, Structure::type_of);
         self.tops.iter().map(|top| (top.name.clone(), kind(top))).collect()
     }
 
-    /// Adds fields, which the entries from the next cluster on have; the entries before read as zero or empty.
+    /// Adds fields that start with the next cluster; earlier entries read as zero or empty.
     pub fn add_fields(&mut self, file: &mut FileWriter, fields: &[FieldSpec]) -> Result<()> {
         self.flush(file)?;
         let mut schema = self.schema.clone();
@@ -298,7 +298,7 @@ impl NTupleWriter {
         }
         let waiting = self.waiting_bytes();
         let (raw, packed) = self.sealed;
-        // Pages that wait will be compressed like those before them, or to the half.
+        // Assume that buffered data compress like the pages so far, or to half if there are none.
         let ratio = if raw > 0 { packed as f64 / raw as f64 } else { 0.5 };
         packed + (waiting as f64 * ratio) as u64 >= self.options.cluster_bytes
             || raw + waiting >= self.options.cluster_bytes.saturating_mul(MOST_EXPANSION)
@@ -307,7 +307,7 @@ impl NTupleWriter {
         self.tops.iter().flat_map(|top| &top.columns).map(|column| column.data.len() as u64).sum()
     }
 
-    /// Compresses pages: full ones, and more if too much waits; or all.
+    /// Compresses pages: full pages, and more if too much is buffered, or all.
     fn seal(&mut self, file: &FileWriter, which: Seal) -> Result<()> {
         let mut page_bytes = self.options.page_bytes;
         let mut jobs = Vec::new();
@@ -324,7 +324,7 @@ impl NTupleWriter {
                     left += pending.data.len() - start * pending.width();
                 }
             }
-            // Many columns together wait for too much: they get smaller pages.
+            // The columns together buffer too much: use smaller pages.
             if left as u64 <= self.options.cluster_bytes || page_bytes <= SMALLEST_PAGE {
                 break;
             }
@@ -354,7 +354,7 @@ impl NTupleWriter {
         Ok(())
     }
 
-    /// Writes all that waits.
+    /// Writes all buffered entries.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
         self.seal(file, Seal::All)?;
         let (stretch, columns) = self.write_pages(file)?;
@@ -369,7 +369,7 @@ impl NTupleWriter {
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
             pending.begin_cluster();
         }
-        // An attribute set becomes part of the file with the RNTuple that it belongs to.
+        // An attribute set is saved together with the RNTuple it belongs to.
         if due && self.linked_to.is_none() {
             self.save(file)?;
             file.commit()?;
@@ -378,7 +378,7 @@ impl NTupleWriter {
         Ok(())
     }
 
-    /// Bytes that header, page list, footer and anchor take at most.
+    /// Maximum bytes of header, page list, footer and anchor.
     fn bytes_needed(&self) -> usize {
         let list = self.list.clusters.iter().map(|c| 64 + 40 * c.columns.len()).sum::<usize>();
         4096 + self.header.len()
@@ -389,14 +389,14 @@ impl NTupleWriter {
             + 128 * (self.schema.fields.len() - self.schema.header_fields)
     }
 
-    /// Writes the pages of a cluster, column by column; pages of the same bytes once.
+    /// Writes the pages of a cluster, column by column. Pages with the same bytes are written once.
     fn write_pages(&self, file: &mut FileWriter) -> Result<(Stretch, ColumnPages)> {
         let suppressed = ColumnRange { suppressed: true, ..ColumnRange::default() };
         let mut ranges: ColumnPages =
             self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())).collect();
         let mut unique: Vec<&Sealed> = Vec::new();
         let mut known: HashMap<(u64, usize), usize> = HashMap::new();
-        // Pages by column, as numbers of unique ones.
+        // Pages by column, as indices of unique pages.
         let mut places: Vec<(&Pending, u32, Vec<usize>)> = Vec::new();
         let usual = file.compression();
         for top in &self.tops {
@@ -475,7 +475,7 @@ impl NTupleWriter {
                 *range = (about, pages.collect());
             }
         }
-        // Columns that were added later are the last ones.
+        // Columns that were added later come last.
         let known = ranges.iter().rposition(|(range, _)| !range.suppressed).map_or(0, |last| last + 1);
         let absent = self
             .tops
@@ -488,7 +488,7 @@ impl NTupleWriter {
         Ok((stretch, ranges))
     }
 
-    /// Gives up waiting entries after an error that cannot be undone, and says what is safe.
+    /// Drops buffered entries after an unrecoverable error, and returns an error that states which entries are safe.
     fn fail(&mut self, file: &FileWriter, error: &Error) -> Error {
         let (written, lost) = (self.safe, self.entries() - self.safe);
         self.failed = Some(error.message().to_owned());
@@ -500,7 +500,7 @@ impl NTupleWriter {
         Error::new(error.kind(), format!("{error}: {kept}"))
     }
 
-    /// Writes header, page list and footer, as far as they changed; returns the anchor that leads to them.
+    /// Writes the changed parts of header, page list and footer; returns the anchor for them.
     fn write_description(&mut self, file: &mut FileWriter) -> Result<Anchor> {
         let header = match self.header_at {
             Some(header) if !file.is_distant(header.record) => header,
@@ -547,17 +547,17 @@ impl NTupleWriter {
     }
 }
 
-/// Pages of many columns are not made smaller than this, in bytes before compression.
+/// Minimum uncompressed page size for many columns, in bytes.
 const SMALLEST_PAGE: usize = 1 << 10;
 
-/// Which pages are made of what waits.
+/// Which buffered elements to make pages from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seal {
     Full,
     All,
 }
 
-/// The schema of an RNTuple, its header, and the top-level fields that take data.
+/// Returns the schema of an RNTuple, its header, and the top-level fields that take data.
 fn describe(
     name: &str,
     fields: &[FieldSpec],
@@ -578,7 +578,7 @@ fn describe(
     Ok((schema, header, tops))
 }
 
-/// Sets the compression of fields that were made for these.
+/// Sets the compression of fields from their specifications.
 fn set_compression(tops: &mut [Top], fields: &[FieldSpec]) {
     tops.iter_mut().zip(fields).for_each(|(top, field)| top.compression = field.compression);
 }
@@ -587,7 +587,7 @@ fn sum_of(envelope: &[u8]) -> u64 {
     envelope.last_chunk().copied().map_or_else(|| checksum(envelope), u64::from_le_bytes)
 }
 
-/// The top-level fields that take data, with their columns.
+/// Returns the top-level fields that take data, with their columns.
 fn tops(schema: &Schema) -> Result<Vec<Top>> {
     let programs = || Err(Error::unsupported("objects that their class streams can be copied, not added to"));
     let mut tops = Vec::with_capacity(schema.top.len());
@@ -602,7 +602,7 @@ fn tops(schema: &Schema) -> Result<Vec<Top>> {
         };
         match &structure {
             Ok(structure) => columns::pending(structure, &encoding, &mut columns).within(place)?,
-            // Its columns can be copied.
+            // Values cannot be appended, but the columns can be copied.
             Err(_) => columns::whole(schema, id, &encoding, &mut columns).within(place)?,
         }
         columns.sort_by_key(|(slot, _)| *slot);

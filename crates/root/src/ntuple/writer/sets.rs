@@ -1,4 +1,4 @@
-//! Attribute sets: RNTuples that describe ranges of entries of another, which its footer lists.
+//! Attribute sets: RNTuples that describe ranges of entries of another. Its footer lists them.
 
 use super::fields::FieldSpec;
 use super::{NTupleOptions, NTupleWriter, describe, envelopes, sum_of};
@@ -10,42 +10,42 @@ use crate::ntuple::table::{AttributeSet, NTuple};
 use crate::streamer::declare::{Class, Shape};
 use crate::table::writer::TableWriter;
 
-/// Version of the schema of attribute sets that is written.
+/// Schema version of the attribute sets that are written.
 const SCHEMA: (u16, u16) = (1, 0);
-/// First entry of a range, its number of entries, and what is said of them.
+/// First entry of a range, its number of entries, and its attributes.
 const FIELDS: [&str; 3] = ["_rangeStart", "_rangeLen", "_userData"];
 
 /// An attribute set of an RNTuple that is being written.
 pub(super) struct LinkedSet {
-    /// How the footer lists it.
+    /// Its description in the footer.
     pub about: AttributeSet,
-    /// None if it stays as the file has it.
+    /// The writer; `None` if the set stays unchanged.
     writer: Option<Box<NTupleWriter>>,
     /// The record of its anchor.
     anchor: Option<(u64, u64)>,
 }
 
 impl LinkedSet {
-    /// One that the file has. It takes more entries if it can be read.
+    /// Opens a set in the file. It takes more entries if it can be read.
     pub fn stored(ntuple: &NTuple, about: &AttributeSet, key: KeyId, options: &NTupleOptions) -> Self {
         let stored = ntuple.attribute_set(&about.name);
         let writer = stored.and_then(|set| NTupleWriter::behind(&about.name, key, set, options));
         let writer = writer.ok().map(|writer| Box::new(NTupleWriter { linked_to: Some(0), ..writer }));
         Self { about: about.clone(), writer, anchor: None }
     }
-    /// Bytes that its description takes at most.
+    /// Maximum bytes of its description.
     pub fn bytes_needed(&self) -> usize {
         let own = self.writer.as_ref().map_or(0, |writer| writer.bytes_needed());
         256 + self.about.name.len() + own
     }
-    /// Has its description written once more if it lies far from the end of the file.
+    /// Schedules another write of its description if that is far from the end of the file.
     pub fn close(&mut self, file: &FileWriter) {
         if let Some(writer) = &mut self.writer {
             writer.close(file);
             writer.changed |= self.anchor.is_some_and(|anchor| file.is_distant(anchor));
         }
     }
-    /// Writes what waits, and its description if that changed; returns whether it did.
+    /// Writes the buffered entries, and the description if it changed; returns whether it changed.
     fn save(&mut self, file: &mut FileWriter, needed: usize) -> Result<bool> {
         let Some(writer) = &mut self.writer else { return Ok(false) };
         writer.linked_to = Some(needed);
@@ -66,10 +66,10 @@ impl LinkedSet {
 }
 
 impl NTupleWriter {
-    /// Adds an attribute set, whose entries say something of ranges of entries.
+    /// Adds an attribute set; its entries describe ranges of entries.
     pub fn add_set(&mut self, file: &FileWriter, name: &str, fields: &[FieldSpec]) -> Result<()> {
         let place = || format!("attribute set {name} of {}", self.place());
-        // ROOT keeps these names to itself.
+        // ROOT reserves these names.
         if name.is_empty() || name == "ROOT" || name.starts_with("ROOT.") {
             return Err(Error::argument(format!("{name:?} cannot name an attribute set")).within(place()));
         }
@@ -100,13 +100,13 @@ impl NTupleWriter {
         Ok(())
     }
 
-    /// Names of the attribute sets, and the types of what their entries say; none for those that take no entries.
+    /// Names of the attribute sets with the types of their attributes; no type for those that take no entries.
     pub fn sets(&self) -> Vec<(String, Option<crate::array::Type>)> {
         let kind = |set: &LinkedSet| Some(set.writer.as_ref()?.fields().pop()?.1);
         self.sets.iter().map(|set| (set.about.name.clone(), kind(set))).collect()
     }
 
-    /// Adds entries to an attribute set: first entries and lengths of ranges, and what is said of them.
+    /// Adds entries to an attribute set: first entry and length of each range, and its attributes.
     pub fn extend_set(&mut self, file: &mut FileWriter, name: &str, columns: &[Column]) -> Result<()> {
         let needed = self.bytes_needed();
         let place = || format!("attribute set {name} of RNTuple {}", self.name);
@@ -118,7 +118,7 @@ impl NTupleWriter {
         writer.extend(file, columns).within(place)
     }
 
-    /// Writes what waits of the attribute sets, and where they are.
+    /// Writes the buffered entries of the attribute sets, and their locations.
     pub(super) fn save_sets(&mut self, file: &mut FileWriter) -> Result<()> {
         let needed = self.bytes_needed();
         for set in &mut self.sets {

@@ -7,37 +7,37 @@ use crate::file::writer::{KeyNumbers, KeyText, encode_key};
 use crate::wire::writer::Writer;
 use std::ops::Range;
 
-/// A basket in the file.
+/// A written basket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basket {
     /// Bytes of the record (`fBasketBytes`).
     pub bytes: u32,
     /// Its first entry (`fBasketEntry`).
     pub entry: u64,
-    /// Where it lies (`fBasketSeek`).
+    /// File offset (`fBasketSeek`).
     pub seek: u64,
 }
 
-/// A basket to be made of entries that wait.
+/// A basket to be made from buffered entries.
 pub struct Job {
     /// Index of the branch.
     pub branch: usize,
     /// Index of the basket in its branch.
     pub number: usize,
-    /// Which of the waiting entries.
+    /// Range of the buffered entries.
     pub entries: Range<usize>,
-    /// Which bytes of the branch's data.
+    /// Range of bytes in the branch's data.
     pub data: Range<usize>,
 }
 
-/// Buffers of one basket on its way to the file; used again and again.
+/// Buffers of one basket before it is written; they are reused.
 #[derive(Default)]
 pub struct Slot {
-    /// Data and offsets end to end, when both are needed in one piece.
+    /// Data and offsets end to end, if both are needed in one piece.
     plain: Vec<u8>,
     /// The table of offsets.
     offsets: Vec<u8>,
-    /// What compression gave, in the first `used` bytes.
+    /// Output of the compression, in the first `used` bytes.
     packed: Vec<u8>,
     used: Option<usize>,
     key_bytes: usize,
@@ -46,14 +46,16 @@ pub struct Slot {
 /// Bytes of a basket's own members in its key.
 const OWN: usize = 19;
 
-/// The key text of the baskets of a branch.
+/// Returns the key text for the baskets of a branch.
 pub fn key_text(branch: &Branch, tree: &str) -> KeyText {
     KeyText { class: "TBasket".to_owned(), name: branch.name.clone(), title: tree.to_owned() }
 }
 
-/// Bytes of a basket at most where nobody asks for a size: so few that they are still in a processor's cache when they are
-/// decoded. Zstandard takes its quicker search for more than 256 KiB, and LZMA has much to set up. Where a branch has a
-/// thousand baskets already they become larger: each commit lists them all.
+/// Default maximum size of a basket in bytes:
+///
+/// * small enough to stay in a processor cache until it is decoded,
+/// * larger for Zstandard, which switches to a faster search above 256 KiB, and for LZMA, which has a high setup cost,
+/// * otherwise larger for a branch that already has a thousand baskets, because each commit lists them all.
 pub fn usual_bytes(compression: Compression, baskets: usize) -> usize {
     match compression {
         Compression::Level(Algorithm::Zstd | Algorithm::Lzma, _) => 512 << 10,
@@ -61,12 +63,13 @@ pub fn usual_bytes(compression: Compression, baskets: usize) -> usize {
     }
 }
 
-/// Bytes that this many entries take, with the table of their offsets.
+/// Bytes of this many entries, including the table of their offsets.
 pub fn bytes(branch: &Branch, entries: usize) -> usize {
     branch.data.len() + if branch.varies() { 4 * entries } else { 0 }
 }
 
-/// Splits what waits in a branch into baskets of at most `most` bytes, about equal; an entry is never split.
+/// Splits the buffered entries of a branch into baskets of about equal size, at most `most` bytes. An entry is never
+/// split.
 pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<Job> {
     if branch.item.is_none() {
         return Vec::new();
@@ -85,7 +88,7 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
             if i == count {
                 entries
             } else if branch.varies() {
-                // Where the bytes are, not the entries.
+                // Split by bytes, not by entries.
                 let wanted = (branch.data.len() as u128 * i as u128 / count as u128) as u64;
                 branch.starts.partition_point(|s| *s < wanted)
             } else {
@@ -104,7 +107,7 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
 }
 
 impl Slot {
-    /// Makes the bytes of a basket, compressed if that makes them fewer.
+    /// Makes the bytes of a basket, compressed if this makes them fewer.
     pub fn fill(
         &mut self,
         job: &Job,
@@ -118,8 +121,8 @@ impl Slot {
         self.plain.clear();
         let data = branch.data.get(job.data.clone()).unwrap_or_default();
         if branch.varies() {
-            // `TBasket::fEntryOffset`: a count, where each entry begins counted from the key, and a last slot that
-            // ROOT leaves at 0.
+            // `TBasket::fEntryOffset`: a count, then the start of each entry counted from the key, then a last slot
+            // that ROOT leaves at 0.
             self.offsets.reserve(4 * job.entries.len() + 8);
             self.offsets.extend_from_slice(&(job.entries.len() as u32 + 1).to_be_bytes());
             let first = job.data.start as u64;
@@ -146,7 +149,7 @@ impl Slot {
         Ok(())
     }
 
-    /// How many times smaller compression made it.
+    /// Compression factor.
     pub fn factor(&self, job: &Job) -> f64 {
         let bytes = self.object_bytes(job);
         bytes as f64 / self.used.unwrap_or(bytes).max(1) as f64
@@ -157,7 +160,7 @@ impl Slot {
         job.data.len() + self.offsets.len()
     }
 
-    /// The record's parts: key, data and offsets, or key and compressed bytes; and its size with all uncompressed.
+    /// Returns the parts of the record (key, data and offsets; or key and compressed bytes), and its uncompressed size.
     pub fn parts<'a>(&'a self, job: &Job, branch: &'a Branch) -> [&'a [u8]; 2] {
         match self.used.and_then(|used| self.packed.get(..used)) {
             Some(packed) => [packed, &[]],
@@ -165,7 +168,7 @@ impl Slot {
         }
     }
 
-    /// Appends the basket's key, its own members included.
+    /// Appends the basket's key, including its own members.
     pub fn key(
         &self,
         w: &mut Writer,
@@ -206,7 +209,7 @@ pub struct Sizes {
     pub zip: u64,
 }
 
-/// Bytes of a basket's key; baskets always have 64-bit positions.
+/// Bytes of a basket's key; baskets always use 64-bit positions.
 pub fn key_bytes(text: &KeyText) -> usize {
     text.size(true) + OWN
 }

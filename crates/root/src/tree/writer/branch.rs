@@ -1,4 +1,4 @@
-//! One branch while it is written: what it takes, and the entries that wait for their cluster.
+//! A branch being written: its type and its buffered entries.
 
 use super::basket::Basket;
 use super::item::{Item, View};
@@ -7,26 +7,26 @@ use crate::error::Result;
 use crate::streamer::declare::Shape;
 use std::sync::Arc;
 
-/// What a branch holds.
+/// The content of a branch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BranchKind {
-    /// A number each entry, or an array of fixed dimensions.
+    /// One number, or an array of fixed dimensions, in each entry.
     Numbers {
         /// Element type: a number, packed or not.
         number: Shape,
-        /// Lengths of the dimensions, none for a single number.
+        /// Lengths of the dimensions; empty for a single number.
         dims: Vec<usize>,
     },
-    /// Any number of numbers, or of arrays of fixed dimensions.
+    /// A variable number of numbers, or of arrays of fixed dimensions.
     Counted {
         /// Element type: a number, packed or not.
         number: Shape,
         /// Lengths of the dimensions after the first.
         dims: Vec<usize>,
-        /// The branch, an earlier one, that says how many.
+        /// The branch that counts them; it must come earlier.
         counter: usize,
     },
-    /// Says how many elements other branches have; filled from those.
+    /// The number of elements of other branches; it is filled from those.
     Counter,
     /// A string.
     Text,
@@ -36,21 +36,21 @@ pub enum BranchKind {
     Object {
         /// Its type.
         shape: Shape,
-        /// How many levels of members get branches of their own (`fSplitLevel`); 0 for none.
+        /// Number of levels of members with branches of their own (`fSplitLevel`); 0 for none.
         split_level: i32,
-        /// Whether lists of objects that are not split are laid out member by member.
+        /// Whether lists of unsplit objects are stored member-wise.
         member_wise: bool,
     },
 }
 
-/// A branch to be made.
+/// The specification of a branch.
 #[derive(Debug, Clone)]
 pub struct BranchSpec {
     /// Name.
     pub name: String,
-    /// What it holds.
+    /// Content.
     pub kind: BranchKind,
-    /// Codec and level, if not those of the file.
+    /// Codec and level, if different from those of the file.
     pub compression: Option<Compression>,
 }
 
@@ -60,37 +60,37 @@ pub struct Leaf {
     pub class: &'static str,
     pub name: String,
     pub title: String,
-    /// Elements of an entry, or of an item of a list (`fLen`).
+    /// Number of elements in an entry, or in an item of a list (`fLen`).
     pub length: usize,
     /// Bytes of an element in memory (`fLenType`).
     pub width: usize,
-    /// Where it begins in memory, after the leaves before it (`fOffset`).
+    /// Offset in memory, after the leaves before it (`fOffset`).
     pub offset: usize,
-    /// It counts others (`fIsRange`).
+    /// Whether it counts others (`fIsRange`).
     pub range: bool,
     pub unsigned: bool,
 }
 
-/// What a `TBranchElement` has that a `TBranch` has not.
+/// The additional members of a `TBranchElement`.
 #[derive(Debug, Clone)]
 pub struct Element {
-    /// The class of the object, or the one whose member this is (`fClassName`).
+    /// The class of the object, or the class whose member this is (`fClassName`).
     pub class: String,
     /// The class whose member this is (`fParentName`).
     pub parent: String,
     /// The class of the elements, if these have branches of their own (`fClonesName`).
     pub clones: String,
-    /// Of `class`.
+    /// Checksum of `class`.
     pub checksum: u32,
-    /// Of `class`.
+    /// Version of `class`.
     pub version: i32,
-    /// Which member (`fID`), -1 for an object of its own, -2 if it is split.
+    /// Index of the member (`fID`); -1 for an unsplit object, -2 for a split one.
     pub id: i32,
     /// `fType`: 0, 2 (a split member), 4 (a split list), 41 (a member of its elements), -1 (a string).
     pub kind: i32,
-    /// Type code of the member (`fStreamerType`), -1 if it is none.
+    /// Type code of the member (`fStreamerType`); -1 if it is not a member.
     pub code: i32,
-    /// Entries are objects (`TBranch::kBranchAny`).
+    /// Whether entries are objects (`TBranch::kBranchAny`).
     pub object: bool,
 }
 
@@ -102,20 +102,20 @@ pub struct Branch {
     pub leaves: Vec<Leaf>,
     pub element: Option<Element>,
     pub split_level: i32,
-    /// The branch that it is part of.
+    /// Index of the parent branch.
     pub parent: Option<usize>,
-    /// The branch that counts its elements.
+    /// Index of the branch that counts its elements.
     pub counter: Option<usize>,
-    /// Which of the columns, and which fields of it, one inside the other.
+    /// Index of the column, then of nested fields in it.
     pub column: usize,
     pub path: Vec<usize>,
-    /// How an entry is laid out; a split object has no entries of its own.
+    /// Layout of an entry; a split object has no entries of its own.
     pub item: Option<Arc<Item>>,
-    /// Bytes of an entry, if all have the same.
+    /// Bytes of an entry, if this is fixed.
     pub fixed: Option<usize>,
-    /// Bytes of the entries that wait.
+    /// Bytes of the buffered entries.
     pub data: Vec<u8>,
-    /// Where each of them starts in `data`, if that varies.
+    /// Start of each in `data`, if the size varies.
     pub starts: Vec<u64>,
     /// Baskets in the file.
     pub baskets: Vec<Basket>,
@@ -127,15 +127,16 @@ pub struct Branch {
     pub largest: usize,
     /// Largest number of entries in a basket.
     pub most_entries: usize,
-    /// Largest value of a counter; for text one more than the longest.
+    /// Largest value of a counter; for text, one more than the longest length.
     pub maximum: u32,
 }
 
-/// Room is made for at most this many bytes ahead of need.
+/// Maximum number of bytes to reserve ahead of need.
 const MOST_AHEAD: usize = 256 << 20;
 
-/// Makes room for more: for all of a cluster, of which the values with these are one part in `parts`, or else by a
-/// quarter. What waits for a cluster is most of a writer's memory, and buffers that grow often leave holes in it.
+/// Reserves room for more values. With these, the values are 1 / `parts` of a cluster, and room for the whole cluster
+/// is reserved; if `parts` is at most 1, a quarter more. Buffered entries are most of a writer's memory, and growing
+/// buffers often leave holes in it.
 fn grow<T>(values: &mut Vec<T>, more: usize, parts: f64) {
     if values.capacity() - values.len() < more {
         let whole = ((values.len() + more) as f64 * parts) as usize - values.len();
@@ -169,23 +170,23 @@ impl Branch {
             maximum: 0,
         }
     }
-    /// Its entries are lists that another branch counts.
+    /// Marks its entries as lists that another branch counts.
     pub fn count_by(&mut self, counter: Option<usize>) {
         let item = self.item.take().map(Arc::unwrap_or_clone);
         self.item = item.map(|item| Arc::new(Item::Bare(Box::new(item))));
         self.fixed = None;
         self.counter = counter;
     }
-    /// Whether entries differ in size, so that baskets say where each begins.
+    /// Whether entries vary in size, so that baskets store the start of each.
     pub fn varies(&self) -> bool {
         self.item.is_some() && self.fixed.is_none()
     }
-    /// Bytes of an entry if all have the same.
+    /// Bytes of an entry, if this is fixed.
     pub fn entry_bytes(&self) -> usize {
         self.fixed.unwrap_or(0)
     }
 
-    /// Takes entries `from..to` to those that wait; `parts` of as many as there are then make a cluster.
+    /// Buffers entries `from..to`. The cluster will hold about `parts` times as many.
     pub fn append(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) -> Result<()> {
         grow(&mut self.data, view.bytes(from, to), parts);
         if self.fixed.is_some() {

@@ -1,4 +1,4 @@
-//! Clusters: how many entries go into one, and how a tree says where they end.
+//! Clusters: their number of entries, and how a tree records their ends.
 
 use super::basket::{self, Slot};
 use super::branch::Branch;
@@ -6,16 +6,16 @@ use crate::compress::encode::Compression;
 use crate::error::Result;
 use rayon::prelude::*;
 
-/// A row of clusters of one size, as `fClusterRangeEnd` and `fClusterSize` hold it.
+/// A range of clusters of one size (`fClusterRangeEnd` and `fClusterSize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterRange {
     /// Last entry of the range, inclusive.
     pub last: i64,
-    /// Entries of each cluster; the last one of a range may be shorter.
+    /// Entries of each cluster; the last cluster of a range may be shorter.
     pub size: i64,
 }
 
-/// Turns the ends of clusters into ranges, and gives what `fAutoFlush` has to say of the clusters after the ranges.
+/// Converts the ends of clusters to ranges, and returns the value of `fAutoFlush` for the clusters after the ranges.
 ///
 /// `auto_flush` is the setting: entries if positive, bytes if negative. Clusters that it already describes need no
 /// range.
@@ -36,21 +36,21 @@ pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
         }
         start = *end;
     }
-    // The last range is what ROOT assumes of entries past all ranges, if its size is the setting's.
+    // ROOT extends `fAutoFlush` past all ranges: the last range is redundant if its size is that setting.
     let before_last = ranges.len().checked_sub(2).and_then(|i| ranges.get(i)).map_or(0, |r| r.last + 1);
     if let Some(last) = ranges.last() {
         let single = last.last + 1 - before_last <= last.size;
         if auto_flush > 0 && (last.size == auto_flush || single && last.size < auto_flush) {
             ranges.pop();
         } else if auto_flush < 0 && ranges.len() == 1 && single {
-            // One cluster in all: readers take a tree without ranges as that.
+            // A single cluster: readers take a tree without ranges as one cluster.
             ranges.pop();
         }
     }
     (ranges, auto_flush)
 }
 
-/// Compresses a sample of what waits of each branch, and says how many bytes all of it would take in the file, about.
+/// Compresses a sample of each branch's buffered entries and estimates the compressed size of all.
 pub fn estimate(branches: &[Branch], entries: usize, file: Compression) -> Result<f64> {
     let sizes: Result<Vec<f64>> = branches
         .par_iter()
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// What a reader makes of it: the iterator of `TTree::GetClusterIterator`.
+    /// Expands ranges as `TTree::GetClusterIterator` does.
     fn expand(ranges: &[ClusterRange], auto_flush: i64, entries: i64) -> Vec<u64> {
         let (mut ends, mut at) = (Vec::new(), 0);
         for (size, last) in ranges.iter().map(|r| (r.size, r.last + 1)).chain([(auto_flush, entries)]) {

@@ -1,7 +1,7 @@
-//! A tree that is in a file already, to which entries or branches are added.
+//! A tree already in the file, to which entries or branches are added.
 //!
-//! Its object stays as it is, with all that this library knows nothing of, but for the members that change: they are
-//! put in place, and byte counts and references around and behind them are adjusted.
+//! Its object is kept, including everything unknown to this library. Only members that change are replaced. Byte counts
+//! around them, and references around and after them, are adjusted.
 
 use super::TreeWriter;
 use super::basket::Basket;
@@ -23,64 +23,64 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How deep classes may nest.
+/// Maximum nesting depth of classes.
 const DEEPEST: usize = 20;
 
-/// Where members of an object lie, by their names.
+/// Positions of an object's members, by name.
 type Places = HashMap<String, usize>;
 
-/// The object of a tree, and where in it is what.
+/// The object of a tree, with the positions of its parts.
 pub struct Existing {
     payload: Vec<u8>,
-    /// What its first byte is called in references.
+    /// Reference number of its first byte.
     origin: usize,
-    /// Where byte counts stand, and where what they count ends.
+    /// Positions of byte counts, and the ends of the bytes that they count.
     frames: BTreeMap<usize, usize>,
-    /// Where words stand that refer to other places.
+    /// Positions of references.
     references: Vec<usize>,
     tree: Places,
-    /// In the order of [`Tree::branches`].
+    /// Members of the branches, in the order of [`Tree::branches`].
     branches: Vec<Places>,
-    /// By the references of the leaves.
+    /// Members of the leaves, by the references of the leaves.
     leaves: HashMap<u64, Places>,
     /// The reference and class of the first leaf of each branch.
     first_leaves: Vec<(u64, String)>,
-    /// Where the pointer to its index stands, if it has one.
+    /// Position of the pointer to its index, if it has one.
     index: Option<Range<usize>>,
 }
 
-/// What a tree has grown to.
+/// The new state of a tree.
 pub struct Grown<'a> {
     pub entries: u64,
     /// Ends of the clusters.
     pub clusters: &'a [u64],
-    /// As [`super::TreeOptions::auto_flush`].
+    /// See [`super::TreeOptions::auto_flush`].
     pub auto_flush: i64,
-    /// In the order of [`Tree::branches`].
+    /// The branches, in the order of [`Tree::branches`].
     pub branches: Vec<GrownBranch<'a>>,
-    /// Entries of other trees were added: an index of the first does not hold any more.
+    /// Whether entries of other trees were added; an index of the first tree is then invalid.
     pub whole: bool,
     /// Its name.
     pub name: &'a str,
 }
 
-/// What a branch has grown to.
+/// The new state of a branch.
 pub struct GrownBranch<'a> {
     pub name: &'a str,
     pub baskets: &'a [Basket],
     pub entries: u64,
     pub total_bytes: u64,
     pub zip_bytes: u64,
-    /// Largest count of its leaf, or one more than the length of its longest string, where readers need it.
+    /// Largest count of its leaf, or one more than the length of its longest string, if readers need it.
     pub maximum: Option<i64>,
-    /// What follows the first entries of all baskets.
+    /// Entry number stored after the first entries of all baskets.
     pub last: u64,
-    /// Its compression from this point on, if that changes.
+    /// New compression from this point on, if it changes.
     pub codec: Option<u32>,
 }
 
-/// Bytes in place of others. An insertion at the end of a frame belongs to the one that begins at `within`, not to those
-/// inside it that end there, too.
+/// Replaces bytes by others. An insertion at the end of a frame belongs to the frame that begins at `within`, not to
+/// inner frames with the same end.
 struct Edit {
     range: Range<usize>,
     bytes: Vec<u8>,
@@ -88,7 +88,7 @@ struct Edit {
 }
 
 impl Existing {
-    /// Reads the tree of a key. Fails if there is something in it that would not survive.
+    /// Reads the tree of a key. Fails if some part of it would not survive the update.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<(Self, Tree)> {
         let payload = file.object(key)?;
         let origin = usize::from(key.key_bytes);
@@ -183,7 +183,7 @@ impl Existing {
         let place = places.get(member).copied();
         place.ok_or_else(|| Error::unsupported(format!("its description has no {member}")))
     }
-    /// A 32-bit member.
+    /// Returns a 32-bit member.
     fn number(&self, places: &Places, member: &str) -> Result<u32> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
         cursor.seek(Self::place(places, member)?)?;
@@ -195,13 +195,13 @@ impl Existing {
         self.index.is_some()
     }
 
-    /// The tree's object with the entries that were added; its first byte will be byte `displacement` of its record.
+    /// Returns the tree's object with the added entries; its first byte will be byte `displacement` of its record.
     pub fn encode(&self, grown: &Grown<'_>, displacement: usize) -> Result<Vec<u8>> {
         let mut edits = Edits::default();
         let branches = grown.branches.iter().zip(self.branches.iter().zip(&self.first_leaves));
         for (branch, (places, (leaf, class))) in branches {
             self.encode_branch(&mut edits, branch, places).within(|| format!("branch {}", branch.name))?;
-            // What readers make room for.
+            // Readers allocate this size.
             let leaf = self.leaves.get(leaf);
             let width = match class.as_str() {
                 "TLeafB" => 1,
@@ -256,7 +256,7 @@ impl Existing {
         self.apply(edits, displacement)
     }
 
-    /// A signed member of a width.
+    /// Returns a signed member of `width` bytes.
     fn signed(&self, places: &Places, member: &str, width: usize) -> Result<i64> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
         cursor.seek(Self::place(places, member)?)?;
@@ -268,7 +268,7 @@ impl Existing {
         })
     }
 
-    /// `fTotBytes` and `fZipBytes` of the tree: sums over branches, and others.
+    /// Sets `fTotBytes` and `fZipBytes` of the tree: the sums over branches, plus others.
     fn encode_totals(&self, edits: &mut Edits, sums: [u64; 2], others: usize) -> Result<()> {
         for (member, sum) in ["fTotBytes", "fZipBytes"].into_iter().zip(sums) {
             let mut cursor = Cursor::new(&self.payload, self.origin as u64);
@@ -310,7 +310,7 @@ impl Existing {
         self.array(edits, places, "fBasketSeek", 8 * old, filled(seeks.collect(), 8))
     }
 
-    /// Replaces an array that is preceded by a byte which says whether there is one.
+    /// Replaces an array after the byte that says whether the array is present.
     fn array(
         &self,
         edits: &mut Edits,
@@ -325,7 +325,7 @@ impl Existing {
         Ok(())
     }
 
-    /// The tree's object with more branches.
+    /// Returns the tree's object with more branches.
     pub fn encode_more(
         &self,
         writer: &TreeWriter,
@@ -351,7 +351,7 @@ impl Existing {
         Ok(cursor.u32()? as usize)
     }
 
-    /// Where a `TObjArray` of the tree has its count, where it ends, and where it begins.
+    /// Returns the position of a `TObjArray`'s count, its end, and its start.
     fn list(&self, member: &str) -> Result<(usize, usize, usize)> {
         let start = Self::place(&self.tree, member)?;
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
@@ -364,14 +364,14 @@ impl Existing {
         Ok((cursor.pos(), end, start))
     }
 
-    /// Puts edits in place.
+    /// Applies the edits.
     fn apply(&self, Edits(mut edits): Edits, displacement: usize) -> Result<Vec<u8>> {
         edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
         let overlap = || Error::corrupt("members of the tree overlap");
         if edits.windows(2).any(|w| matches!(w, [a, b] if a.range.end > b.range.start)) {
             return Err(overlap());
         }
-        // How much longer all is behind each edit.
+        // The shift of all bytes after each edit.
         let mut shift = 0_i64;
         let shifts: Vec<(usize, i64)> = edits
             .iter()
@@ -397,7 +397,7 @@ impl Existing {
             out.get_mut(at..at + 4).ok_or_else(overlap)?.copy_from_slice(&value.to_be_bytes());
             Ok(())
         };
-        // What an edit replaced has no frames and references of its own any more.
+        // Replaced bytes lose their frames and references.
         let dropped = edits.iter().map(|e| &e.range).find(|range| self.index.as_ref() == Some(*range));
         let replaced = |at: usize| dropped.is_some_and(|range| range.contains(&at));
         for (start, end) in self.frames.iter().filter(|(start, _)| !replaced(**start)) {
@@ -422,11 +422,11 @@ impl Existing {
     }
 }
 
-/// The insertions at a place, of edits in the order of their places.
+/// Returns the insertions at a position; the edits are sorted by position.
 fn insertions(edits: &[Edit], at: usize) -> &[Edit] {
     let from = edits.partition_point(|e| e.range.start < at);
     let behind = edits.get(from..).unwrap_or_default();
-    // Insertions come before an edit that replaces bytes from this place on.
+    // Insertions come before an edit that replaces bytes from the same position.
     let same = behind.partition_point(|e| e.range.start == at);
     let here = behind.get(..same).unwrap_or_default();
     here.get(..here.partition_point(|e| e.range.is_empty())).unwrap_or_default()
@@ -436,13 +436,13 @@ fn insertions(edits: &[Edit], at: usize) -> &[Edit] {
 struct Edits(Vec<Edit>);
 
 impl Edits {
-    /// Replaces a number by one of the same length.
+    /// Replaces a number by another of the same length.
     fn number(&mut self, places: &Places, member: &str, bytes: &[u8]) -> Result<()> {
         let start = Existing::place(places, member)?;
         self.0.push(Edit { range: start..start + bytes.len(), bytes: bytes.to_vec(), within: 0 });
         Ok(())
     }
-    /// Adds to the end of a list.
+    /// Appends to a list.
     fn list(&mut self, start: usize, count: usize, end: usize, new_count: usize, bytes: Vec<u8>) {
         let word = (new_count as u32).to_be_bytes().to_vec();
         self.0.push(Edit { range: count..count + 4, bytes: word, within: 0 });
@@ -450,12 +450,12 @@ impl Edits {
     }
 }
 
-/// Where members were met: those of the tree, of each branch and of each leaf.
+/// Positions of the members: those of the tree, of each branch and of each leaf.
 #[derive(Default)]
 struct Notes {
     tree: Places,
     branches: Vec<Places>,
-    /// Branches that are being read, the innermost last.
+    /// Branches being read, the innermost last.
     open: Vec<usize>,
     last: usize,
     leaves: Vec<Places>,
@@ -488,19 +488,19 @@ impl Notes {
             "TLeafI" | "TLeafC" | "TLeafB" | "TLeafS" | "TLeafL" => self.leaves.last_mut(),
             _ => None,
         };
-        // Only the first is the tree's own.
+        // Only the first occurrence belongs to the tree.
         if let Some(places) = places {
             places.entry(member.to_owned()).or_insert(at);
         }
     }
 }
 
-/// Finds the byte counts of all objects, and where the leaves are.
+/// Finds the byte counts of all objects and the positions of the leaves.
 struct Walk<'a> {
     payload: &'a [u8],
     origin: usize,
     frames: BTreeMap<usize, usize>,
-    /// By their beginnings: their ends and references.
+    /// Start of each leaf, with its end and reference.
     leaves: BTreeMap<usize, (usize, u64)>,
     visited: HashSet<u64>,
 }
@@ -546,7 +546,7 @@ impl Walk<'_> {
     }
 }
 
-/// What was asked for, if somebody had, to get the branches of a tree.
+/// Returns specifications that would create the branches of a tree.
 pub fn specs(tree: &Tree) -> Result<Vec<BranchSpec>> {
     let top: Vec<usize> = (0..tree.branches.len())
         .filter(|i| tree.branches.get(*i).is_some_and(|b| b.parent.is_none()))
@@ -584,7 +584,7 @@ fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Resu
             if !leaf.counted {
                 return Ok(BranchKind::Numbers { number, dims: dims.into_iter().flatten().collect() });
             }
-            // The first is the counter's name.
+            // The first dimension is the counter's name.
             if dims.is_empty() || dims.remove(0).is_some() {
                 return Err(unknown());
             }
@@ -613,7 +613,7 @@ fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Resu
     }
 }
 
-/// The lengths in the brackets of a leaf's title; nothing for a name.
+/// Returns the lengths in the brackets of a leaf's title; `None` for a name.
 fn dims(title: &str) -> Vec<Option<usize>> {
     // A range follows a slash.
     let title = title.split('/').next().unwrap_or_default();
@@ -632,7 +632,7 @@ fn number(leaf: &Leaf) -> Option<Shape> {
     }
 }
 
-/// A type as it is declared.
+/// Converts a declared type.
 fn shape(cpp: &Cpp, classes: &Classes, depth: usize) -> Result<Shape> {
     if depth > DEEPEST {
         return Err(Error::limit("types nest too deep"));
@@ -685,7 +685,7 @@ fn class(info: &StreamerInfo, classes: &Classes, depth: usize) -> Result<Class> 
     Ok(Class { name: info.name.to_string(), version, members })
 }
 
-/// Fails if branches that were planned are not those of a tree.
+/// Fails if the planned branches differ from those of a tree.
 pub fn compare(tree: &Tree, planned: &[Branch]) -> Result<()> {
     let other = |name: &str| {
         Error::unsupported("it is laid out as no branch that can be written").within(format!("branch {name}"))
@@ -704,7 +704,7 @@ pub fn compare(tree: &Tree, planned: &[Branch]) -> Result<()> {
                 (a.id, a.kind, a.streamer_type) == (b.id, b.kind, b.code)
                     && a.class_name == b.class
                     && a.clones_name == b.clones
-                    // ROOT has checksums for containers, too, which say no more than their names.
+                    // ROOT has checksums for containers, too; they add nothing to the names.
                     && (b.checksum == 0 || (a.checksum, a.class_version) == (b.checksum, b.version))
             }
             _ => false,
@@ -733,7 +733,7 @@ mod tests {
         edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
         let visited = |at: usize| insertions(&edits, at).len();
         assert_eq!((visited(70), visited(75), visited(80), visited(200_000)), (1, 2, 0, 0));
-        // A tree has about as many frames as edits: the visits must not be their product.
+        // A tree has about as many frames as edits: the number of visits must not be their product.
         assert_eq!((0..100_000).map(visited).sum::<usize>(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What one entry of a branch looks like in a basket, and columns seen as such entries.
+//! The layout of a branch's entry in a basket, and views of columns in this layout.
 
 use crate::array::{Column, Number};
 use crate::error::{Error, Result};
@@ -12,32 +12,32 @@ pub enum Item {
     Number(Number),
     /// A `Float16_t` or `Double32_t`.
     Packed(Packing),
-    /// A length (one byte, or 255 and four) and bytes.
+    /// A length (one byte, or 255 and four bytes) and the bytes.
     Text,
     /// This many values.
     Array(usize, Box<Self>),
-    /// A number of values (four bytes), and these.
+    /// A count (four bytes) and the values.
     List(Box<Self>),
-    /// Values whose number another branch holds.
+    /// Values counted by another branch.
     Bare(Box<Self>),
-    /// The number of values of a list, which other branches hold.
+    /// The number of values of a list that other branches hold.
     Count,
     /// Members one after another.
     Record(Vec<Self>),
-    /// A number of records, then all values of the first member, of the second... (member-wise).
+    /// A count of records, then all values of the first member, of the second, and so on (member-wise).
     Columns(Vec<Self>),
-    /// A byte count, these bytes (a version, a checksum), and the value.
+    /// A byte count, these bytes (version, checksum), and the value.
     Framed(Vec<u8>, Box<Self>),
-    /// The same around all values of a member in a list of records; nothing if the list is empty.
+    /// The same around all values of a member in a list of records; absent if the list is empty.
     Grouped(Vec<u8>, Box<Self>),
 }
 
 impl Item {
-    /// An array of these dimensions, the outermost first.
+    /// Returns an array of these dimensions, the outermost first.
     pub fn array(dims: &[usize], inner: Self) -> Self {
         dims.iter().rev().fold(inner, |item, dim| Self::Array(*dim, Box::new(item)))
     }
-    /// Bytes of a value, if all have the same.
+    /// Bytes of a value, if this is fixed.
     pub fn fixed_bytes(&self) -> Option<usize> {
         match self {
             Self::Number(number) => Some(number.size()),
@@ -49,7 +49,7 @@ impl Item {
             Self::Text | Self::List(_) | Self::Bare(_) | Self::Columns(_) | Self::Grouped(..) => None,
         }
     }
-    /// What it takes, for messages.
+    /// Describes the accepted values for error messages.
     fn takes(&self) -> String {
         match self {
             Self::Number(number) => format!("{number:?}"),
@@ -64,7 +64,7 @@ impl Item {
     }
 }
 
-/// Native 64-bit offsets, checked: they start at 0 or more and never fall.
+/// Native 64-bit offsets, checked to start at 0 or more and never to fall.
 #[derive(Clone, Copy)]
 pub struct Offsets<'a>(&'a [[u8; 8]]);
 
@@ -105,7 +105,7 @@ impl<'a> Offsets<'a> {
     }
 }
 
-/// A column seen as values of an [`Item`].
+/// A column viewed as values of an [`Item`].
 pub enum View<'a> {
     /// Numbers of this many bytes, in native order.
     Numbers { width: usize, values: &'a [u8] },
@@ -113,17 +113,17 @@ pub enum View<'a> {
     Packed { packing: Packing, values: &'a [u8] },
     /// Strings.
     Text { offsets: Offsets<'a>, bytes: &'a [u8] },
-    /// Arrays of one size.
+    /// Arrays of fixed size.
     Array { length: usize, size: usize, inner: Box<Self> },
     /// Lists with their counts.
     List { offsets: Offsets<'a>, inner: Box<Self> },
-    /// Lists without.
+    /// Lists without counts.
     Bare { offsets: Offsets<'a>, inner: Box<Self> },
     /// Counts of lists.
     Counts(Offsets<'a>),
     /// Records.
     Record { length: usize, members: Vec<Self> },
-    /// Lists of records, member by member.
+    /// Lists of records, member-wise.
     Columns { offsets: Offsets<'a>, members: Vec<Self> },
     /// Values with a header.
     Framed { header: &'a [u8], inner: Box<Self> },
@@ -132,7 +132,7 @@ pub enum View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Checks that a column holds such values.
+    /// Creates the view; checks that the column holds such values.
     pub fn new(item: &'a Item, column: &'a Column) -> Result<Self> {
         let wrong = || Error::argument(format!("the branch takes {}, not {}", item.takes(), kind_of(column)));
         let members = |items: &'a [Item], length: usize, fields: &'a [(String, Column)]| {
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Values.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::Numbers { width, values } => values.len() / width,
@@ -219,7 +219,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Bytes that values take in baskets: exact but for strings of 255 bytes and more.
+    /// Bytes of the values in baskets: exact except for strings of 255 bytes and more.
     pub fn bytes(&self, from: usize, to: usize) -> usize {
         let n = to - from;
         match self {
@@ -240,7 +240,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The lengths of lists, and whether another column of lists has the same.
+    /// The lengths of lists, for comparison with other columns of lists.
     pub fn lengths(&self) -> Option<Offsets<'a>> {
         match self {
             Self::Bare { offsets, .. } | Self::Counts(offsets) => Some(*offsets),
@@ -248,12 +248,12 @@ impl<'a> View<'a> {
             _ => None,
         }
     }
-    /// Whether a counter can count both.
+    /// Whether one counter can count both.
     pub fn same_lengths(&self, other: &Self) -> bool {
         matches!((self.lengths(), other.lengths()), (Some(a), Some(b)) if a.same_lengths(b))
     }
 
-    /// Where values start, counted from the first, if that is simple to say.
+    /// Starts of the values, counted from the first, if they are simple to compute.
     pub fn starts(&self, from: usize, to: usize) -> Option<impl Iterator<Item = usize>> {
         let Self::Bare { offsets, inner } = self else { return None };
         let width = inner.fixed_bytes()?;
@@ -269,8 +269,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Appends values as baskets have them. Gives the greatest length of a list or string among them: what a counter
-    /// has for its maximum.
+    /// Appends values in the format of baskets. Returns the greatest length of a list or string among them, which a
+    /// counter needs for its maximum.
     pub fn encode(&self, from: usize, to: usize, out: &mut Vec<u8>) -> Result<u32> {
         match self {
             Self::Numbers { width, values } => {

@@ -1,8 +1,9 @@
-//! Trees of several files joined into one: baskets are copied as they are stored.
+//! Joining trees of several files into one: baskets are copied in their stored form.
 //!
-//! The object of the first tree becomes that of the joined one, with all that this library knows nothing of. A basket keeps
-//! its bytes but for its place, the place of its directory, and the offset of its process identifiers. With a codec its
-//! bytes are decompressed and compressed again; they are never decoded, so every class can be joined.
+//! The object of the first tree becomes that of the joined tree, including everything unknown to this library. The
+//! bytes of a basket are kept, except its position, the position of its directory, and the offset of its process
+//! identifiers. If a codec is given, baskets are decompressed and recompressed. They are never decoded, so that every
+//! class can be joined.
 
 use super::existing::{Existing, Grown, GrownBranch};
 use super::metadata;
@@ -22,18 +23,19 @@ use sapwood_io::{Cause, Range};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Compressed bytes of remote files that are read at once, unless one basket has more.
+/// Compressed bytes of remote files that are read at once, unless a single basket is larger.
 const BATCH: u64 = 4 << 20;
-/// The same of local files: the bytes stay in the processor's cache on the way, and threads wait little for each other.
+/// The same for local files: small enough to stay in the processor's cache and to keep threads from waiting for each
+/// other.
 const NEAR_BATCH: u64 = 256 << 10;
-/// Baskets with no more bytes than this between them are read together.
+/// Maximum gap in bytes between baskets that are read together.
 const GAP: u64 = 32 << 10;
-/// Where a key has its own place and that of its directory (`fSeekKey`, `fSeekPdir`).
+/// Position of a key's own position and its directory's position (`fSeekKey`, `fSeekPdir`).
 const SEEKS: usize = 18;
-/// Bits of the directory's place; above them stands the offset of process identifiers (`TKey::fPidOffset`).
+/// Bits of the directory's position; the higher bits hold the offset of process identifiers (`TKey::fPidOffset`).
 const PLACE_BITS: u32 = 48;
 
-/// A tree to which the baskets of others are added.
+/// A tree to which the baskets of other trees are added.
 pub struct JoinedTree {
     key: KeyId,
     name: String,
@@ -44,24 +46,24 @@ pub struct JoinedTree {
     entries: u64,
     clusters: Vec<u64>,
     branches: Vec<Totals>,
-    /// Those of the file before, which the output describes.
+    /// Classes of the previous file, which the output describes.
     described: Option<Arc<Classes>>,
-    /// Number of trees that were added, or were to be.
+    /// Number of trees added, including failed attempts.
     added: usize,
     mark: Mark,
     changed: bool,
 }
 
-/// A state to go back to.
+/// A state for rollback.
 #[derive(Default)]
 struct Mark {
     entries: u64,
     clusters: usize,
-    /// Baskets, bytes before and after compression and the maximum of each branch.
+    /// For each branch: baskets, bytes before and after compression, and maximum.
     branches: Vec<(usize, u64, u64, i64)>,
 }
 
-/// What a branch has come to.
+/// The added state of a branch.
 #[derive(Default)]
 struct Totals {
     baskets: Vec<Basket>,
@@ -70,7 +72,7 @@ struct Totals {
     maximum: i64,
 }
 
-/// A basket on its way.
+/// A basket to copy.
 struct Piece {
     branch: usize,
     first: u64,
@@ -80,7 +82,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Its name in errors.
+    /// Describes it for errors.
     fn place(&self, tree: &Tree) -> String {
         let branch = tree.branches.get(self.branch).map_or("", |b| b.name.as_str());
         format!("branch {branch}, the basket at byte {}", self.seek)
@@ -90,9 +92,9 @@ impl Piece {
 /// The record of a basket in a batch.
 struct Record {
     header: BasketHeader,
-    /// Where it lies in the buffer.
+    /// Position in the buffer.
     at: usize,
-    /// The whole record, if it was compressed again.
+    /// The whole record, if it was recompressed.
     packed: Option<Vec<u8>>,
 }
 
@@ -101,7 +103,7 @@ impl Record {
     fn range(&self) -> std::ops::Range<usize> {
         self.at..self.at + self.header.total_bytes
     }
-    /// How many bytes are written.
+    /// Number of bytes to write.
     fn bytes(&self) -> u64 {
         self.packed.as_ref().map_or(self.header.total_bytes, Vec::len) as u64
     }
@@ -115,7 +117,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Reads baskets, and compresses them again where there is a codec.
+    /// Reads baskets, and recompresses them if there is a codec.
     fn prepare(
         &mut self,
         source: &RootFile,
@@ -144,7 +146,7 @@ impl Batch {
             let packed = codec.map(|codec| recompress(record, header, codec)).transpose();
             Ok(Record { header, at: *at, packed: packed.within(|| piece.place(tree))? })
         };
-        // Threads are worth their start only for the work of codecs.
+        // Only recompression is worth starting threads for.
         self.records = match codec {
             Some(_) => pieces.par_iter().zip(&places).map(prepare).collect::<Result<_>>()?,
             None => pieces.iter().zip(&places).map(prepare).collect::<Result<_>>()?,
@@ -153,7 +155,7 @@ impl Batch {
     }
 }
 
-/// Parts of about `most` bytes.
+/// Splits into parts of about `most` bytes.
 fn batches(pieces: &[Piece], most: u64) -> Vec<&[Piece]> {
     let mut bytes = 0;
     let together = |piece: &Piece, next: &Piece| {
@@ -165,7 +167,8 @@ fn batches(pieces: &[Piece], most: u64) -> Vec<&[Piece]> {
     pieces.chunk_by(together).collect()
 }
 
-/// The ranges that hold some baskets, in the order of their places, and where each basket lies in their bytes.
+/// Returns the ranges that hold some baskets, in the order of their positions, and the position of each basket in the
+/// bytes of the ranges.
 fn ranges(pieces: &[Piece]) -> Result<(Vec<Range>, Vec<usize>)> {
     let mut ranges: Vec<Range> = Vec::new();
     let mut places = Vec::with_capacity(pieces.len());
@@ -191,7 +194,7 @@ fn ranges(pieces: &[Piece]) -> Result<(Vec<Range>, Vec<usize>)> {
 }
 
 impl JoinedTree {
-    /// Takes a name in a directory for a tree that is laid out like the tree of a key of another file.
+    /// Creates a tree in a directory with the layout of a tree in another file.
     pub fn new(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -221,17 +224,17 @@ impl JoinedTree {
         })
     }
 
-    /// Entries so far.
+    /// Number of entries so far.
     pub fn entries(&self) -> u64 {
         self.entries
     }
-    /// Notes the state that [`Self::roll_back`] goes back to.
+    /// Marks the state for [`Self::roll_back`].
     pub fn mark(&mut self) {
         let branches = self.branches.iter().map(|b| (b.baskets.len(), b.total_bytes, b.zip_bytes, b.maximum));
         self.mark =
             Mark { entries: self.entries, clusters: self.clusters.len(), branches: branches.collect() };
     }
-    /// Forgets what was added since the mark. The bytes of the baskets stay in the file, unused.
+    /// Reverts to the mark. The bytes of the added baskets stay in the file, unused.
     pub fn roll_back(&mut self) {
         self.entries = self.mark.entries;
         self.clusters.truncate(self.mark.clusters);
@@ -242,14 +245,15 @@ impl JoinedTree {
         }
         self.changed = true;
     }
-    /// Whether the first tree has an index (`TTreeIndex`). It does not hold for several trees and is left out then.
+    /// Whether the first tree has an index (`TTreeIndex`). It is invalid for several trees and is then left out.
     pub fn has_index(&self) -> bool {
         self.existing.has_index()
     }
 
-    /// Adds all entries of a tree of a file and returns their number. Nothing was added if the trees differ.
+    /// Adds all entries of a tree in a file and returns their number. Adds nothing if the trees differ.
     ///
-    /// `processes` is the number of process identifiers (`TProcessID`) in the file before those of the tree's own file.
+    /// `processes` is the number of process identifiers (`TProcessID`) in the output before those of the tree's own
+    /// file.
     pub fn add(
         &mut self,
         file: &mut FileWriter,
@@ -258,7 +262,7 @@ impl JoinedTree {
         processes: u16,
     ) -> Result<u64> {
         let place = || format!("tree {} of {}", tree.name, source.name());
-        // Also if it fails: the description is that of the first.
+        // Count it even if it fails, because the description is that of the first tree.
         self.added += 1;
         let places = match_branches(&self.tree, tree).within(place)?;
         let classes = source.classes()?;
@@ -292,8 +296,8 @@ impl JoinedTree {
         Ok(tree.entries)
     }
 
-    /// Adds baskets of a file whose tree has no description, or one that does not list them: branch, place, length, first
-    /// entry and entries of each, where the first entry counts from the end of the tree so far.
+    /// Adds baskets of a file whose tree has no description, or one that does not list them. Each has branch, position,
+    /// length, first entry and number of entries; the first entry counts from the end of the tree so far.
     pub fn add_baskets(
         &mut self,
         file: &mut FileWriter,
@@ -311,7 +315,7 @@ impl JoinedTree {
         let pieces = baskets.iter().map(piece).collect();
         let written = self.copy_all(file, source, pieces, 0)?;
         self.enter(written, Vec::new(), entries, &[0, entries]);
-        // They are not a whole tree: an index does not hold for them.
+        // The baskets are not a whole tree, so that an index does not apply to them.
         self.added += 2;
         for (branch, totals) in self.tree.branches.iter().zip(&mut self.branches) {
             totals.maximum = totals.maximum.max(maximum(branch));
@@ -319,7 +323,7 @@ impl JoinedTree {
         Ok(())
     }
 
-    /// Takes baskets that were written, and clusters with these borders, into the tree.
+    /// Enters written baskets, and clusters with these borders, into the tree.
     fn enter(
         &mut self,
         written: Vec<(usize, Basket, u64)>,
@@ -346,10 +350,10 @@ impl JoinedTree {
         self.changed = true;
     }
 
-    /// Copies baskets in the order of their places, a batch at a time.
+    /// Copies baskets in the order of their positions, one batch at a time.
     ///
-    /// Bytes that stay as they are go from a local file to the other in one thread. In all other cases the pool reads and
-    /// compresses batches while those before them are written.
+    /// Unchanged bytes are copied between local files by one thread. In all other cases the pool reads and compresses
+    /// batches while earlier ones are written.
     fn copy_all(
         &self,
         file: &mut FileWriter,
@@ -443,7 +447,7 @@ impl JoinedTree {
     }
 }
 
-/// The largest count of a branch's leaf, or the longest of its strings.
+/// Returns the largest count of a branch's leaf, or the length of its longest string.
 fn maximum(branch: &tree::Branch) -> i64 {
     branch.leaves.first().map_or(0, |leaf| match leaf.class.as_str() {
         "TLeafC" => leaf.length,
@@ -451,7 +455,7 @@ fn maximum(branch: &tree::Branch) -> i64 {
     })
 }
 
-/// Fails if a record is not the basket that the tree says it is.
+/// Fails if a record is not the basket that the tree describes.
 fn verify(record: &[u8], piece: &Piece, tree: &Tree) -> Result<BasketHeader> {
     let key = Key::parse(&mut Cursor::new(record, piece.seek))?;
     let header = BasketHeader::parse(&mut Cursor::new(record, piece.seek))?;
@@ -474,7 +478,7 @@ fn verify(record: &[u8], piece: &Piece, tree: &Tree) -> Result<BasketHeader> {
     Ok(header)
 }
 
-/// The record of a basket with its bytes compressed by another codec.
+/// Returns the record of a basket, recompressed with another codec.
 fn recompress(record: &[u8], header: BasketHeader, compression: Compression) -> Result<Vec<u8>> {
     let (head, stored) = record.split_at_checked(header.key_bytes).unwrap_or_default();
     let mut plain = Vec::new();
@@ -497,7 +501,7 @@ fn recompress(record: &[u8], header: BasketHeader, compression: Compression) -> 
     Ok(out)
 }
 
-/// Puts the length, the place, the directory and the offset of process identifiers into the key of a record.
+/// Writes the length, the position, the directory and the offset of process identifiers into the key of a record.
 fn readdress(record: &mut [u8], seek: u64, seek_directory: u64, processes: u16) -> Result<()> {
     let length = i32::try_from(record.len()).map_err(|_| Error::limit("a basket of 2 GiB"))?;
     put(record, 0, &length.to_be_bytes())?;
@@ -517,7 +521,7 @@ fn readdress(record: &mut [u8], seek: u64, seek_directory: u64, processes: u16) 
     put(record, SEEKS + 4, &narrow(seek_directory)?.to_be_bytes())
 }
 
-/// Whether the key of a record has positions of 64 bits.
+/// Whether the key of a record has 64-bit positions.
 fn is_big(record: &[u8]) -> bool {
     matches!(record.get(4..6), Some([high, low]) if u16::from_be_bytes([*high, *low]) > 1000)
 }
@@ -534,9 +538,9 @@ fn put(record: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The branch of the first tree that each branch of another tree belongs to, in the order of the other tree.
+/// Returns the branch of the first tree for each branch of another tree, in the order of the other tree.
 ///
-/// Fails if a branch is missing in one of them or is laid out in another way, and for baskets that cannot be copied.
+/// Fails if a branch is missing in one of them, if layouts differ, or if baskets cannot be copied.
 fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
     let mut names: HashMap<(Option<usize>, &str), Vec<usize>> = HashMap::new();
     for (index, branch) in first.branches.iter().enumerate().rev() {

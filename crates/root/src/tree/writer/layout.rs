@@ -1,4 +1,4 @@
-//! How data become branches: which branches and counters there are for lists and records, and what each takes.
+//! Mapping data to branches: the branches and counters for lists and records, and their data.
 
 use super::branch::{BranchKind, BranchSpec};
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use crate::streamer::datatype::{ClassNames, DataType};
 use crate::streamer::declare::Shape;
 use std::collections::HashMap;
 
-/// What lists of numbers become.
+/// Layout of lists of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
-    /// An array and a branch that counts it.
+    /// An array with a counter branch.
     Counted,
     /// `std::vector`
     Vectors,
 }
 
-/// What records become.
+/// Layout of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Records {
     /// A branch for each field.
@@ -26,16 +26,16 @@ pub enum Records {
     Objects,
 }
 
-/// Data of one name, and how they are laid out.
+/// Named data with its layout.
 #[derive(Debug, Clone)]
 pub struct BranchData {
     /// Name.
     pub name: String,
     /// Type.
     pub kind: DataType,
-    /// What lists become.
+    /// Layout of lists.
     pub lists: Lists,
-    /// What records become.
+    /// Layout of records.
     pub records: Records,
     /// See [`BranchKind::Object`].
     pub split_level: i32,
@@ -43,41 +43,41 @@ pub struct BranchData {
     pub member_wise: bool,
 }
 
-/// How branches and classes are called.
+/// Names of branches and classes.
 pub struct BranchNames<'a> {
     /// Classes of records.
     pub classes: &'a ClassNames,
-    /// The branch that counts the elements of lists of a name.
+    /// Returns the name of the counter branch for lists of a given name.
     pub counter: &'a dyn Fn(&str) -> Result<String>,
-    /// The branch of a field of records of a name.
+    /// Returns the name of the branch for a field of records of a given name.
     pub field: &'a dyn Fn(&str, &str) -> Result<String>,
 }
 
-/// Where data go.
+/// Destination of data.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Destination {
     /// One branch.
     Branch(usize),
-    /// Records, or lists of records: a branch or more for each field.
+    /// Records, or lists of records: one or more branches for each field.
     Fields {
         /// Name of the records.
         name: String,
-        /// Whether they are lists.
+        /// Whether the data are lists of records.
         listed: bool,
         /// Fields by name.
         fields: Vec<(String, Destination)>,
     },
 }
 
-/// The branches for data.
+/// The branches for some data.
 #[derive(Default)]
 pub struct BranchLayout {
-    /// The branches, each counter before what it counts.
+    /// The branches; each counter precedes the branches it counts.
     pub branches: Vec<BranchSpec>,
-    /// Where the data of each name go; what is given for a counter goes nowhere.
+    /// The destination of the data of each name; data given for a counter have none.
     pub destinations: Vec<(String, Destination)>,
     by_name: HashMap<String, usize>,
-    /// Which branches are fields of records.
+    /// Whether each branch is a field of records.
     of_record: Vec<bool>,
 }
 
@@ -127,7 +127,7 @@ impl BranchLayout {
             (_, DataType::Number(_) | DataType::Shape(_)) => {
                 let known = self.by_name.get(name).and_then(|known| self.branches.get(*known));
                 if !of_record && counts(kind) && known.is_some_and(|b| b.kind == BranchKind::Counter) {
-                    // The counter is made already; what is given for it is compared with it.
+                    // The counter exists already; data given for it are compared with it.
                     return Ok(None);
                 }
                 let number = inner.shape(name, names.classes, false)?;
@@ -174,7 +174,7 @@ impl BranchLayout {
         Ok(Some(found))
     }
 
-    /// The fields of lists of records.
+    /// Plans the fields of lists of records.
     fn lists(
         &mut self,
         data: &BranchData,
@@ -194,7 +194,7 @@ impl BranchLayout {
         Ok(Destination::Fields { name: name.to_owned(), listed: true, fields: found })
     }
 
-    /// A container or an object.
+    /// Plans a container or an object.
     fn object(
         &mut self,
         data: &BranchData,
@@ -207,7 +207,7 @@ impl BranchLayout {
         self.add(name, kind, false)
     }
 
-    /// Lists of items: arrays that the counter of `listed` counts, or vectors if the items are no numbers.
+    /// Plans lists of items: arrays counted by the counter of `listed`, or vectors if the items are not numbers.
     fn counted(
         &mut self,
         data: &BranchData,
@@ -236,7 +236,7 @@ impl BranchLayout {
         match &branch.kind {
             BranchKind::Counter => {}
             BranchKind::Numbers { number, dims } if dims.is_empty() && is_integer(number) && !of_record => {
-                // A branch of integers by that name becomes the counter.
+                // A branch of integers with that name becomes the counter.
                 branch.kind = BranchKind::Counter;
                 self.destinations.retain(|(one, _)| one != name);
             }
@@ -259,7 +259,7 @@ fn dimensions<'a>(name: &str, kind: &'a DataType) -> Result<(Vec<usize>, &'a Dat
     Ok((dims, inner))
 }
 
-/// Whether a leaf holds it.
+/// Whether a leaf can hold it.
 const fn is_number(shape: &Shape) -> bool {
     matches!(shape, Shape::Number(_) | Shape::Long(_) | Shape::Packed(..))
 }
@@ -271,7 +271,7 @@ fn is_integer(shape: &Shape) -> bool {
     }
 }
 
-/// Whether data may say how long lists are.
+/// Whether data may give the lengths of lists.
 fn counts(kind: &DataType) -> bool {
     matches!(kind, DataType::Number(number) if is_integer(&Shape::Number(*number)))
 }

@@ -12,16 +12,16 @@ use crate::wire::writer::Writer;
 const MUST_CLEANUP: u32 = 1 << 3;
 /// `TCollection::kIsOwner`.
 const IS_OWNER: u32 = 1 << 14;
-/// `TBranch::kBranchAny`: entries are objects of classes that need not be a `TObject`.
+/// `TBranch::kBranchAny`: entries are objects of classes that need not derive from `TObject`.
 const BRANCH_ANY: u32 = 1 << 17;
 /// `TBranch::kDoNotUseBufferMap`: entries hold no references between objects.
 const NO_BUFFER_MAP: u32 = 1 << 22;
 /// Checksum of `ROOT::TIOFeatures`, which has no version.
 const IO_FEATURES: u32 = 0x1aa1_2f10;
-/// Baskets that a branch has room for at least.
+/// Minimum number of basket slots in a branch.
 pub const MIN_BASKETS: usize = 10;
 
-/// Classes whose streamer info a tree of these branches needs.
+/// Returns the classes whose streamer info a tree of these branches needs.
 pub fn classes(branches: &[Branch]) -> Vec<&'static str> {
     let mut classes = vec!["TTree", "TBranch"];
     for branch in branches {
@@ -46,7 +46,7 @@ fn io_features(w: &mut Writer) -> Result<()> {
     w.close(frame)
 }
 
-/// Bytes that a tree takes at most, with some baskets more than now.
+/// Maximum bytes of a tree object, allowing for `more` baskets.
 pub fn bytes_needed(branches: &[Branch], more: usize) -> usize {
     let of_branch = |b: &Branch| {
         let classes = b.element.as_ref().map_or(0, |e| e.class.len() + e.parent.len() + e.clones.len() + 100);
@@ -56,12 +56,12 @@ pub fn bytes_needed(branches: &[Branch], more: usize) -> usize {
     1000 + 20 * more + branches.iter().map(of_branch).sum::<usize>()
 }
 
-/// The bytes of a tree.
+/// Returns the bytes of a tree object.
 pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) -> Result<Vec<u8>> {
     let mut w = Writer::new(displacement);
     let frame = w.open(20);
     w.named(&tree.name, &tree.options.title, MUST_CLEANUP)?;
-    // TAttLine, TAttFill, TAttMarker: what ROOT gives to a fresh tree.
+    // TAttLine, TAttFill, TAttMarker: ROOT's defaults for a new tree.
     let part = w.open(2);
     w.put_all([602_i16, 1, 1]);
     w.close(part)?;
@@ -101,25 +101,25 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     Ok(w.into_bytes())
 }
 
-/// A `TAttFill` as ROOT gives it to trees and branches.
+/// Writes a `TAttFill` with ROOT's defaults for trees and branches.
 fn fill(w: &mut Writer) -> Result<()> {
     let part = w.open(2);
     w.put_all([0_i16, 1001]);
     w.close(part)
 }
 
-/// The branches, and where those were that are behind us, by which later ones refer to them.
+/// Encodes branches and records the positions of earlier ones, because later ones refer to them.
 struct Encoder<'a> {
     w: Writer,
     tree: &'a TreeWriter,
     compression: Compression,
-    /// The branches in the tree (first), and those in each branch.
+    /// The top-level branches of the tree (first), then those of each branch.
     children: Vec<Vec<usize>>,
     /// References to each branch and to its leaves.
     places: Vec<(Option<u32>, Vec<u32>)>,
 }
 
-/// The branches of a tree as elements of an array that is there, and references to their leaves.
+/// Encodes the branches of a tree as elements of an existing array; returns also the references to their leaves.
 pub fn encode_branches(
     tree: &TreeWriter,
     compression: Compression,
@@ -143,12 +143,12 @@ impl<'a> Encoder<'a> {
         let places = vec![(None, Vec::new()); tree.branches.len()];
         Self { w, tree, compression, children, places }
     }
-    /// What was written, and the references to all leaves.
+    /// Returns the bytes written and the references to all leaves.
     fn done(self) -> (Writer, Vec<u32>) {
         (self.w, self.places.into_iter().flat_map(|(_, leaves)| leaves).collect())
     }
 
-    /// The array of branches of the tree (0) or of a branch (its index and one).
+    /// Writes the array of branches of the tree (0) or of a branch (its index plus one).
     fn branches(&mut self, of: usize, bits: u32) -> Result<()> {
         let count = self.children.get(of).map_or(0, Vec::len);
         let array = self.w.open(3);
@@ -159,7 +159,7 @@ impl<'a> Encoder<'a> {
         self.w.close(array)
     }
 
-    /// The elements of that array.
+    /// Writes the elements of that array.
     fn elements(&mut self, of: usize) -> Result<()> {
         for index in self.children.get_mut(of).map(std::mem::take).unwrap_or_default() {
             let Some(branch) = self.tree.branches.get(index) else { continue };
@@ -195,13 +195,13 @@ impl<'a> Encoder<'a> {
         self.w.close(frame)
     }
 
-    /// The part that is a `TBranch`.
+    /// Writes the `TBranch` part.
     fn base(&mut self, index: usize, branch: &Branch, bits: u32) -> Result<()> {
         let frame = self.w.open(13);
         self.w.named(&branch.name, &branch.title, bits)?;
         fill(&mut self.w)?;
         let room = (branch.baskets.len() + 1).max(MIN_BASKETS);
-        // Rounded up as ROOT does; 32000 is what it begins with.
+        // Rounded up as in ROOT, which starts at 32000.
         let basket_size = if branch.largest == 0 { 32_000 } else { branch.largest.next_multiple_of(512) };
         let offsets = match (branch.varies(), branch.most_entries) {
             (false, _) => 0,
@@ -242,7 +242,8 @@ impl<'a> Encoder<'a> {
         w.close(frame)
     }
 
-    /// Pointers to the leaves of a branch: in full the first time, which may be where a leaf that they count is.
+    /// Writes pointers to the leaves of a branch. The first pointer to a leaf has the full object; this may be the
+    /// pointer from a leaf that it counts.
     fn leaves(&mut self, index: usize, branch: &Branch) -> Result<()> {
         let known = self.places.get(index).map(|place| place.1.clone()).unwrap_or_default();
         if !known.is_empty() {
@@ -277,7 +278,7 @@ impl<'a> Encoder<'a> {
             None => self.w.null(),
         }
         self.w.close(inner)?;
-        // fMinimum and fMaximum; only counters and strings use the second.
+        // fMinimum and fMaximum; only counters and strings use fMaximum.
         let maximum = branch.maximum;
         match leaf.class {
             "TLeafElement" => {

@@ -1,11 +1,11 @@
 //! Writing trees.
 //!
-//! Entries wait, as big-endian bytes in one buffer a branch, until a cluster is full. Then each branch's bytes are cut
-//! into baskets (one, if they are not too many), the baskets compressed in parallel and written one after another in
-//! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
+//! Entries are buffered as big-endian bytes, one buffer for each branch, until a cluster is full. Each branch's bytes
+//! are then cut into baskets (one, if they are not too many). The baskets are compressed in parallel and written in the
+//! order of the branches. A cluster, or any consecutive branches in it, is therefore contiguous in the file.
 //!
-//! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
-//! two more, each of at most 512 KiB twice (in one piece and compressed) unless larger baskets are asked for.
+//! Memory: the uncompressed bytes of one cluster. While it is written, also one batch of baskets for each thread plus
+//! two; unless larger baskets are requested, each batch takes at most twice 512 KiB (in one piece and compressed).
 
 mod basket;
 mod branch;
@@ -44,30 +44,30 @@ pub use plan::encode_value;
 
 /// Uncompressed bytes of small baskets that are compressed and written together.
 const BATCH: usize = 128 << 10;
-/// Batches that wait to be written, beside one for each thread.
+/// Number of batches waiting to be written, in addition to one for each thread.
 const AHEAD: usize = 2;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
-/// A cluster measured in bytes takes at most this many times its compressed size before compression.
+/// Maximum ratio of uncompressed to compressed bytes, for a cluster measured in bytes.
 const MOST_EXPANSION: u64 = 4;
-/// Uncompressed bytes of a branch that lie next to each other in a cluster; then comes the next branch.
+/// Uncompressed bytes of a branch that are contiguous in a cluster, before the next branch follows.
 const RUN: usize = 512 << 10;
 
-/// Bytes of an entry of a branch, and so of a basket, at most: what a byte count can say.
+/// Maximum bytes of an entry, and therefore of a basket, that a byte count can represent.
 const MAX_ENTRY: usize = (1 << 30) - (1 << 20);
 
-/// How a tree is laid out.
+/// Options for the layout of a tree.
 #[derive(Debug, Clone)]
 pub struct TreeOptions {
     /// Title of the tree.
     pub title: String,
-    /// Size of a cluster (`fAutoFlush`): entries if positive, compressed bytes if negative. Bytes are measured once,
-    /// on the first entries, and turned into a number of entries; data that grow to more than four times as many
-    /// uncompressed bytes end their cluster early.
+    /// Size of a cluster (`fAutoFlush`): entries if positive, compressed bytes if negative. A size in bytes is
+    /// converted once to a number of entries, measured on the first entries. A cluster ends early if its uncompressed
+    /// size exceeds four times that size.
     pub auto_flush: i64,
-    /// Uncompressed bytes of a basket at most, unless one entry has more; what suits the codec if not given.
+    /// Maximum uncompressed bytes of a basket, unless a single entry is larger. The default depends on the codec.
     pub max_basket: Option<usize>,
-    /// Titles of branches by name, instead of the lists of their leaves.
+    /// Titles of branches by name, replacing the lists of their leaves.
     pub titles: HashMap<String, String>,
 }
 
@@ -77,7 +77,7 @@ impl Default for TreeOptions {
     }
 }
 
-/// A basket that was written.
+/// A written basket.
 struct Written {
     branch: usize,
     entries: usize,
@@ -92,33 +92,33 @@ pub struct TreeWriter {
     seek_directory: u64,
     options: TreeOptions,
     branches: Vec<Branch>,
-    /// Which branch became of each that was asked for, and how many of them take columns.
+    /// Index of the branch made for each requested one.
     made: Vec<usize>,
     columns: usize,
-    /// Entries of a cluster, once known.
+    /// Entries in a cluster, once known.
     cluster_entries: Option<usize>,
     /// Ends of the clusters in the file.
     clusters: Vec<u64>,
-    /// Entries in the file.
+    /// Number of entries in the file.
     entries_written: u64,
-    /// Entries that nothing can take any more.
+    /// Number of entries that are safe in the file.
     safe: u64,
-    /// Entries that wait.
+    /// Number of buffered entries.
     waiting: usize,
     waiting_bytes: u64,
     /// Compressed bytes of the first cluster (`fFlushedBytes`).
     flushed_bytes: u64,
-    /// Entries were written or the tree is new since its object was last written.
+    /// Whether the tree is new or entries were written since its object was last written.
     changed: bool,
     failed: Option<String>,
     /// The tree that is continued.
     existing: Option<Existing>,
-    /// Where branches are added to that tree: the ends of its clusters.
+    /// When branches are added to that tree: the ends of its clusters.
     borders: Option<Vec<u64>>,
 }
 
 impl TreeWriter {
-    /// Takes a name in a directory for a tree of these branches. The tree is in the file once it is saved.
+    /// Creates a tree with these branches in a directory. The tree is in the file after the first save.
     pub fn new(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -136,7 +136,7 @@ impl TreeWriter {
         Ok(Self::from_plan(file, (directory, key), name, plan, branches, options))
     }
 
-    /// Has the classes of a tree written with the file.
+    /// Registers the classes of a tree to be described in the file.
     fn describe(file: &mut FileWriter, plan: &Plan) -> Result<()> {
         for class in metadata::classes(&plan.branches) {
             file.use_class(class);
@@ -182,8 +182,8 @@ impl TreeWriter {
         }
     }
 
-    /// Goes on with a tree that is in the file: `key` is that of its newest state, which `source` reads. Gives its
-    /// branches, too.
+    /// Continues a tree in the file: `key` is the key of its newest state, which `source` reads. Also returns its
+    /// branches.
     pub fn append(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -196,7 +196,7 @@ impl TreeWriter {
         let plan = Plan::new(&specs).within(place)?;
         existing::compare(&tree, &plan.branches).within(place)?;
         let id = file.find_key(directory, &key.name, key.cycle)?;
-        // Without a size of clusters of its own, it gets the usual one from this point on.
+        // A tree without a cluster size of its own gets the default from this point on.
         let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
         let options = TreeOptions { title: tree.title.clone(), auto_flush, ..TreeOptions::default() };
         let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
@@ -204,7 +204,7 @@ impl TreeWriter {
         for (branch, found) in branches.iter_mut().zip(&tree.branches) {
             let basket = |b: &crate::tree::Basket| match b.place {
                 Place::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
-                // A place that is none stays one.
+                // An absent basket stays absent.
                 Place::Nowhere => Some(Basket { bytes: 0, entry: b.first, seek: 0 }),
                 Place::Tree(_) => None,
             };
@@ -218,7 +218,7 @@ impl TreeWriter {
         Ok((writer, specs))
     }
 
-    /// Adds branches to a tree that is in the file: as many entries as it has, all at once.
+    /// Adds branches to a tree in the file: with as many entries as the tree has, all at once.
     pub fn add_branches(
         file: &mut FileWriter,
         directory: DirectoryId,
@@ -248,7 +248,7 @@ impl TreeWriter {
     pub fn clusters(&self) -> &[u64] {
         &self.clusters
     }
-    /// What `fAutoFlush` says: the entries of a cluster once one was full.
+    /// The value of `fAutoFlush`: the entries of a cluster, once one was full.
     fn auto_flush(&self) -> i64 {
         match self.cluster_entries {
             Some(entries) if self.options.auto_flush > 0 || !self.clusters.is_empty() => entries as i64,
@@ -256,7 +256,7 @@ impl TreeWriter {
         }
     }
 
-    /// What a tree that is continued has grown to.
+    /// Returns the new state of a tree that is continued.
     fn grown(&self) -> Grown<'_> {
         let entries = self.entries_written;
         let branches = self.branches.iter().map(|branch| GrownBranch {
@@ -283,7 +283,7 @@ impl TreeWriter {
         format!("tree {}", self.name)
     }
 
-    /// Gives up waiting entries after an error that cannot be undone, and says what is safe.
+    /// Drops buffered entries after an unrecoverable error, and returns an error that states which entries are safe.
     fn fail(&mut self, file: &FileWriter, error: &Error) -> Error {
         let (written, lost) = (self.safe, self.entries() - self.safe);
         self.failed = Some(error.message().to_owned());
@@ -294,7 +294,7 @@ impl TreeWriter {
         Error::new(error.kind(), format!("{error}: {kept}"))
     }
 
-    /// The column of each branch that has entries of its own.
+    /// Returns the column of each branch that has entries of its own.
     fn project<'a>(&self, columns: &'a [Column]) -> Result<Vec<Option<Cow<'a, Column>>>> {
         if columns.len() != self.columns {
             return Err(Error::argument(format!("{} columns for {} branches", columns.len(), self.columns)));
@@ -344,7 +344,7 @@ impl TreeWriter {
         Ok(views)
     }
 
-    /// Bytes that may still come before the cluster is full, or before it is time to measure.
+    /// Bytes that may be added before the cluster is full, or before it is time to measure.
     fn room(&self) -> u64 {
         if self.options.auto_flush > 0 {
             return u64::MAX;
@@ -355,7 +355,7 @@ impl TreeWriter {
         most.saturating_sub(self.waiting_bytes)
     }
 
-    /// Entries that may still come before the cluster is full, once that is known.
+    /// Entries that may be added before the cluster is full, once known.
     fn left(&self) -> Option<usize> {
         let next = |borders: &Vec<u64>| borders.iter().copied().find(|border| *border > self.entries_written);
         let entries = match &self.borders {
@@ -391,7 +391,7 @@ impl TreeWriter {
         Ok(())
     }
 
-    /// Writes all that waits.
+    /// Writes all buffered entries.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
         let (stretch, baskets) = self.write_baskets(file)?;
         let need = metadata::bytes_needed(&self.branches, baskets.len())
@@ -430,7 +430,7 @@ impl TreeWriter {
         }
     }
 
-    /// Compresses and writes the baskets of a cluster in one stretch, which it gives.
+    /// Compresses the baskets of a cluster and writes them contiguously; returns their byte range.
     fn write_baskets(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<Written>)> {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
@@ -439,7 +439,8 @@ impl TreeWriter {
             let most = self.options.max_basket.unwrap_or_else(usual).min(MAX_ENTRY);
             basket::split(index, branch, self.waiting, most)
         });
-        // Where branches have several baskets, first the first of each: ROOT's cache learns by them. Then a run of each.
+        // If branches have several baskets, the first basket of each comes first, because ROOT's cache learns from
+        // these. Then follows a run of each branch.
         let first = |job: &Job| self.branches.get(job.branch).is_some_and(|b| b.baskets.len() == job.number);
         let mut jobs: Vec<Job> = jobs.collect();
         jobs.sort_by_key(|job| (!first(job), job.data.start / RUN));
@@ -575,7 +576,7 @@ impl TableWriter for TreeWriter {
             let left = self.left().unwrap_or(rows).max(1);
             let mut to = rows.min(from.saturating_add(left));
             if bytes(from, to) > room {
-                // The first entry that fills the cluster, by bisection.
+                // Bisect for the first entry that fills the cluster.
                 let (mut below, mut above) = (from, to);
                 while below + 1 < above {
                     let middle = below.midpoint(above);
@@ -621,7 +622,7 @@ impl TableWriter for TreeWriter {
     }
 }
 
-/// A field of records, or of lists of records.
+/// Returns a field of records, or of lists of records.
 fn field<'a>(column: &Cow<'a, Column>, member: usize) -> Result<Cow<'a, Column>> {
     let of = |column: &Column| match column {
         Column::Record { fields, .. } => fields.get(member).map(|(_, field)| field.clone()),

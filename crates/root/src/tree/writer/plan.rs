@@ -1,4 +1,4 @@
-//! From what is to be written to branches: names, leaves, types, and the layout of entries.
+//! Planning branches: names, leaves, types, and the layout of entries.
 
 use super::branch::{Branch, BranchKind, BranchSpec, Element, Leaf};
 use super::item::{Item, View};
@@ -9,9 +9,9 @@ use crate::streamer::declare::{Class, Shape};
 use crate::streamer::packed::Packing;
 use std::collections::HashSet;
 
-/// Version that ROOT 6.40 gives to containers where they stand as members or branches.
+/// Version that ROOT 6.40 writes for containers that are members or branches.
 const CONTAINER: [u8; 2] = [0, 10];
-/// Set in that version where a list of objects is laid out member by member (`TBufferFile::kStreamedMemberWise`).
+/// Bit of that version for a list of objects stored member-wise (`TBufferFile::kStreamedMemberWise`).
 const MEMBER_WISE: u8 = 0x40;
 /// `fClassVersion` of branches of containers and of `std::string`.
 const CONTAINER_CLASS: i32 = 6;
@@ -20,7 +20,7 @@ const STRING_CLASS: i32 = 2;
 const STL: i32 = 300;
 const ANY: i32 = 62;
 
-/// Class of a number's leaf, its letter in leaf lists, and whether it is unsigned.
+/// Returns the leaf class of a number, its letter in leaf lists, and whether it is unsigned.
 fn leaf_of(shape: &Shape) -> Result<(&'static str, char, bool)> {
     Ok(match shape {
         Shape::Number(number) => {
@@ -38,7 +38,7 @@ fn brackets(dims: &[usize]) -> String {
     dims.iter().map(|dim| format!("[{dim}]")).collect()
 }
 
-/// A packed number's type and range as titles have them: `/f[0,10,12]`.
+/// Returns a packed number's type and range as written in titles: `/f[0,10,12]`.
 fn suffix(shape: &Shape) -> String {
     match shape {
         Shape::Packed(single, range) if !range.is_empty() => {
@@ -48,7 +48,7 @@ fn suffix(shape: &Shape) -> String {
     }
 }
 
-/// The layout of a number, or of a value inside a container.
+/// Returns the layout of a number, or of a value inside a container.
 fn value(shape: &Shape) -> Result<Item> {
     Ok(match shape {
         Shape::Number(number) => Item::Number(*number),
@@ -79,12 +79,12 @@ fn packing(single: bool, range: &str) -> Result<Packing> {
     })
 }
 
-/// An object with its version.
+/// Returns the layout of an object with its version.
 fn object(class: &Class, member_wise: bool) -> Result<Item> {
     Ok(Item::Framed(class.version.to_be_bytes().to_vec(), Box::new(record(class, member_wise)?)))
 }
 
-/// The members of an object.
+/// Returns the layout of an object's members.
 fn record(class: &Class, member_wise: bool) -> Result<Item> {
     let members = class.members.iter().map(|(name, shape)| {
         member(shape, member_wise).within(|| format!("member {name} of {}", class.name))
@@ -92,7 +92,7 @@ fn record(class: &Class, member_wise: bool) -> Result<Item> {
     Ok(Item::Record(members.collect::<Result<_>>()?))
 }
 
-/// A value as a member or branch of its own: containers and strings have a header.
+/// Returns the layout of a value that is a member or branch of its own: containers and strings have a header.
 fn member(shape: &Shape, member_wise: bool) -> Result<Item> {
     Ok(match shape {
         Shape::Vector(item) => match item.as_ref() {
@@ -113,7 +113,7 @@ fn member(shape: &Shape, member_wise: bool) -> Result<Item> {
     })
 }
 
-/// A member of the elements of a list that is laid out member by member: one header for all.
+/// Returns the layout of a member of the elements in a member-wise list: one header for all.
 fn grouped(shape: &Shape) -> Result<Item> {
     Ok(match shape {
         Shape::Vector(_) | Shape::Map(..) | Shape::Other(..) | Shape::Text => {
@@ -123,7 +123,7 @@ fn grouped(shape: &Shape) -> Result<Item> {
     })
 }
 
-/// The bytes of an object that one record of a column holds, and the classes it brings along.
+/// Returns the bytes of the object in a one-record column, and the classes that it needs.
 pub fn encode_value(class: &Class, column: &Column) -> Result<(Vec<u8>, Vec<StreamerInfo>)> {
     let shape = Shape::Class(class.clone());
     let mut classes = Vec::new();
@@ -140,14 +140,14 @@ pub fn encode_value(class: &Class, column: &Column) -> Result<(Vec<u8>, Vec<Stre
     Ok((bytes, plan.infos))
 }
 
-/// Whether the elements of a list can have branches: their members are no objects, nor lists of objects.
+/// Whether the elements of a list can have branches: no member is an object or a list of objects.
 fn flat(class: &Class) -> bool {
     let mut inner = Vec::new();
     class.members.iter().for_each(|(_, member)| member.classes(&mut inner));
     inner.is_empty()
 }
 
-/// Where a branch's data come from, and how it is split.
+/// The source of a branch's data, and its splitting.
 #[derive(Clone)]
 struct Place {
     column: usize,
@@ -164,18 +164,18 @@ impl Place {
     }
 }
 
-/// The branches of a tree, and the classes they bring along.
+/// The branches of a tree, and the classes that they need.
 #[derive(Default)]
 pub struct Plan {
     pub branches: Vec<Branch>,
     pub infos: Vec<StreamerInfo>,
-    /// Which branch became of each that was asked for.
+    /// Index of the branch made for each requested one.
     pub made: Vec<usize>,
     compression: Option<crate::compress::encode::Compression>,
 }
 
 impl Plan {
-    /// Plans the branches, checks that their names differ and that counters come first and count something.
+    /// Plans the branches. Checks that names are unique, that counters come first and that each counts something.
     pub fn new(specs: &[BranchSpec]) -> Result<Self> {
         let mut plan = Self::default();
         if specs.is_empty() {
@@ -239,7 +239,7 @@ impl Plan {
                 Ok(())
             }
             BranchKind::Counter => {
-                // The column follows with the first branch that it counts.
+                // The column is set with the first branch that it counts.
                 let branch = Branch::new(name.clone(), format!("{name}/I"), Some(Item::Count), usize::MAX);
                 let leaf = Leaf { range: true, ..leaf("TLeafI", &name, &name, 1, 4) };
                 self.push(Branch { leaves: vec![leaf], ..branch });
@@ -300,7 +300,7 @@ impl Plan {
         let suffix = suffix(number);
         let full = if suffix.is_empty() { format!("{title}/{letter}") } else { title.clone() + &suffix };
         let branch = Branch::new(name.to_owned(), full, Some(Item::array(dims, inner)), column);
-        // The leaf's title keeps the range, by which readers unpack.
+        // The leaf's title keeps the range, which readers need to unpack.
         let title = title + &suffix;
         let leaf = Leaf { unsigned, ..leaf(class, name, &title, length, number.memory()) };
         self.push(Branch { leaves: vec![leaf], ..branch });
@@ -333,7 +333,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A container, string or object at the top of a tree.
+    /// Plans a container, string or object at the top of a tree.
     fn object(&mut self, name: String, shape: &Shape, place: &Place) -> Result<()> {
         let mut element = Element {
             class: shape.cpp(),
@@ -399,7 +399,7 @@ impl Plan {
         let leaf = leaf("TLeafElement", &title, &title, 1, 0);
         let mut branch = Branch::new(name, title, item, place.column);
         if element.object && element.kind == 0 {
-            // Readers take the size of an object from the borders between entries, even if all have the same.
+            // Readers derive the size of an object from the borders between entries, even if all sizes are equal.
             branch.fixed = None;
         }
         self.push(Branch {
@@ -412,7 +412,7 @@ impl Plan {
         })
     }
 
-    /// The branches of the members of an object.
+    /// Plans the branches of the members of an object.
     fn members(&mut self, prefix: &str, class: &Class, place: &Place, parent: usize) -> Result<()> {
         let checksum = class.info()?.checksum;
         for (id, (name, shape)) in class.members.iter().enumerate() {
@@ -476,7 +476,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A branch of a member that is a number or an array.
+    /// Plans a branch of a member that is a number or an array.
     fn number_member(
         &mut self,
         name: String,
@@ -499,7 +499,7 @@ impl Plan {
         Ok(index)
     }
 
-    /// A list of objects whose members have branches: first one with the counts.
+    /// Plans a list of objects whose members have branches; the first branch holds the counts.
     fn split_list(&mut self, name: &str, class: &Class, element: Element, place: &Place) -> Result<()> {
         let counted = format!("{name}_");
         let range = place.parent.is_some();
@@ -556,7 +556,7 @@ fn leaf(class: &'static str, name: &str, title: &str, length: usize, width: usiz
     }
 }
 
-/// Elements of an array, which are at least one and, as bytes, fit 32 bits.
+/// Number of elements of an array; at least one, and its bytes fit 32 bits.
 fn elements(dims: &[usize]) -> Result<usize> {
     let size = dims.iter().try_fold(8_usize, |product, dim| product.checked_mul(*dim));
     match size {

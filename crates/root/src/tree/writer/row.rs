@@ -1,17 +1,17 @@
-//! Work on many things in parallel, with what it gives taken in order.
+//! Parallel work with results taken in order.
 
 use crate::error::{Error, Result};
 use rayon::Yield;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Room for the result of one piece of work, and the outcome once it is there.
+/// Buffer for the result of one job, with the outcome once it is done.
 struct Place<S> {
     room: Mutex<(S, Option<Result<()>>)>,
     filled: Condvar,
 }
 
 impl<S> Place<S> {
-    /// Waits until the work is done; meanwhile lends a hand to other work.
+    /// Waits until the job is done; helps with other jobs meanwhile.
     fn wait(&self) -> Result<MutexGuard<'_, (S, Option<Result<()>>)>> {
         loop {
             if let Ok(room) = self.room.try_lock()
@@ -23,14 +23,14 @@ impl<S> Place<S> {
                 break;
             }
         }
-        // All work has been begun. The lock is poisoned if it panicked, which the scope passes on.
+        // All jobs have started. The lock is poisoned if a job panicked; the scope passes the panic on.
         let stopped = |_| Error::argument("writing stopped");
         let room = self.room.lock().map_err(|e| stopped(e.to_string()))?;
         self.filled.wait_while(room, |room| room.1.is_none()).map_err(|e| stopped(e.to_string()))
     }
 }
 
-/// Wakes who waits, also when the work panics.
+/// Wakes the waiting thread, even if the job panics.
 struct Wake<'a>(&'a Condvar);
 
 impl Drop for Wake<'_> {
@@ -39,8 +39,8 @@ impl Drop for Wake<'_> {
     }
 }
 
-/// Has `fill` work on all of `jobs` on the pool, on at most `ahead` at a time, and gives each result to `take`, in
-/// order. The room for results is used again.
+/// Runs `fill` on all `jobs` on the pool, at most `ahead` at a time, and passes each result to `take`, in order. The
+/// buffers for results are reused.
 pub fn in_order<J: Sync, S: Default + Send>(
     jobs: &[J],
     ahead: usize,
@@ -51,7 +51,7 @@ pub fn in_order<J: Sync, S: Default + Send>(
     let place = |_| Place { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
     let places: Vec<Place<S>> = (0..ahead).map(place).collect();
     let (places, fill) = (&places, &fill);
-    // A place serves every `ahead`-th job: the next one is begun when the result of the one before was taken.
+    // A place serves every `ahead`-th job: the next one starts after the result of the one before was taken.
     let pairs = || jobs.iter().zip(places.iter().cycle());
     rayon::scope_fifo(|scope| {
         let begin = |(job, place)| {

@@ -16,7 +16,7 @@ use sapwood_io::sink::Sink;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Memory that can be looked at while it is written to, with a limit of room.
+/// Memory that can be inspected while it is written to, with a size limit.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Vec<u8>>>, usize);
 
@@ -146,14 +146,14 @@ fn pool() -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap()
 }
 
-/// The values of every branch but the counters.
+/// Returns the values of every branch except the counters.
 fn values(tree: &Tree) -> Vec<Column> {
     let taken = |i: &usize| tree.branches[*i].leaves[0].class != "TLeafI";
     let branches: Vec<usize> = (0..tree.branches.len()).filter(taken).collect();
     read(&pool(), &[Part { table: tree, fields: &branches, start: 0, stop: tree.entries }]).unwrap()
 }
 
-/// Equal up to how dimensions nest and how strings are called.
+/// Whether types are equal, ignoring the nesting of dimensions and the names of strings.
 #[allow(clippy::many_single_char_names, reason = "pairs of parts")]
 fn same(a: &Column, b: &Column) -> bool {
     match (a, b) {
@@ -271,7 +271,8 @@ fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
         for (index, branch) in tree.branches.iter().enumerate() {
             for basket in &branch.baskets {
                 let (number, entry) = (basket.first / cluster as u64, basket.first % cluster as u64);
-                // The first, and runs of half a mebibyte of each branch: entries of four bytes where there are this many.
+                // The first basket, then runs of half a mebibyte of each branch. Clusters with this many entries have
+                // 4-byte entries.
                 let run = 4 * entry / (512 << 10);
                 baskets.push((number, (entry > 0, run), index, entry, basket.seek(), basket.bytes()));
             }
@@ -423,7 +424,7 @@ fn a_full_disk_leaves_the_clusters_that_were_committed() {
             let text = error.to_string();
             let (said, _) = text.split_once(" entries of tree t are safe").unwrap();
             let safe: u64 = said.rsplit_once(' ').unwrap().1.parse().unwrap();
-            // Whether or not the end finds room.
+            // The end may or may not find room.
             let _ = out.close();
             let bytes = sink.0.lock().unwrap().clone();
             let file = RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap();
@@ -440,7 +441,7 @@ fn a_full_disk_leaves_the_clusters_that_were_committed() {
 
 #[test]
 fn every_write_leaves_a_whole_file_with_all_commits() {
-    /// Remembers every state of the storage.
+    /// Records every state of the storage.
     struct Recorder(Shared, Arc<Mutex<Vec<Vec<u8>>>>);
     impl Sink for Recorder {
         fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
@@ -465,7 +466,7 @@ fn every_write_leaves_a_whole_file_with_all_commits() {
         Options { compression: Compression::None, ..Options::default() },
     );
     let mut out = Output::new(file.unwrap());
-    // Before that there is no file yet.
+    // Before that, there is no file yet.
     let first = states.lock().unwrap().len() - 1;
     let directory = out.file.mkdir(0, "d", "").unwrap();
     let options = TreeOptions { auto_flush: 100, ..TreeOptions::default() };
@@ -551,7 +552,7 @@ fn clusters_are_no_more_than_baskets() {
     out.close().unwrap();
     let mut tree = open(&sink);
     assert_eq!(tree.cluster_borders(), [0, 5, 10, 15, 20]);
-    // Claims that would take 400 GB of borders.
+    // Cluster sizes whose borders would take 400 GB.
     tree.entries = 1 << 60;
     tree.clusters = (1..=1000).map(|i| (i << 50, 1 << 25)).collect();
     assert_eq!(tree.cluster_borders(), [0, 5, 10, 15, 1 << 60]);
@@ -573,6 +574,6 @@ fn baskets_that_have_more_bytes_than_the_file_are_refused() {
     }
     let error = crate::tree::verify_places(&branches, size).unwrap_err().to_string();
     assert!(error.contains("baskets overlap") && error.contains("branch x"), "{error}");
-    // What lies behind the end of a file that was cut does not count.
+    // Baskets past the end of a truncated file do not count.
     crate::tree::verify_places(&branches, 99).unwrap();
 }
