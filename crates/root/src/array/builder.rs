@@ -1,4 +1,4 @@
-//! Columns while they grow.
+//! Growing columns.
 
 use super::{Column, Number, Type, pages, pool};
 use crate::error::{Error, Result};
@@ -17,54 +17,54 @@ pub enum Builder {
     },
     /// Strings.
     Text {
-        /// Starts and end.
+        /// Starts and final end.
         offsets: Vec<i64>,
         /// All strings end to end.
         bytes: Vec<u8>,
     },
-    /// Lists of one size.
+    /// Lists of fixed size.
     FixedList {
-        /// Lists so far.
+        /// Number of lists so far.
         length: usize,
-        /// Elements per list.
+        /// Elements in each list.
         size: usize,
         /// The elements.
         values: Box<Builder>,
     },
     /// Lists.
     List {
-        /// Starts and end.
+        /// Starts and final end.
         offsets: Vec<i64>,
         /// The elements.
         values: Box<Builder>,
     },
     /// Records.
     Record {
-        /// Records so far.
+        /// Number of records so far.
         length: usize,
         /// Class name.
         name: String,
         /// The fields.
         fields: Vec<(String, Builder)>,
     },
-    /// Values whose type the data name.
+    /// Values whose type is given in the data.
     Dynamic(Dynamic),
 }
 
-/// Values of the classes that occur, or none.
+/// Values of the classes that occur, or missing values.
 #[derive(Debug, Default)]
 pub struct Dynamic {
-    /// Which value is where; nothing as long as all are values of the first variant, in order.
+    /// The variant and place of each value; `None` as long as all values are of the first variant, in order.
     places: Option<Places>,
     variants: Vec<(String, Builder)>,
 }
 
-/// Where values are.
+/// Locations of values.
 #[derive(Debug, Default)]
 struct Places {
-    /// For each value the number of its variant, or -1 for none.
+    /// Variant number of each value; -1 for a missing one.
     tags: Vec<i32>,
-    /// For each value its place in the variant.
+    /// Place of each value in its variant.
     index: Vec<i64>,
 }
 
@@ -93,14 +93,14 @@ impl Dynamic {
     fn find(&self, class: &str) -> usize {
         self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len())
     }
-    /// Appends nothing.
+    /// Appends a missing value.
     pub fn push_none(&mut self) -> Result<()> {
         self.places()?.push(-1, 0)
     }
-    /// The column for values of a class, made at its first occurrence; the caller appends `n` values to it.
+    /// Returns the builder for values of a class, created at its first occurrence; the caller appends `n` values to it.
     ///
     /// # Errors
-    /// When there are too many classes, or no column can be made.
+    /// When there are too many classes, or no column can represent the class.
     pub fn variant(
         &mut self,
         class: &str,
@@ -175,7 +175,7 @@ impl Dynamic {
             1 => {
                 let values = self.variants.pop().map_or(Column::Empty, |(_, b)| b.finish());
                 if !some {
-                    // Values were appended in order, so the index counts up.
+                    // Values were appended in order, so that the index counts up.
                     return values;
                 }
                 tags.iter().zip(&mut index).filter(|(t, _)| **t < 0).for_each(|(_, i)| *i = -1);
@@ -185,7 +185,7 @@ impl Dynamic {
                 let mut variants: Vec<Column> = self.variants.into_iter().map(|(_, b)| b.finish()).collect();
                 let mut small: Vec<i8> = tags.iter().map(|&t| t.clamp(0, 127) as i8).collect();
                 if some {
-                    // None is a value of the first variant, made optional.
+                    // A missing value belongs to the first variant, made optional.
                     let first = variants.swap_remove(0);
                     let n = first.len() as i64;
                     let optional = Buffer::from_vec((0..n).chain([-1]).collect::<Vec<i64>>());
@@ -205,11 +205,11 @@ impl Dynamic {
     }
 }
 
-/// Classes that one column can distinguish.
+/// Maximum number of classes in a column.
 const MOST_VARIANTS: usize = 127;
 
 impl Builder {
-    /// An empty column of a type.
+    /// Creates an empty builder of a type.
     pub fn new(of: &Type) -> Self {
         match of {
             Type::Number(number) => Self::Number { number: *number, values: Vec::new() },
@@ -227,7 +227,8 @@ impl Builder {
         }
     }
 
-    /// Makes room for this many items that take about this many bytes on disk, in the buffers that will hold most of them.
+    /// Reserves room for this many items with about this many bytes on disk, in the buffers that will hold most of
+    /// them.
     pub fn reserve(&mut self, items: usize, bytes: usize) {
         match self {
             Self::Number { values, .. } if values.is_empty() => *values = pool::with_capacity(bytes),
@@ -243,14 +244,14 @@ impl Builder {
         }
     }
 
-    /// Makes room for `times` as much as there is, so that columns whose size only the values tell are not moved
-    /// again and again while they grow.
+    /// Reserves room for `times` the current values. Columns whose size depends on the values are then not moved
+    /// repeatedly while they grow.
     pub fn foresee(&mut self, times: f64) {
         self.each_buffer(&mut Foresee(times));
     }
 
-    /// Has the memory ready that the next values will take: they are `bytes` on disk, and `share` of what there is
-    /// already took as many for each byte.
+    /// Prepares the memory for the next values, which have `bytes` on disk. `share` is their fraction of the current
+    /// values, which took as many bytes in memory for each byte on disk.
     pub fn prepare(&mut self, bytes: usize, share: f64) {
         match self {
             Self::Number { values, .. } => provide(values, bytes),
@@ -263,7 +264,7 @@ impl Builder {
         }
     }
 
-    /// Where the memory lies that is left for more values, of each buffer.
+    /// Returns the free memory at the end of each buffer.
     pub fn room(&mut self) -> Vec<pages::Room> {
         let mut found = Rooms(Vec::new());
         self.each_buffer(&mut found);
@@ -312,7 +313,7 @@ impl Builder {
         }
     }
 
-    /// Values so far.
+    /// Number of values so far.
     pub fn len(&self) -> usize {
         match self {
             Self::Number { number, values } => values.len() / number.size(),
@@ -327,7 +328,7 @@ impl Builder {
         self.len() == 0
     }
 
-    /// Forgets all values and keeps the memory; a column of many classes keeps these, too.
+    /// Removes all values and keeps the memory; a column of several classes keeps the classes, too.
     pub fn clear(&mut self) {
         match self {
             Self::Number { values, .. } => values.clear(),
@@ -381,13 +382,13 @@ impl Builder {
                 }
             }
             (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more)?,
-            // Builders of one field are made from one type.
+            // Builders of one field are created from the same type.
             _ => debug_assert!(false, "builders of different types"),
         }
         Ok(())
     }
 
-    /// Appends `n` zeros, empty strings, empty lists.
+    /// Appends `n` zeros, empty strings or empty lists.
     pub fn append_default(&mut self, n: usize) -> Result<()> {
         match self {
             Self::Number { number, values } => values.try_fill(n.saturating_mul(number.size()), 0)?,
@@ -408,11 +409,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Appends the values of a builder of another type: numbers are converted, fields are found by name, those not
-    /// found are zero.
+    /// Appends the values of a builder of another type. Numbers are converted. Fields are matched by name; missing
+    /// fields become zero.
     ///
     /// # Errors
-    /// When values of one type have no meaning in the other.
+    /// When values of one type cannot be converted to the other.
     pub fn append_converted(&mut self, other: &Builder) -> Result<()> {
         match (self, other) {
             (Self::Number { number, values }, Self::Number { number: from, values: more }) => {
@@ -457,7 +458,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The finished column; buffers are handed over, not copied.
+    /// Returns the finished column; buffers are moved, not copied.
     pub fn finish(self) -> Column {
         match self {
             Self::Number { number, values } => Column::Number { number, values: pool::share(values) },
@@ -480,13 +481,13 @@ impl Builder {
     }
 }
 
-/// What is done to each buffer of a column.
+/// An operation on each buffer of a column.
 trait Visit {
     fn bytes(&mut self, values: &mut Vec<u8>);
     fn words<T>(&mut self, values: &mut Vec<T>);
 }
 
-/// Makes room for this many times as much.
+/// Reserves room for this many times the current size.
 struct Foresee(f64);
 
 impl Foresee {
@@ -500,7 +501,7 @@ impl Visit for Foresee {
         let wanted = self.wanted(values);
         if wanted > values.capacity() {
             let mut larger = pool::with_capacity(wanted);
-            // Refusal is no error yet, as below.
+            // A failed reservation is not an error here, as below.
             if larger.capacity() >= values.len() {
                 larger.extend_from_slice(values);
                 pool::give_back(std::mem::replace(values, larger));
@@ -508,12 +509,13 @@ impl Visit for Foresee {
         }
     }
     fn words<T>(&mut self, values: &mut Vec<T>) {
-        // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
+        // A failed reservation is not an error here: the estimate may be too large, and growing reports its own
+        // failure.
         let _ = values.try_reserve_exact(self.wanted(values).saturating_sub(values.len()));
     }
 }
 
-/// Has memory ready for that share of what there is.
+/// Prepares memory for this fraction of the current values.
 struct Prepare(f64);
 
 impl Visit for Prepare {
@@ -526,7 +528,7 @@ impl Visit for Prepare {
     }
 }
 
-/// Finds the memory that is left.
+/// Collects the free memory.
 struct Rooms(Vec<pages::Room>);
 
 impl Visit for Rooms {
@@ -538,10 +540,10 @@ impl Visit for Rooms {
     }
 }
 
-/// Memory is made ready in blocks of this many bytes, since many pages hold less.
+/// Memory is prepared in blocks of this many bytes, because many pages hold less.
 const BLOCK: usize = 64 << 10;
 
-/// Has the memory of the blocks ready that `more` values begin, as far as there is room for them.
+/// Prepares the memory of the blocks that begin within the next `more` values, as far as there is room for them.
 fn provide<T>(values: &mut Vec<T>, more: usize) {
     let block = BLOCK / size_of::<T>();
     let from = values.len().next_multiple_of(block);
@@ -560,7 +562,7 @@ fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Numbers of one type as numbers of another, as C++ converts them.
+/// Converts numbers of one type to another, as in C++.
 fn convert(to: Number, from: Number, bytes: &[u8], out: &mut Vec<u8>) {
     enum Any {
         Int(i128),

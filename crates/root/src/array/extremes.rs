@@ -1,4 +1,4 @@
-//! The smallest and largest numbers of zones, and the lengths of their longest lists.
+//! Smallest and largest numbers of zones, and lengths of their longest lists.
 #![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
 use super::Number;
@@ -6,22 +6,22 @@ use super::wide::{self, Wide};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 
-/// What is known of the numbers of each zone.
+/// Statistics of the numbers in each zone.
 #[derive(Debug, Default)]
 pub struct Extremes {
-    /// The smallest of each, 0 where there is none; in the bytes of the number.
+    /// The smallest number of each zone, in native bytes; 0 for an empty zone.
     pub low: Vec<u8>,
-    /// The largest.
+    /// The largest number of each zone.
     pub high: Vec<u8>,
-    /// How many are not numbers (NaN).
+    /// Number of NaN in each zone.
     pub nan: Vec<i64>,
 }
 
-/// Values of fewer bytes are looked at by the thread that asks.
+/// Values with fewer bytes are processed by the calling thread.
 pub const FEW: usize = 4 << 20;
 
-/// Looks at the numbers of each zone as signed or unsigned integers in the same order, which the processor compares many
-/// at a time. Numbers that are NaN lie outside of `$bounds`: a zone that has any is looked at again.
+/// Compares the numbers of each zone as signed or unsigned integers in the same order, which the processor does several
+/// at a time. NaN is outside `$bounds`: a zone that contains any is processed again.
 macro_rules! look {
     ($kind:ty, $key:ty, $values:expr, $edges:expr, $order:expr, $bounds:expr) => {{
         struct Look<'a> {
@@ -98,7 +98,8 @@ fn same<T>(key: T) -> T {
     key
 }
 
-/// The bits of a number, those behind the sign swapped below 0, so that they rise with it; or the bits back.
+/// Maps the bits of a number to an integer in the same order, by inverting all bits except the sign of negative
+/// numbers. The inverse is the same function.
 fn rising_32(bits: i32) -> i32 {
     bits ^ ((bits >> 31) & i32::MAX)
 }
@@ -107,7 +108,7 @@ fn rising_64(bits: i64) -> i64 {
     bits ^ ((bits >> 63) & i64::MAX)
 }
 
-/// The bits of an infinite number.
+/// The bits of infinity.
 const INFINITE_32: i32 = f32::INFINITY.to_bits().cast_signed();
 const INFINITE_64: i64 = f64::INFINITY.to_bits().cast_signed();
 
@@ -115,9 +116,9 @@ fn outside() -> Error {
     Error::argument("a zone ends outside of its column")
 }
 
-/// The extremes of numbers between each edge and the next. Bools are taken as bytes.
+/// Returns the extremes of the numbers between each edge and the next. Bools are treated as bytes.
 ///
-/// Of [`FEW`] bytes and more, the threads of the current pool look at several zones at the same time.
+/// From [`FEW`] bytes on, the threads of the current pool process several zones at the same time.
 pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
     Ok(match number {
         Number::Bool | Number::U8 => whole!(u8, values, edges),
@@ -133,7 +134,7 @@ pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes
     })
 }
 
-/// The length of the longest list between each edge and the next; `offsets` are those of all lists.
+/// Returns the length of the longest list between each edge and the next; `offsets` are those of all lists.
 pub fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
     let zone = |pair: &[i64]| {
         let [start, stop] = *pair else { return Some(0) };

@@ -1,20 +1,20 @@
-//! Rows of columns in another order: batches that are mixed, and lists that are padded.
+//! Reordering rows of columns: shuffled batches and padded lists.
 //!
-//! The rows of a column are taken on all threads, some thousands at a time. Lists are mostly short, and a copy of a length
-//! that is known when the code is compiled costs far less than one of any length: as much is copied as a short list may
-//! have, and what is too much is overwritten by the next list. Such copies do not depend on each other, so that the
-//! processor waits for the memory of several lists at the same time.
+//! The rows of a column are copied on all threads, several thousand rows at a time. Lists are mostly short, and a copy
+//! of a length known at compile time is much cheaper than one of any length. A copy therefore always has the length of
+//! a short list, and the next list overwrites the excess. Such copies are independent, so that the processor waits for
+//! the memory of several lists at the same time.
 
 use super::pool::Filled;
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 
-/// Bytes of a list that are copied at once.
+/// Bytes of a list copied at once.
 const SHORT: usize = 32;
-/// Rows that a thread takes at a time.
+/// Rows processed by a thread at a time.
 const TASK: usize = if cfg!(test) { 3 } else { 1 << 13 };
 
-/// The numbers from 0 up to `length`, in an order that follows from `seed` alone.
+/// Returns a permutation of the numbers from 0 up to `length`, determined by `seed` alone.
 pub fn permutation(length: usize, seed: u64) -> Result<Vec<u32>> {
     let count = u32::try_from(length)
         .map_err(|_| Error::limit(format!("at most {} entries can be mixed, not {length}", u32::MAX)))?;
@@ -29,7 +29,7 @@ pub fn permutation(length: usize, seed: u64) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// The next number of the generator `SplitMix64`.
+/// Returns the next number of the generator `SplitMix64`.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -38,17 +38,17 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Which rows are taken.
+/// Selection of rows.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
-    /// Those between two.
+    /// A range of rows.
     Range(usize, usize),
     /// These, in this order.
     Chosen(&'a [u32]),
 }
 
 impl Rows<'_> {
-    /// How many.
+    /// Number of rows.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -56,12 +56,12 @@ impl Rows<'_> {
             Self::Chosen(rows) => rows.len(),
         }
     }
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
-    /// Those of a task.
+    /// The rows of a task.
     fn task(self, number: usize) -> Self {
         let first = number.saturating_mul(TASK);
         match self {
@@ -85,7 +85,7 @@ fn too_large() -> Error {
     Error::limit("a batch would have more bytes than memory can have")
 }
 
-/// Rows of `width` bytes each.
+/// Returns rows of `width` bytes each.
 pub fn fixed(values: &[u8], width: usize, rows: Rows<'_>) -> Result<Filled> {
     let mut filled = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
     if width > 0 {
@@ -126,7 +126,7 @@ fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Res
     Ok(())
 }
 
-/// Where the lists of some rows lie: the first item of each, and their own offsets, of which the first is 0.
+/// Locations of the lists of some rows: the first item of each list, and the lists' own offsets, starting at 0.
 ///
 /// Both are 64-bit numbers.
 pub struct Lists {
@@ -135,7 +135,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Those of rows; `offsets` are those of the whole column. They are checked here.
+    /// Creates the lists of some rows. `offsets` are those of the whole column and are checked here.
     pub fn of(offsets: &[i64], rows: Rows<'_>) -> Result<Self> {
         let bytes = rows.len().checked_mul(size_of::<i64>()).ok_or_else(too_large)?;
         let all = bytes.checked_add(size_of::<i64>()).ok_or_else(too_large)?;
@@ -144,7 +144,7 @@ impl Lists {
         *first = 0i64.to_ne_bytes();
         let ends = ends.as_chunks_mut::<8>().0;
         let starts = lists.starts.bytes().as_chunks_mut::<8>().0;
-        // Each task counts from 0 first.
+        // Each task counts from 0 at first.
         let tasks = ends.par_chunks_mut(TASK).zip(starts.par_chunks_mut(TASK)).enumerate();
         let sizes = tasks.map(|(number, (ends, starts))| place(offsets, rows.task(number), starts, ends));
         let mut begins = sizes.collect::<Result<Vec<i64>>>()?;
@@ -161,7 +161,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The offsets of the rows.
+    /// Returns the offsets of the rows.
     #[must_use]
     pub fn into_offsets(self) -> Filled {
         self.offsets
@@ -171,7 +171,7 @@ impl Lists {
         self.starts.as_slice().as_chunks::<8>().0.len()
     }
 
-    /// The end of this many lists.
+    /// End of this many lists.
     fn end(&self, lists: usize) -> usize {
         self.offsets
             .as_slice()
@@ -181,14 +181,14 @@ impl Lists {
             .map_or(0, |&end| i64::from_ne_bytes(end) as usize)
     }
 
-    /// The first items of the lists of a task.
+    /// First items of the lists of a task.
     fn starts(&self, number: usize) -> &[[u8; 8]] {
         let rest =
             self.starts.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
         rest.get(..TASK).unwrap_or(rest)
     }
 
-    /// The lengths of the lists from those of a task on.
+    /// Lengths of the lists from those of a task on.
     fn lengths(&self, number: usize) -> impl Iterator<Item = usize> {
         let offsets =
             self.offsets.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
@@ -201,7 +201,7 @@ impl Lists {
         })
     }
 
-    /// The items of all lists, of `width` bytes each, end to end.
+    /// Returns the items of all lists, of `width` bytes each, end to end.
     pub fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
         let mut filled = Filled::new(self.end(self.len()).checked_mul(width).ok_or_else(too_large)?)?;
         let mut rest = filled.bytes();
@@ -221,7 +221,7 @@ impl Lists {
         Ok(filled)
     }
 
-    /// The items of the lists of a task.
+    /// Joins the items of the lists of a task.
     fn join(&self, values: &[u8], width: usize, number: usize, out: &mut [u8]) -> Result<()> {
         let mut place = 0;
         for (start, length) in self.starts(number).iter().zip(self.lengths(number)) {
@@ -230,7 +230,7 @@ impl Lists {
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
             match (from, to) {
                 (Some(from), Some(to)) if bytes <= SHORT => {
-                    // As numbers: bytes would be copied by the call of the longer ones, or one by one.
+                    // Copied as 128-bit numbers: byte copies would become function calls, or run byte by byte.
                     for (to, from) in to.as_chunks_mut::<16>().0.iter_mut().zip(from.as_chunks::<16>().0) {
                         *to = u128::from_ne_bytes(*from).to_ne_bytes();
                     }
@@ -246,7 +246,7 @@ impl Lists {
         Ok(())
     }
 
-    /// The first `pad` items of each list, with zeros in place of those that are missing.
+    /// Returns the first `pad` items of each list, with zeros for missing items.
     pub fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
         let row = pad.checked_mul(width).ok_or_else(too_large)?;
         let mut filled = Filled::new(self.len().checked_mul(row).ok_or_else(too_large)?)?;
@@ -286,7 +286,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Which of the items of [`Lists::padded`] are there, a byte each.
+    /// Returns which items of [`Lists::padded`] are present, one byte each.
     pub fn mask(&self, pad: usize) -> Result<Filled> {
         let mut filled = Filled::new(self.len().checked_mul(pad).ok_or_else(too_large)?)?;
         if pad > 0 {
@@ -350,14 +350,14 @@ fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u
     Ok(end)
 }
 
-/// The first byte of an item.
+/// First byte of an item.
 fn byte(item: [u8; 8], width: usize) -> usize {
     (i64::from_ne_bytes(item) as usize).saturating_mul(width)
 }
 
-/// Bytes that keep what they are combined with, then such that remove it.
+/// Mask bytes: first those that keep their operand, then those that clear it.
 const KEPT: [u8; 2 * SHORT] = halves(0xff);
-/// Bytes that mark an item, then such that mark none.
+/// Mask bytes: first those that mark an item, then those that mark none.
 const ONES: [u8; 2 * SHORT] = halves(1);
 
 const fn halves(first: u8) -> [u8; 2 * SHORT] {
@@ -371,7 +371,7 @@ const fn halves(first: u8) -> [u8; 2 * SHORT] {
     bytes
 }
 
-/// A block in which this many bytes are from the first half.
+/// Returns a block with this many bytes from the first half.
 fn first_of(halves: &[u8; 2 * SHORT], count: usize) -> Option<&[u8; SHORT]> {
     halves.get(SHORT.checked_sub(count)?..)?.first_chunk()
 }
@@ -396,7 +396,7 @@ mod tests {
             rows.sort_unstable();
             assert_eq!(rows, (0..length as u32).collect::<Vec<_>>());
         }
-        // Each number comes to each place as often.
+        // Each number is equally frequent at each place.
         let mut counts = [[0u32; 4]; 4];
         for seed in 0..40_000 {
             for (place, number) in permutation(4, seed).unwrap().into_iter().enumerate() {

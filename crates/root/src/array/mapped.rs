@@ -1,7 +1,7 @@
-//! An allocator whose large blocks come from the system and go back to it.
+//! An allocator whose large blocks are mapped from the system and returned to it.
 //!
-//! An allocator that keeps freed blocks of all sizes in one heap (glibc does, once it has seen a large one freed)
-//! leaves holes between columns whose sizes differ from step to step, and the process grows by them.
+//! Some allocators keep freed blocks of all sizes in one heap; glibc does after the first large block was freed. This
+//! leaves holes between columns whose sizes differ from step to step, and the process grows.
 
 #![allow(
     unsafe_code,
@@ -11,20 +11,20 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
-/// Blocks of at least this many bytes are mappings of their own; smaller ones are left to the system's allocator.
+/// Minimum size of a block with a mapping of its own; smaller blocks are left to the system's allocator.
 const LARGE: usize = 64 << 10;
-/// What every mapping is aligned to.
+/// Alignment of every mapping.
 const PAGE: usize = 4096;
 
-/// The allocator of the Rust code in the Python module; Python and what it loads keep theirs.
+/// The allocator of the Rust code in the Python module. Python itself and other libraries keep theirs.
 pub struct Mapped;
 
 fn is_large(layout: Layout) -> bool {
     layout.size() >= LARGE && layout.align() <= PAGE
 }
 
-// SAFETY: which way a block came is told by its layout alone, which Rust hands back unchanged with the block; the
-// system gives zeroed mappings of whole pages, and nothing at all (null) where it has no memory.
+// SAFETY: the layout alone determines how a block was allocated, and Rust passes it back unchanged with the block. The
+// system returns zeroed mappings of whole pages, or null if it has no memory.
 unsafe impl GlobalAlloc for Mapped {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         unsafe { if is_large(layout) { map(layout.size()) } else { System.alloc(layout) } }
@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Mapped {
             if !moved.is_null() {
                 return moved;
             }
-            // The system moves no mapping that advice about large pages for a part of it has cut in two.
+            // The system does not move a mapping that was split by large-page advice for a part of it.
             let moved = self.alloc(wanted);
             if !moved.is_null() {
                 ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_block_with_advice_for_a_part_of_it_grows_and_shrinks() {
         let layout = Layout::from_size_align(64 * PAGE, 8).unwrap();
-        // SAFETY: the block is used within the size that it has at that time, and freed once.
+        // SAFETY: the block is used within its current size and freed once.
         unsafe {
             let mut block = Mapped.alloc(layout);
             for (place, number) in (0..64u8).enumerate() {

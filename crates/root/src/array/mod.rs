@@ -14,39 +14,39 @@ pub use builder::{Builder, Dynamic};
 
 use arrow_buffer::Buffer;
 
-/// What a column holds, without its values.
+/// The type of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
-    /// One number an entry.
+    /// One number in each entry.
     Number(Number),
-    /// UTF-8 (or unchecked bytes of) text.
+    /// Text: UTF-8, unchecked.
     Text,
-    /// Always `size` elements.
+    /// Lists of `size` elements.
     FixedList {
-        /// Elements per list.
+        /// Elements in each list.
         size: usize,
-        /// Of what.
+        /// Element type.
         item: Box<Type>,
     },
-    /// Any number of elements.
+    /// Lists of variable length.
     List(Box<Type>),
     /// Named fields.
     Record {
-        /// Class name, empty for an anonymous record.
+        /// Class name; empty for an anonymous record.
         name: String,
         /// Names and types in order.
         fields: Vec<(String, Type)>,
     },
-    /// A value or none.
+    /// Optional values.
     Option(Box<Type>),
     /// Values of several types.
     Union(Vec<Type>),
-    /// What the data say: objects behind pointers, elements of a `TClonesArray`.
+    /// Types that depend on the data: objects behind pointers, elements of a `TClonesArray`.
     Dynamic,
 }
 
 impl Type {
-    /// The same, or none. Options are not nested, and a union has its none in its first type.
+    /// Returns the optional type. Options are not nested; in a union, the first type becomes optional.
     #[must_use]
     pub fn optional(self) -> Self {
         match self {
@@ -74,23 +74,23 @@ pub enum Column {
     },
     /// Text: `offsets` (i64, length + 1) into `bytes`.
     Text {
-        /// Starts and end, i64.
+        /// Starts and final end, i64.
         offsets: Buffer,
         /// All strings end to end.
         bytes: Buffer,
     },
-    /// Lists of one size.
+    /// Lists of fixed size.
     FixedList {
         /// Number of lists (needed when `size` is 0).
         length: usize,
-        /// Elements per list.
+        /// Elements in each list.
         size: usize,
         /// All elements end to end.
         values: Box<Column>,
     },
     /// Lists: `offsets` (i64, length + 1) into `values`.
     List {
-        /// Starts and end, i64.
+        /// Starts and final end, i64.
         offsets: Buffer,
         /// All elements end to end.
         values: Box<Column>,
@@ -99,28 +99,28 @@ pub enum Column {
     Record {
         /// Number of records (needed when there are no fields).
         length: usize,
-        /// Class name, empty for an anonymous record.
+        /// Class name; empty for an anonymous record.
         name: String,
         /// Names and columns in order.
         fields: Vec<(String, Column)>,
     },
-    /// Values or none: `index` (i64, -1 for none) into `values`.
+    /// Optional values: `index` (i64, -1 for missing) into `values`.
     Option {
         /// Places of the values.
         index: Buffer,
         /// The values.
         values: Box<Column>,
     },
-    /// Values of several types: `tags` (i8) choose the column, `index` (i64) the place in it.
+    /// Values of several types: `tags` (i8) selects the column, `index` (i64) the place in it.
     Union {
-        /// Number of the column of each value.
+        /// Index of the column of each value.
         tags: Buffer,
-        /// Place in that column.
+        /// Place of each value in its column.
         index: Buffer,
         /// The columns.
         variants: Vec<Column>,
     },
-    /// No values, of a type that never occurred.
+    /// No values; the type never occurred.
     Empty,
 }
 
@@ -140,7 +140,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// For each place one of these values, or none where the place is negative: a column of [`Type::optional`].
+    /// Returns the value at each place, or a missing value for a negative place: a column of [`Type::optional`].
     #[must_use]
     pub fn optional(self, places: Vec<i64>) -> Self {
         match self {
@@ -165,7 +165,7 @@ impl Column {
         }
     }
 
-    /// The same values and one more, none, with its place: a column of [`Type::optional`].
+    /// Returns the same values plus a missing one, with its place: a column of [`Type::optional`].
     #[must_use]
     pub fn with_none(self) -> (Self, i64) {
         let places = self.len() as i64;
@@ -173,7 +173,7 @@ impl Column {
     }
 }
 
-/// A number of 64 bits.
+/// Reads a 64-bit number.
 fn word_at(words: &[u8], place: i64) -> Option<i64> {
     let words = words.as_chunks().0;
     usize::try_from(place).ok().and_then(|at| words.get(at)).map(|word| i64::from_ne_bytes(*word))

@@ -1,23 +1,23 @@
-//! Memory pages of large buffers, requested before values are written.
+//! Requests the memory pages of large buffers before values are written.
 //!
-//! Pages that come one by one, each by an interrupt at its first touch, cost more than decoding what is put there. They
-//! are requested many at a time. Large pages (2 MB) cost a fifth as much where the system has them at hand, but ten times
-//! as much where the host of a virtual machine has taken their memory back. So each request for large pages is timed, and
-//! after a slow one there are none for some seconds.
+//! Pages that are provided one by one, each through an interrupt at its first touch, cost more than decoding their
+//! values. They are therefore requested many at a time. Large pages (2 MB) cost a fifth as much if the system has them
+//! available. They cost ten times as much if the host of a virtual machine has taken their memory back. Each request
+//! for large pages is therefore timed, and a slow one disables them for some seconds.
 
 use std::mem::MaybeUninit;
 
-/// Has the system provide the pages of `values` in one go.
+/// Makes the system provide the pages of `values` in one request.
 pub fn provide<T>(values: &mut [T]) {
     system::provide(values.as_ptr().addr(), size_of_val(values));
 }
 
-/// Allows the system large pages for a new buffer that is going to be filled.
+/// Allows the system to use large pages for a new buffer that will be filled.
 pub fn allow_large(buffer: &mut [u8]) {
     system::allow_large(buffer.as_ptr().addr(), buffer.len());
 }
 
-/// Where memory lies that another thread will fill.
+/// Address range of memory that another thread will fill.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     start: usize,
@@ -25,11 +25,11 @@ pub struct Room {
 }
 
 impl Room {
-    /// Of values that are not there yet.
+    /// The range of uninitialized values.
     pub fn of<T>(values: &[MaybeUninit<T>]) -> Self {
         Self { start: values.as_ptr().addr(), bytes: size_of_val(values) }
     }
-    /// Has the system provide the pages from one share of it to another, while the other thread does something else.
+    /// Makes the system provide the pages of a fraction of the range, while the other thread works.
     pub fn provide(self, from: f64, to: f64) {
         let place =
             |share: f64| (self.start + (self.bytes as f64 * share.clamp(0.0, 1.0)) as usize) & !(PAGE - 1);
@@ -52,20 +52,20 @@ mod system {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Less than this is left to come page by page.
+    /// Smaller ranges are provided page by page.
     const SMALLEST_PROVIDED: usize = 16 << 10;
     /// Bytes of a large page.
     const LARGE: usize = 2 << 20;
-    /// Smaller buffers have small pages.
+    /// Minimum size of a buffer with large pages.
     const SMALLEST_LARGE: usize = 4 << 20;
-    /// After a slow large page there are none for so long.
+    /// Pause of large pages after a slow request.
     const PAUSE: Duration = Duration::from_secs(10);
-    /// Processor time that a quick request takes at most; small pages of 2 MB take about 1 ms.
+    /// Maximum processor time of a quick request; small pages of 2 MB take about 1 ms.
     const QUICK: Duration = Duration::from_micros(1500);
 
-    /// Whether a buffer may have large pages.
+    /// Whether buffers may have large pages.
     static ALLOWED: AtomicBool = AtomicBool::new(false);
-    /// Until when there are none, in milliseconds since the first question.
+    /// End of the pause, in milliseconds since the first query.
     static PAUSED: AtomicU64 = AtomicU64::new(0);
 
     fn now() -> u64 {
@@ -114,18 +114,18 @@ mod system {
 
     #[allow(unsafe_code, reason = "advice to the system about memory")]
     fn advise(start: usize, bytes: usize, advice: libc::c_int) {
-        // SAFETY: none of the advice changes the content of memory, whoever has it by now; where nothing is mapped, or
-        // the system does not know the advice, it is refused, and pages come at their first touch.
+        // SAFETY: none of the advice changes the content of memory, whoever owns it by now. If nothing is mapped, or
+        // the system does not know the advice, it is refused, and pages are provided at their first touch.
         unsafe {
             libc::madvise(std::ptr::without_provenance_mut(start), bytes, advice);
         }
     }
 
-    /// Processor time of this thread: the time of others, who have the processor meanwhile, does not count.
+    /// Processor time of this thread; time when other threads have the processor does not count.
     #[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
     fn processor_time() -> Duration {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: it writes to the given place only.
+        // SAFETY: it writes to the given location only.
         unsafe {
             libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
         }

@@ -1,9 +1,9 @@
-//! Large buffers, used again.
+//! Reuse of large buffers.
 //!
-//! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration, an array that Python has let go) are kept for the
-//! next ones for some seconds, up to [`set_most_kept`], or all of them while there is a [`Hold`]; and never more than
-//! together with those in use they are more than have been in use at once.
+//! The system zeroes memory page by page at its first touch, which costs as much as decoding. Unused buffers of columns
+//! (after a step of an iteration, or when Python frees an array) are therefore kept for reuse: for some seconds and up
+//! to [`set_most_kept`] bytes, or all of them during a [`Hold`]. Kept buffers and buffers in use together never exceed
+//! the maximum that was in use at once.
 
 use super::pages;
 use crate::error::{Error, Result};
@@ -15,27 +15,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes kept at most, unless there is a [`Hold`].
+/// Maximum number of bytes kept, unless there is a [`Hold`].
 static KEEP: AtomicUsize = AtomicUsize::new(256 << 20);
-/// How long a buffer is kept that nobody takes.
+/// Time that an unused buffer is kept.
 const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 3000 });
-/// Fewer bytes are given back when the pool is used next; more, by a thread that lives as long as there are any.
+/// If fewer bytes are kept, old buffers are freed at the next use of the pool. Otherwise a thread frees them; it runs
+/// as long as any are kept.
 const WATCHED: usize = 4 << 20;
-/// Smaller buffers are the allocator's own business.
+/// Smaller buffers are left to the allocator.
 const SMALLEST: usize = 64 << 10;
-/// How many times larger a kept buffer may be than what is asked for: whoever gets it may keep it.
+/// Maximum ratio of a kept buffer to the requested size, because its new owner may hold it for long.
 const WASTE: usize = 2;
-/// The same while there is a [`Hold`].
+/// The same during a [`Hold`].
 const HELD_WASTE: usize = 4;
 
-/// A buffer of bytes, or of words where these must lie at addresses that suit them.
+/// A buffer of bytes, or of words if these need alignment.
 enum Memory {
     Bytes(Vec<u8>),
     Words(Vec<i64>),
 }
 
 impl Memory {
-    /// How many bytes it has room for.
+    /// Capacity in bytes.
     fn size(&self) -> usize {
         match self {
             Self::Bytes(buffer) => room(buffer),
@@ -44,16 +45,16 @@ impl Memory {
     }
 }
 
-/// What buffers are made of.
+/// Element type of buffers.
 pub trait Item: Copy + Sized {
     #[allow(private_interfaces, reason = "no other crate makes buffers of its own kind")]
-    /// A buffer of any kind.
+    /// Wraps a buffer of this type.
     fn wrap(buffer: Vec<Self>) -> Memory;
     #[allow(private_interfaces, reason = "as above")]
-    /// A buffer of this kind.
+    /// Returns a buffer of this type.
     fn of(memory: Memory) -> Option<Vec<Self>>;
     #[allow(private_interfaces, reason = "as above")]
-    /// Whether it is of this kind.
+    /// Whether the buffer is of this type.
     fn is(memory: &Memory) -> bool;
 }
 
@@ -75,29 +76,29 @@ macro_rules! items {
 }
 items!(u8: Bytes, i64: Words);
 
-/// How many bytes a buffer has room for.
+/// Capacity of a buffer in bytes.
 fn room<T>(buffer: &Vec<T>) -> usize {
     buffer.capacity() * size_of::<T>()
 }
 
 #[derive(Default)]
 struct Pool {
-    /// Oldest first, with the time when each came.
+    /// Kept buffers, oldest first, with their times of arrival.
     buffers: Vec<(Instant, Memory)>,
-    /// Bytes of these.
+    /// Bytes of the kept buffers.
     kept: usize,
-    /// Bytes that were lent and are being filled, as far as is known: buffers grow, and may be dropped elsewhere.
+    /// Approximate bytes of lent buffers being filled: buffers may grow, or be dropped elsewhere.
     filling: usize,
-    /// Bytes of finished buffers that somebody looks at.
+    /// Bytes of finished buffers in use.
     shared: usize,
-    /// The most there have been of both.
+    /// Maximum of the sum of both.
     most: usize,
     holds: usize,
-    /// Whether a thread gives back what has been kept for long.
+    /// Whether a thread frees old buffers.
     watched: bool,
 }
 
-/// Sets how many bytes of freed buffers are kept at most for the next ones; gives what was set before.
+/// Sets the maximum number of bytes of freed buffers to keep; returns the previous one.
 pub fn set_most_kept(bytes: usize) -> usize {
     let before = KEEP.swap(bytes, Ordering::Relaxed);
     let gone = pool().make_room(0);
@@ -105,12 +106,12 @@ pub fn set_most_kept(bytes: usize) -> usize {
     before
 }
 
-/// The most bytes of freed buffers that are kept for the next ones.
+/// Maximum number of bytes of freed buffers to keep.
 pub fn most_kept() -> usize {
     KEEP.load(Ordering::Relaxed)
 }
 
-/// Bytes of freed buffers that are kept now.
+/// Bytes of freed buffers kept now.
 pub fn kept() -> usize {
     pool().kept
 }
@@ -124,20 +125,20 @@ impl Pool {
     fn lent(&self) -> usize {
         self.filling + self.shared
     }
-    /// Counts a buffer that is lent; gives those that go for it.
+    /// Counts a lent buffer; returns the buffers to drop for it.
     #[must_use]
     fn lend(&mut self, size: usize) -> Vec<Memory> {
         self.filling += size;
         self.most = self.most.max(self.lent());
         self.make_room(0)
     }
-    /// The most bytes to keep.
+    /// Maximum number of bytes to keep.
     fn limit(&self) -> usize {
         let room = self.most.saturating_sub(self.lent());
         if self.holds > 0 { room } else { room.min(most_kept()) }
     }
-    /// Takes out the oldest until `more` bytes can be kept too: sizes change slowly from step to step. They are to be
-    /// dropped when nobody waits for the pool.
+    /// Removes the oldest buffers until `more` bytes can be kept, too; sizes change slowly from step to step. The
+    /// caller drops them outside the lock of the pool.
     #[must_use]
     fn make_room(&mut self, more: usize) -> Vec<Memory> {
         let limit = self.limit();
@@ -150,20 +151,20 @@ impl Pool {
         let count = self.buffers.iter().take_while(goes).count();
         self.let_go(count)
     }
-    /// Takes out those that came before a time, unless there is a [`Hold`].
+    /// Removes buffers that arrived before a given time, unless there is a [`Hold`].
     #[must_use]
     fn sweep(&mut self, before: Option<Instant>) -> Vec<Memory> {
         let Some(before) = before.filter(|_| self.holds == 0) else { return Vec::new() };
         let count = self.buffers.iter().take_while(|(since, _)| *since < before).count();
         self.let_go(count)
     }
-    /// Takes out the oldest.
+    /// Removes the oldest buffers.
     fn let_go(&mut self, count: usize) -> Vec<Memory> {
         let gone: Vec<Memory> = self.buffers.drain(..count).map(|(_, buffer)| buffer).collect();
         self.kept -= gone.iter().map(Memory::size).sum::<usize>();
         gone
     }
-    /// Keeps a buffer, if it may; gives those that go.
+    /// Keeps a buffer if the limit allows; returns the buffers to drop.
     #[must_use]
     fn keep(&mut self, buffer: Memory) -> Vec<Memory> {
         let size = buffer.size();
@@ -180,7 +181,7 @@ impl Pool {
     }
 }
 
-/// Keeps a buffer that was counted by `uncount`, if it may.
+/// Keeps a buffer that `uncount` subtracts from the counts, if the limit allows.
 fn keep(buffer: Memory, uncount: impl FnOnce(&mut Pool, usize)) {
     let mut pool = pool();
     uncount(&mut pool, buffer.size());
@@ -191,12 +192,12 @@ fn keep(buffer: Memory, uncount: impl FnOnce(&mut Pool, usize)) {
     drop(gone);
     if watch {
         let started = thread::Builder::new().name("sapwood-memory".to_owned()).spawn(give_back_old);
-        // Without it, buffers go when the pool is used next.
+        // Without the thread, buffers are freed at the next use of the pool.
         self::pool().watched = started.is_ok();
     }
 }
 
-/// Drops what nobody has taken for long, until nothing is left.
+/// Frees buffers that were unused for long, until none are left.
 fn give_back_old() {
     loop {
         thread::sleep(KEPT_FOR);
@@ -212,12 +213,11 @@ fn give_back_old() {
     }
 }
 
-/// While there is one, buffers that are no longer wanted are all kept for the next ones: as many as were in use at once
-/// since the first hold was taken.
+/// While a hold exists, all unused buffers are kept for reuse, up to the maximum in use at once since the first hold.
 pub struct Hold(());
 
 impl Hold {
-    /// A hold, until it is dropped.
+    /// Creates a hold, which lasts until it is dropped.
     #[must_use]
     pub fn new() -> Self {
         let mut pool = pool();
@@ -245,34 +245,35 @@ impl Drop for Hold {
     }
 }
 
-/// A buffer with room for this many items, empty; with less room when there is no memory for that many.
+/// Returns an empty buffer with room for this many items, or with less room if there is not enough memory.
 pub fn with_capacity<T: Item>(items: usize) -> Vec<T> {
     let bytes = items.saturating_mul(size_of::<T>());
     let mut buffer: Vec<T> = take(bytes);
     buffer.clear();
     if buffer.capacity() < items {
-        // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
+        // A failed reservation is not an error here: the estimate may be too large, and growing reports its own
+        // failure.
         let _ = buffer.try_reserve_exact(roomy(bytes) / size_of::<T>());
         count(&buffer);
     }
     buffer
 }
 
-/// Somewhat more than `bytes`, so that a buffer serves again where the next step takes a little more. Pages that are
-/// never touched cost nothing.
+/// Rounds `bytes` up, so that the buffer can be reused if the next step needs a little more. Untouched pages cost
+/// nothing.
 fn roomy(bytes: usize) -> usize {
     if bytes < SMALLEST { bytes } else { bytes.saturating_add(bytes / 8) }
 }
 
-/// Bytes that are meant to be overwritten. Those that are not shared come back here.
+/// Bytes to be overwritten. They return to the pool unless they are shared.
 pub struct Filled {
-    /// May be longer: zeroing the end of a kept buffer again would cost for nothing.
+    /// May be longer: clearing the end of a reused buffer would be wasted work.
     buffer: Vec<u8>,
     bytes: usize,
 }
 
 impl Filled {
-    /// This many bytes.
+    /// Creates a buffer of this many bytes.
     pub fn new(bytes: usize) -> Result<Self> {
         let mut buffer = take(bytes);
         if buffer.capacity() == 0 {
@@ -296,11 +297,11 @@ impl Filled {
     pub fn bytes(&mut self) -> &mut [u8] {
         self.buffer.get_mut(..self.bytes).unwrap_or_default()
     }
-    /// The buffer, with at least this many bytes.
+    /// Returns the buffer, with at least this many bytes.
     pub fn into_inner(mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
-    /// As [`share`].
+    /// Like [`share`].
     pub fn share(mut self) -> Buffer {
         share(std::mem::take(&mut self.buffer)).slice_with_length(0, self.bytes)
     }
@@ -312,7 +313,7 @@ impl Drop for Filled {
     }
 }
 
-/// The smallest kept buffer with that much room that would not waste too much of it, or none.
+/// Returns the smallest kept buffer with enough room and little waste; otherwise an empty buffer.
 fn take<T: Item>(bytes: usize) -> Vec<T> {
     if bytes < SMALLEST {
         return Vec::new();
@@ -331,7 +332,7 @@ fn take<T: Item>(bytes: usize) -> Vec<T> {
     T::of(buffer).unwrap_or_default()
 }
 
-/// Counts a new buffer among those that are lent.
+/// Counts a new buffer as lent.
 fn count<T>(buffer: &Vec<T>) {
     if room(buffer) >= SMALLEST {
         let gone = pool().lend(room(buffer));
@@ -339,7 +340,7 @@ fn count<T>(buffer: &Vec<T>) {
     }
 }
 
-/// Gives a buffer back that was not shared.
+/// Returns an unshared buffer to the pool.
 pub fn give_back<T: Item>(buffer: Vec<T>) {
     if room(&buffer) < SMALLEST {
         return;
@@ -366,7 +367,7 @@ impl Drop for Pooled {
     }
 }
 
-/// A finished buffer, which comes back here when nobody looks at it any more.
+/// Finishes a buffer; it returns to the pool when it is no longer used.
 pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
     let size = room(&buffer);
     if size < SMALLEST {
@@ -392,8 +393,8 @@ fn zeroed(bytes: usize) -> Result<Vec<u8>> {
         return Ok(Vec::new());
     }
     let layout = Layout::array::<u8>(bytes).map_err(|_| refused())?;
-    // SAFETY: the layout has a size above zero; the vector gets memory of the global allocator with the layout that
-    // a vector of that capacity has, all of it initialized to zero.
+    // SAFETY: the layout has a size above zero. The vector gets memory of the global allocator with the layout of a
+    // vector of that capacity, all of it initialized to zero.
     unsafe {
         let start = std::alloc::alloc_zeroed(layout);
         if start.is_null() {
@@ -409,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_dropped_buffer_is_found_again_and_what_is_too_large_is_refused() {
-        // A size that no other test uses.
+        // No other test uses this size.
         let size = (1 << 20) + 12_345;
         let mut first = Filled::new(size).unwrap();
         let place = first.bytes().as_ptr();
@@ -424,7 +425,7 @@ mod tests {
 
     #[test]
     fn buffers_of_words_are_found_again_by_words_only() {
-        // A size that no other test uses.
+        // No other test uses this size.
         let words = (1 << 17) + 1_357;
         let mut first: Vec<i64> = with_capacity(words);
         first.extend([1, -2]);
@@ -451,7 +452,7 @@ mod tests {
             assert!(pool.keep(buffer).is_empty());
         }
         assert_eq!((pool.kept, pool.buffers.len()), (300 << 20, 300));
-        // Those that are of no use go for the ones that are lent instead.
+        // Buffers that are too small are dropped in favour of the lent ones.
         assert_eq!(pool.lend(30 << 20).len(), 30);
         assert!(pool.sweep(Some(Instant::now())).is_empty());
         pool.holds = 0;

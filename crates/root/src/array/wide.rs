@@ -1,8 +1,8 @@
-//! Loops compiled for processors that compute four doubles at once, beside those for all processors.
+//! Loops compiled twice: for processors that compute four doubles at once, and for all processors.
 
 /// A loop.
 pub trait Wide {
-    /// Runs it. To be inlined, so that it is compiled for the processor of its caller.
+    /// Runs the loop. Must be inlined, to be compiled for the processor of its caller.
     fn work(self);
 }
 
@@ -24,12 +24,12 @@ fn wide(work: impl Wide) {
     work.work();
 }
 
-/// Runs a loop as wide as the processor can. Results are the same to the last bit.
+/// Runs a loop with the widest instructions available. Results are the same to the last bit.
 pub fn run(work: impl Wide) {
     #[cfg(target_arch = "x86_64")]
     if is_wide() {
         #[allow(unsafe_code, reason = "a processor that has more instructions than the build assumes")]
-        // SAFETY: the processor has both; the function has no other precondition.
+        // SAFETY: the processor has both features; the function has no other precondition.
         return unsafe { wide(work) };
     }
     work.work();

@@ -1,22 +1,22 @@
-//! Corrections: functions of numbers that tables, categories and formulas define.
+//! Corrections: functions of numbers defined by tables, categories and formulas.
 //!
-//! A correction is a tree of [`Content`]. Children come before their parents, the last is the root.
+//! A correction is a tree of [`Content`]. Children come before their parents; the last content is the root.
 
 use super::fill::Edges;
 use super::math::both;
 use super::value::{Cells, Element, Value, broadcast};
 use crate::error::{Error, Result};
 
-/// What holds for numbers outside of the bins.
+/// Treatment of numbers outside the bins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Flow {
-    /// They are an error.
+    /// An error.
     Error,
-    /// The nearest bin counts.
+    /// Use the nearest bin.
     Clamp,
-    /// The bins repeat.
+    /// Wrap around.
     Wrap,
-    /// Another content counts.
+    /// Use another content.
     Content(usize),
 }
 
@@ -27,7 +27,7 @@ pub enum Step {
     Number(f64),
     /// An input.
     Input(usize),
-    /// A function of the last numbers.
+    /// A function of the last numbers on the stack.
     Call(Function),
 }
 
@@ -36,44 +36,44 @@ pub enum Step {
 pub enum Content {
     /// A number.
     Value(f64),
-    /// One content for each bin of inputs; the last axis varies fastest.
+    /// One content for each bin of the inputs; the last axis varies fastest.
     Bins(Vec<(usize, Edges)>, Vec<usize>, Flow),
-    /// One content for each of some whole numbers, and one for all others.
+    /// One content for each of some whole numbers, and optionally one for all others.
     Category(usize, Vec<(i64, usize)>, Option<usize>),
-    /// A formula of the inputs.
+    /// A formula with the inputs as variables.
     Formula(Vec<Step>),
-    /// A random number that depends on inputs alone, each perhaps a whole number.
+    /// A random number determined by the inputs alone. The flag marks inputs that are whole numbers.
     Random(Vec<(usize, bool)>, Distribution),
-    /// Another content, for which an input, perhaps rounded, is what a first content gives.
+    /// Another content, with one input replaced by the value of a first content.
     Transform {
-        /// The input.
+        /// The replaced input.
         input: usize,
-        /// Whether it is rounded.
+        /// Whether the value is rounded.
         whole: bool,
-        /// Gives the input.
+        /// The content that computes the input.
         rule: usize,
-        /// Gives the result.
+        /// The content that computes the result.
         content: usize,
     },
 }
 
-/// How random numbers are distributed.
+/// Distribution of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
-    /// Evenly from 0 to 1.
+    /// Uniform from 0 to 1.
     Flat,
-    /// Normally, of two numbers of 53 bits.
+    /// Normal, from two numbers of 53 bits.
     StandardNormal,
-    /// Normally, of two numbers of 32 bits.
+    /// Normal, from two numbers of 32 bits.
     Normal,
 }
 
 impl Distribution {
-    /// All, by their names in files.
+    /// All distributions, by their names in files.
     pub const NAMES: &[(&str, Self)] =
         &[("stdflat", Self::Flat), ("stdnormal", Self::StandardNormal), ("normal", Self::Normal)];
 
-    /// A number of the generator PCG32 with a seed.
+    /// Returns a number from the generator PCG32 with a seed.
     fn number(self, seed: u64) -> f64 {
         const INCREMENT: u64 = 1_442_695_040_888_963_407;
         let next = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(INCREMENT);
@@ -113,12 +113,12 @@ impl Distribution {
 /// Two to the power of 32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// How deep contents may lie inside each other.
+/// Maximum nesting depth of contents.
 const MOST_DEPTH: usize = 100;
-/// How many contents one evaluation may visit.
+/// Maximum number of contents visited by one evaluation.
 const MOST_VISITS: usize = 1 << 16;
 
-/// A correction, ready to be evaluated.
+/// A correction that is ready to be evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Correction {
     name: String,
@@ -139,7 +139,8 @@ impl Content {
         }
     }
 
-    /// Whether it uses existing inputs, has as many contents as bins, and numbers for each step.
+    /// Whether the content is consistent: its inputs exist, there are as many contents as bins, and each step of a
+    /// formula has its operands.
     fn is_whole(&self, inputs: usize) -> bool {
         match self {
             Self::Value(_) => true,
@@ -170,7 +171,7 @@ impl Content {
 }
 
 impl Correction {
-    /// A correction of its contents.
+    /// Creates a correction from its contents.
     pub fn new(name: String, inputs: Vec<String>, contents: Vec<Content>) -> Result<Self> {
         let mut known: Vec<(usize, usize)> = Vec::with_capacity(contents.len());
         for content in &contents {
@@ -279,7 +280,7 @@ impl Correction {
         }
     }
 
-    /// Evaluates it for numbers, and for the items of lists.
+    /// Evaluates the correction for numbers, or for the items of lists.
     pub fn evaluate<'a>(&self, values: &[&Value<'a>]) -> Result<Value<'a>> {
         if values.len() != self.inputs.len() {
             return Err(Error::argument(format!(
@@ -334,7 +335,7 @@ impl Edges {
         }
     }
 
-    /// The bin of a number; none outside, and of NaN.
+    /// Returns the bin of a number; `None` outside the range and for NaN.
     fn bin_of(&self, value: f64) -> Option<usize> {
         let (low, high) = self.ends();
         if !(low..high).contains(&value) {
@@ -363,7 +364,7 @@ impl Edges {
     fn wrapped(&self, value: f64) -> Option<usize> {
         let (low, high) = self.ends();
         let inside = low + (value - low).rem_euclid(high - low);
-        // A number just below the first edge may be rounded to the last.
+        // A number just below the first edge may be rounded to the last edge.
         self.bin_of(if inside >= high { low } else { inside })
     }
 }
@@ -371,9 +372,9 @@ impl Edges {
 /// A function of one or two numbers.
 #[derive(Debug, Clone, Copy)]
 pub enum Function {
-    /// Of one.
+    /// Of one number.
     One(fn(f64) -> f64),
-    /// Of two.
+    /// Of two numbers.
     Two(fn(f64, f64) -> f64),
 }
 
@@ -392,7 +393,7 @@ const fn truth(is: bool) -> f64 {
 }
 
 impl Function {
-    /// All, by their names and operators in formulas.
+    /// All functions, by their names and operators in formulas.
     #[allow(clippy::float_cmp, reason = "formulas compare")]
     pub const NAMES: &[(&str, Self)] = &[
         ("negative", Self::One(|x| -x)),
@@ -440,7 +441,7 @@ impl Function {
     }
 }
 
-/// The error function, of a series whose terms are all positive.
+/// The error function, from a series with positive terms only.
 fn erf(x: f64) -> f64 {
     let size = x.abs();
     if x.is_nan() || size >= 6.0 {

@@ -1,4 +1,4 @@
-//! Histograms that are filled with values of an evaluation.
+//! Histograms filled with computed values.
 
 use super::value::{Cells, Element, Numbers, Value, broadcast, each, pairs, same_lists};
 use crate::array::wide::{self, Wide};
@@ -6,33 +6,33 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How values of one axis become bins, as in Boost.Histogram.
+/// The bins of one axis, as in Boost.Histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edges {
-    /// Bins of one width.
+    /// Bins of equal width.
     Regular {
-        /// How many.
+        /// Number of bins.
         bins: usize,
-        /// Lower edge of the first.
+        /// Lower edge of the first bin.
         low: f64,
-        /// Upper edge of the last.
+        /// Upper edge of the last bin.
         high: f64,
     },
     /// Bins between edges.
     Variable(Vec<f64>),
-    /// A bin for each whole number.
+    /// One bin for each whole number.
     Integer {
-        /// How many.
+        /// Number of bins.
         bins: usize,
-        /// The first.
+        /// The first number.
         first: i64,
     },
-    /// A bin for each of some whole numbers.
+    /// One bin for each of the listed whole numbers.
     Category(Vec<i64>),
 }
 
 impl Edges {
-    /// How many bins there are.
+    /// Number of bins.
     pub fn bins(&self) -> usize {
         match self {
             Self::Regular { bins, .. } | Self::Integer { bins, .. } => *bins,
@@ -47,18 +47,18 @@ impl Edges {
 pub struct Axis {
     /// Its bins.
     pub edges: Edges,
-    /// Whether there is a bin for what lies below.
+    /// Whether there is an underflow bin.
     pub under: bool,
-    /// Whether there is a bin for what lies above, and for NaN.
+    /// Whether there is an overflow bin, which also counts NaN.
     pub over: bool,
 }
 
 impl Axis {
-    /// Bins with those of under- and overflow.
+    /// Number of bins including underflow and overflow.
     pub fn extent(&self) -> usize {
         self.edges.bins().saturating_add(usize::from(self.under)).saturating_add(usize::from(self.over))
     }
-    /// Adds the bin of each value, times a stride, to its place.
+    /// Adds the bin of each value, times a stride, to its bin index.
     #[allow(
         clippy::float_cmp,
         clippy::neg_cmp_op_on_partial_ord,
@@ -119,7 +119,7 @@ impl Axis {
     }
 }
 
-/// Adds bins of one width, times a stride, to places.
+/// Adds bins of equal width, times a stride, to bin indices.
 struct Evenly<'v, T> {
     cells: &'v [T],
     bins: i32,
@@ -133,7 +133,7 @@ impl<T: Copy + Into<Double>> Wide for Evenly<'_, T> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "so that it is compiled for the processor of its caller")]
     fn work(self) {
-        // Without branches, so that several values are computed at once.
+        // Branch-free, so that several values are computed at once.
         let (width, size) = (self.high - self.low, f64::from(self.bins));
         for (&cell, place) in self.cells.iter().zip(self.places) {
             let at = (Into::<Double>::into(cell).0 - self.low) / width;
@@ -157,49 +157,49 @@ macro_rules! doubles {
 }
 doubles!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64);
 
-/// Marks the place of a value that has no bin; the places of bins of further axes may be added to it.
+/// Marks a value without a bin. The bins of further axes can be added to it without clearing the mark.
 const NOWHERE: u32 = 1 << 31;
-/// The most bins of a histogram.
+/// Maximum number of bins in a histogram.
 const MOST_BINS: usize = 1 << 28;
 
-/// What is kept of each bin.
+/// The quantities stored for each bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     /// The sum of weights.
     Sum,
-    /// The same and the sum of their squares.
+    /// The sum of weights and the sum of squared weights.
     Weight,
-    /// The number, the mean and the sum of squared deviations of a sample.
+    /// The count, the mean and the sum of squared deviations of a sample.
     Mean,
 }
 
-/// The most bins that are counted in tables of their own.
+/// Maximum number of bins for which counting uses separate tables.
 const MOST_COUNTED: usize = 1 << 12;
 
-/// A histogram that is to be filled: nodes of a program give its values.
+/// Definition of a histogram to fill; its values are nodes of a program.
 #[derive(Debug, Clone)]
 pub struct Fill {
-    /// Axes, with their values.
+    /// Axes with the nodes of their values.
     pub axes: Vec<(Axis, usize)>,
-    /// Only where this is true.
+    /// Node of the selection, if any.
     pub select: Option<usize>,
-    /// With this weight.
+    /// Node of the weight, if any.
     pub weight: Option<usize>,
-    /// Of this.
+    /// Node of the sample, if any.
     pub sample: Option<usize>,
-    /// What is kept.
+    /// Stored quantities.
     pub storage: Storage,
 }
 
-/// What is to be filled, and which histograms have an axis in common.
+/// The histograms to fill, with the axes that they share.
 pub struct Fills<'f> {
     fills: &'f [Fill],
-    /// For each fill of a single axis, the number of that axis among those that differ.
+    /// For each fill with a single axis, the index of that axis among the distinct axes.
     axes: Vec<usize>,
 }
 
 impl<'f> Fills<'f> {
-    /// Those of a list.
+    /// Creates it for a list of fills.
     pub fn of(fills: &'f [Fill]) -> Self {
         let mut known: Vec<&Axis> = Vec::new();
         let mut axes = Vec::with_capacity(fills.len());
@@ -217,12 +217,12 @@ impl<'f> Fills<'f> {
         Self { fills, axes }
     }
 
-    /// Empty bins of each.
+    /// Returns empty bins for each fill.
     pub fn empty(&self) -> Result<Vec<Bins>> {
         self.fills.iter().map(Bins::new).collect()
     }
 
-    /// Fills in values of a chunk of `length` entries; `of` gives those of a node.
+    /// Fills in values of a chunk of `length` entries; `of` returns the values of a node.
     pub fn fill<'v, 'a: 'v>(
         &self,
         all: &mut [Bins],
@@ -239,16 +239,16 @@ impl<'f> Fills<'f> {
     }
 }
 
-/// What histograms filled with one chunk have in common: the bins of values, and which values are selected.
+/// Values shared by the histograms of one chunk: bin indices and selected values.
 #[derive(Default)]
 struct Shared {
-    /// By axis and node.
+    /// Bin indices, by axis and node.
     bins: HashMap<(usize, usize), Rc<Vec<u32>>>,
-    /// By node, and for items of selected lists by the place of the offsets in memory.
+    /// Selected places, by node. For the items of selected lists, the key includes the address of the offsets.
     rows: HashMap<(usize, usize), Rc<Vec<u32>>>,
 }
 
-/// Numbers of entries, or of the items of lists with these offsets; none of other values.
+/// Returns numbers of entries, or of the items of lists with the returned offsets; `None` for other values.
 fn flat<'v, 'a>(value: &'v Value<'a>) -> Option<(Option<&'v Cells<'a, i64>>, &'v Numbers<'a>)> {
     match value {
         Value::Numbers(numbers, None) => Some((None, numbers)),
@@ -269,7 +269,7 @@ fn alike(one: Option<&Cells<'_, i64>>, other: Option<&Cells<'_, i64>>) -> bool {
 }
 
 impl Shared {
-    /// Fills a histogram of a single axis, and returns true; false if its values are not as simple as that.
+    /// Fills a histogram with a single axis and returns true. Returns false if its values are not of this simple form.
     fn fill<'v, 'a: 'v>(
         &mut self,
         bins: &mut Bins,
@@ -330,7 +330,7 @@ impl Shared {
     }
 }
 
-/// Places of what is true; with offsets those of the items of lists for which that holds.
+/// Returns the places of true values; with offsets, the places of the items in selected lists.
 fn selected(truths: &[u8], spread: Option<&Cells<'_, i64>>) -> Vec<u32> {
     if let Some(offsets) = spread {
         let base = offsets.first().copied().unwrap_or(0);
@@ -349,11 +349,11 @@ fn selected(truths: &[u8], spread: Option<&Cells<'_, i64>>) -> Vec<u32> {
     rows
 }
 
-/// The bins of a histogram: the last axis varies fastest.
+/// The bins of a histogram; the last axis varies fastest.
 #[derive(Debug, Clone)]
 pub struct Bins {
     storage: Storage,
-    /// Sums of weights, or numbers of samples.
+    /// Sums of weights, or sample counts.
     pub sums: Vec<f64>,
     /// Sums of squared weights, or means.
     pub squares: Vec<f64>,
@@ -362,7 +362,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Empty bins.
+    /// Creates empty bins.
     pub fn new(fill: &Fill) -> Result<Self> {
         let sizes = fill.axes.iter().map(|(axis, _)| axis.extent());
         let bins = sizes.fold(1usize, usize::saturating_mul);
@@ -379,7 +379,7 @@ impl Bins {
         })
     }
 
-    /// Adds those that were filled with other entries.
+    /// Adds bins that were filled with other entries.
     pub fn join(&mut self, other: &Self) {
         if self.storage == Storage::Mean {
             let mine = self.sums.iter_mut().zip(&mut self.squares).zip(&mut self.deviations);
@@ -398,7 +398,7 @@ impl Bins {
         self.squares.iter_mut().zip(&other.squares).for_each(|(mine, more)| *mine += more);
     }
 
-    /// Fills in values of a chunk of `length` entries; `of` gives those of a node.
+    /// Fills in values of a chunk of `length` entries; `of` returns the values of a node.
     fn fill<'v, 'a: 'v>(
         &mut self,
         fill: &Fill,
@@ -411,7 +411,7 @@ impl Bins {
             values.push(of(*node)?);
         }
         if values.iter().all(|value| value.len().is_none()) {
-            // Nothing but constants: every entry counts.
+            // Only constants: every entry counts.
             let entries = Value::all(vec![0u8; length]);
             values.push(&entries);
             return self.put(fill, &values);
@@ -477,13 +477,13 @@ impl Bins {
         Ok(())
     }
 
-    /// Adds values at places, with or without weights.
+    /// Adds values at bin indices, with or without weights.
     fn put_in(&mut self, places: &[u32], weights: Option<&[f64]>) {
         let size = self.sums.len();
         if weights.is_some() || size > MOST_COUNTED || places.len() < 4 * size {
             return self.add(places, weights, None);
         }
-        // One count after the other in the same bin waits for the one before: four tables take turns.
+        // Consecutive counts in the same bin would wait for each other: alternate between four tables.
         let mut counts = vec![[0u32; 4]; size + 1];
         let mut count = |lane: usize, place: u32| {
             let slot = counts.get_mut((place as usize).min(size));

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use std::cmp::Ordering;
 use std::f64::consts::{PI, TAU};
 
-/// What makes one number of the innermost lists.
+/// Reductions of the innermost lists to one number each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Awkward's names")]
 pub enum Reduction {
@@ -22,7 +22,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// All, by the names that Python gives them.
+    /// All reductions, by their names in Python.
     pub const NAMES: &[(&str, Self)] = &[
         ("sum", Self::Sum),
         ("any", Self::Any),
@@ -35,7 +35,7 @@ impl Reduction {
     ];
 }
 
-/// The most items that combinations of one chunk may have.
+/// Maximum number of items in the combinations of one chunk.
 pub(super) const MOST: usize = 1 << 23;
 
 pub(super) fn not_lists() -> Error {
@@ -46,7 +46,7 @@ pub(super) fn no_such(what: &str) -> Error {
     Error::unsupported(format!("the engine has no {what} of these values"))
 }
 
-/// The items of each list.
+/// Iterates over the items of each list.
 fn each_list<'v, T>(offsets: &'v [i64], cells: &'v [T]) -> impl Iterator<Item = &'v [T]> {
     let base = offsets.first().copied().unwrap_or(0);
     pairs(offsets).map(move |(start, stop)| {
@@ -54,7 +54,7 @@ fn each_list<'v, T>(offsets: &'v [i64], cells: &'v [T]) -> impl Iterator<Item = 
     })
 }
 
-/// Where each list begins in its items, and how many it has.
+/// Start of each list in its items, and its length.
 pub(super) fn places(offsets: &[i64]) -> impl Iterator<Item = (usize, usize)> {
     let base = offsets.first().copied().unwrap_or(0);
     pairs(offsets).map(move |(start, stop)| ((start - base) as usize, (stop - start) as usize))
@@ -70,8 +70,8 @@ pub fn reduce<'a>(what: Reduction, value: &Value<'a>) -> Result<Value<'a>> {
     }
 }
 
-/// Sums of whole numbers up to each item and beyond it. Those of lists are their differences, for which no loop over
-/// a list of a few items is left.
+/// Cumulative sums of whole numbers, including the end. The sum of a list is a difference of two of them, which avoids
+/// a loop over each short list.
 fn running<T: Element>(cells: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut sums = vec![T::default(); cells.len() + 1];
     let mut sum = T::default();
@@ -82,7 +82,7 @@ fn running<T: Element>(cells: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     sums
 }
 
-/// For each list the sum of its items, of the sums up to them.
+/// Returns the sum of each list from the cumulative sums.
 fn differences<T: Element>(offsets: &[i64], sums: &[T]) -> Vec<T> {
     let base = offsets.first().copied().unwrap_or(0);
     let at = |offset: i64| sums.get((offset - base) as usize).copied().unwrap_or_default();
@@ -93,7 +93,7 @@ fn whole<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
     differences(offsets, &running(T::of(numbers).iter().copied()))
 }
 
-/// How many items of each list are true. In whole numbers of 32 bits, which are half as many bytes.
+/// Counts the true items of each list. 32-bit counts need half the bytes.
 fn true_items(offsets: &[i64], numbers: &Numbers<'_>) -> Result<Vec<u32>> {
     if numbers.len() >= u32::MAX as usize {
         return Err(no_such("number"));
@@ -107,7 +107,7 @@ fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
         .collect()
 }
 
-/// The place of the first item to which none is better.
+/// Returns the place of the first item such that no other item is better.
 fn best_place<T: Element>(list: &[T], better: impl Fn(T, T) -> bool) -> i64 {
     let Some(&first) = list.first() else { return 0 };
     let found = (0i64..).zip(list).skip(1).fold((0, first), |(place, best), (at, &item)| {
@@ -177,7 +177,7 @@ pub fn count<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::all(counts(offsets).map(|n| n as i64).collect::<Vec<i64>>()))
 }
 
-/// The first item of each list, none of an empty one.
+/// Returns the first item of each list; missing for an empty list.
 pub fn first<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     let Value::Numbers(numbers, None) = &**items else { return Err(no_such("first item")) };
@@ -187,7 +187,7 @@ pub fn first<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Numbers(numbers.gather(&firsts), Some(there.into())))
 }
 
-/// The order in which items of a list ascend; NaN comes first.
+/// Ascending order of items in a list; NaN comes first.
 fn order<T: Element>(a: T, b: T) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,
@@ -197,7 +197,7 @@ fn order<T: Element>(a: T, b: T) -> Ordering {
     }
 }
 
-/// Places of the items of the outermost lists in ascending order.
+/// Returns the places that sort the items of the outermost lists in ascending order.
 pub fn argsort<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     let Value::Numbers(numbers, None) = &**items else { return Err(no_such("order")) };
@@ -213,13 +213,13 @@ pub fn argsort<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Lists(offsets.clone(), Box::new(Value::all(all))))
 }
 
-/// The items of each list at places in it; negative ones count from its end.
+/// Returns the items of each list at places within it; negative places count from its end.
 pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     let (Value::Lists(offsets, items), Value::Lists(ends, inner)) = (value, wanted) else {
         return Err(not_lists());
     };
     if let Value::Lists(within, inner) = &**inner {
-        // Lists of places in each list: as places in one list, which is divided again.
+        // Nested lists of places are flattened to one list of places, which is divided again.
         let base = within.first().copied().unwrap_or(0);
         let first = ends.first().copied().unwrap_or(0);
         let outer = ends.iter().map(|end| within.get((end - first) as usize).map_or(0, |inner| inner - base));
@@ -244,7 +244,7 @@ pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Lists(ends.clone(), Box::new(items.gather(&found))))
 }
 
-/// One item of each list, at the place that is given for it; none where that is none.
+/// Returns one item of each list, at the given place; missing if the place is missing.
 pub fn at<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     let Value::Numbers(numbers, None) = &**items else { return Err(no_such("item at a place")) };
@@ -263,7 +263,7 @@ pub fn at<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Numbers(numbers.gather(&found), there.clone()))
 }
 
-/// The items of each list for which bools in lists of the same lengths are true, or those at places in lists.
+/// Filters the items of each list, either by bools in lists of the same lengths or by places in lists.
 pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
     let (Value::Lists(offsets, items), Value::Lists(ends, inner)) = (value, mask) else {
         return Err(no_such("selection"));
@@ -298,7 +298,7 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Lists(ends.into(), Box::new(items.gather(&found))))
 }
 
-/// A slice of each list, as in Python.
+/// Returns a slice of each list, as in Python.
 pub fn slice<'a>(value: &Value<'a>, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     if step == 0 {
@@ -325,7 +325,7 @@ pub fn slice<'a>(value: &Value<'a>, start: Option<i64>, stop: Option<i64>, step:
     Ok(Value::Lists(ends.into(), Box::new(items.gather(&found))))
 }
 
-/// The item of each list at one place, which all of them have.
+/// Returns the item of each list at a fixed place, which must exist in all of them.
 pub fn index<'a>(value: &Value<'a>, place: i64) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     let mut found = Vec::with_capacity(offsets.len());
@@ -343,12 +343,12 @@ pub(super) fn too_many() -> Error {
     Error::limit(format!("more than {MOST} combinations in a few entries"))
 }
 
-/// How many combinations of `n` items there are.
+/// Number of combinations of `n` items.
 fn choices(items: usize, n: usize) -> usize {
     if n == 1 {
         return items;
     }
-    // More items than that have too many combinations.
+    // Longer lists have too many combinations.
     let items = items.min(1 << 16) as u64;
     let less = |i: u64| items.saturating_sub(i);
     match n {
@@ -361,13 +361,13 @@ fn choices(items: usize, n: usize) -> usize {
     }
 }
 
-/// Lists of which there are combinations.
+/// Lists with the numbers of their combinations.
 struct Combined {
-    /// Where they begin in their items, and how many they have.
+    /// Start of each list in its items, and its length.
     lists: Vec<(usize, usize)>,
     /// The offsets of the combinations of all lists.
     ends: Vec<i64>,
-    /// How many these are.
+    /// Total number of combinations.
     total: usize,
 }
 
@@ -393,7 +393,7 @@ impl Combined {
     }
 }
 
-/// Calls `work` with the places of all combinations of `n` of some items, in order.
+/// Calls `work` with the places of all combinations of `n` of the items, in order.
 fn each_choice(items: usize, n: usize, mut work: impl FnMut(&[usize])) {
     if items < n || n == 0 {
         return;
@@ -410,10 +410,10 @@ fn each_choice(items: usize, n: usize, mut work: impl FnMut(&[usize])) {
     }
 }
 
-/// How many items are copied at once.
+/// Number of items written at once.
 const BLOCK: usize = 4;
 
-/// Writes what `work` makes of `n` items, and perhaps of more, which what is written next replaces. Short lists are then
+/// Writes the results of `work` for `n` items. It may write more, which the next write replaces. Short lists are thus
 /// written without a loop.
 #[inline]
 pub(super) fn put<T: Copy, R>(
@@ -434,14 +434,14 @@ pub(super) fn put<T: Copy, R>(
         };
         slots.iter_mut().zip(own).for_each(|(slot, &cell)| *slot = work(cell));
         done += BLOCK;
-        // One block is written in any case: lists of none and of a few are written alike.
+        // One block is always written, so that empty and short lists take the same path.
         if done >= n {
             return;
         }
     }
 }
 
-/// Writes an item `n` times, and perhaps more often, as [`put`].
+/// Writes an item `n` times, possibly more, like [`put`].
 #[inline]
 fn put_same<T: Copy>(found: &mut [T], at: usize, cell: T, n: usize) {
     let mut done = 0;
@@ -454,7 +454,7 @@ fn put_same<T: Copy>(found: &mut [T], at: usize, cell: T, n: usize) {
     }
 }
 
-/// Member `k` of all combinations of `n` items of lists.
+/// Returns member `k` of all combinations of `n` items in each list.
 fn members<T: Element>(cells: &[T], combined: &Combined, n: usize, k: usize) -> Vec<T> {
     let mut found = vec![T::default(); combined.total];
     let mut at = 0;
@@ -485,12 +485,12 @@ fn members<T: Element>(cells: &[T], combined: &Combined, n: usize, k: usize) -> 
     found
 }
 
-/// Places, in the outermost lists, of member `k` of all combinations of `n` of their items.
+/// Returns the places, in the outermost lists, of member `k` of all combinations of `n` of their items.
 pub fn combinations<'a>(value: &Value<'a>, n: usize, k: usize) -> Result<Value<'a>> {
     combination_items(&local_index(value)?, value, n, k)
 }
 
-/// Member `k` of all combinations of `n` items of lists, which are as long as others.
+/// Returns member `k` of all combinations of `n` items of lists that have the lengths of other lists.
 pub fn combination_items<'a>(value: &Value<'a>, of: &Value<'a>, n: usize, k: usize) -> Result<Value<'a>> {
     let (Value::Lists(offsets, items), Value::Lists(others, _)) = (value, of) else {
         return Err(not_lists());
@@ -517,7 +517,7 @@ pub fn combination_items<'a>(value: &Value<'a>, of: &Value<'a>, n: usize, k: usi
     Ok(Value::Lists(combined.ends.into(), Box::new(found)))
 }
 
-/// Sums of the members of all combinations of `n` items of the lists, in the order of [`combinations`].
+/// Returns the sums of the members of all combinations of `n` items, in the order of [`combinations`].
 pub fn combination_sums<'a>(value: &Value<'a>, n: usize) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     let Value::Numbers(Numbers::F64(cells), None) = &**items else {
@@ -531,7 +531,7 @@ pub fn combination_sums<'a>(value: &Value<'a>, n: usize) -> Result<Value<'a>> {
     Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
 }
 
-/// The doubles in lists of the same lengths, and their offsets.
+/// Returns the doubles in lists of the same lengths, and their offsets.
 fn doubles<'v, 'a>(parts: &[&'v Value<'a>]) -> Result<(&'v Cells<'a, i64>, Vec<&'v [f64]>)> {
     let mut offsets: Option<&Cells<'a, i64>> = None;
     let mut cells: Vec<&[f64]> = Vec::with_capacity(parts.len());
@@ -549,9 +549,9 @@ fn doubles<'v, 'a>(parts: &[&'v Value<'a>]) -> Result<(&'v Cells<'a, i64>, Vec<&
     Ok((offsets.ok_or_else(not_lists)?, cells))
 }
 
-/// Sums of the components of the members of combinations, for each a number that they give.
+/// Sums the components of the members of each combination and computes one number from the sums.
 ///
-/// `parts` are the components of the items, of which [`Quantity`] says what is computed.
+/// `parts` are the components of the items; [`Quantity`] selects the number.
 pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
     let (offsets, cells) = doubles(parts)?;
     if n != 2 && n != 3 {
@@ -563,7 +563,7 @@ pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -
         (Quantity::Pt, &[x, y]) => squares(&combined, [x, y], n, pt_square),
         _ => return Err(no_such("quantity of combinations")),
     };
-    // Roots in a loop of their own, so that several are computed at once.
+    // Square roots in a loop of their own, so that several are computed at once.
     match what {
         Quantity::Mass => found.iter_mut().for_each(|square| *square = mass(*square)),
         Quantity::Pt => found.iter_mut().for_each(|square| *square = square.sqrt()),
@@ -571,7 +571,7 @@ pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -
     Ok(Value::Lists(combined.ends.into(), Box::new(Value::all(found))))
 }
 
-/// What [`combination_vectors`] computes, of one combination of each list: that at the place that is given last.
+/// Like [`combination_vectors`], for one combination of each list: the last of `parts` holds its place.
 pub fn combination_vector_at<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
     let Some((Value::Numbers(Numbers::I64(wanted), there), parts)) = parts.split_last() else {
         return Err(no_such("places"));
@@ -609,7 +609,7 @@ fn vector_at<'a, const N: usize>(
     Ok(Value::Numbers(f64::wrap(found.into()), there.cloned()))
 }
 
-/// For each list the sum of the members of one combination; zeros where there is none.
+/// Returns, for each list, the sum of the members of one combination; zeros if there is none.
 fn sums_at<const D: usize, const N: usize>(
     offsets: &[i64],
     cells: [&[f64]; D],
@@ -641,7 +641,7 @@ fn sums_at<const D: usize, const N: usize>(
         let mut sum: Option<[f64; D]> = None;
         let mut item = 0;
         for left in (0..N).rev() {
-            // Combinations of the items that follow begin with this one.
+            // Combinations of the following items begin with this item.
             while left > 0 && item < items && rest >= choices(items - item - 1, left) {
                 rest -= choices(items - item - 1, left);
                 item += 1;
@@ -658,17 +658,17 @@ fn sums_at<const D: usize, const N: usize>(
     Ok(found)
 }
 
-/// What `combination_vectors` computes.
+/// The quantity computed by `combination_vectors`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
-    /// The invariant mass, of x, y, z and energy.
+    /// The invariant mass, from x, y, z and energy.
     Mass,
-    /// The transverse momentum, of x and y.
+    /// The transverse momentum, from x and y.
     Pt,
 }
 
 impl Quantity {
-    /// All, by the names that Python gives them.
+    /// All quantities, by their names in Python.
     pub const NAMES: &[(&str, Self)] = &[("mass", Self::Mass), ("pt", Self::Pt)];
 }
 
@@ -689,10 +689,10 @@ fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
     one
 }
 
-/// Up to how many items of a list the combinations are looked up.
+/// Maximum number of items in a list whose combinations are looked up.
 const LISTED: usize = 8;
 
-/// The places of all combinations of `N` items of a list, by its length up to [`LISTED`].
+/// The places of all combinations of `N` items, by list length up to [`LISTED`].
 fn listed<const N: usize>() -> Vec<Vec<[u8; N]>> {
     let of = |items: usize| {
         let mut found = Vec::new();
@@ -706,14 +706,14 @@ fn listed<const N: usize>() -> Vec<Vec<[u8; N]>> {
     (0..=LISTED).map(of).collect()
 }
 
-/// The sum of some rows.
+/// Returns the sum of the rows at these places.
 fn sum_of<const D: usize, const N: usize>(rows: &[[f64; D]; LISTED], places: [u8; N]) -> [f64; D] {
     let row = |place: u8| rows.get(usize::from(place) % LISTED).copied().unwrap_or([0.0; D]);
     let Some((&first, others)) = places.split_first() else { return [0.0; D] };
     others.iter().fold(row(first), |sum, &other| plus(sum, &row(other)))
 }
 
-/// Calls `work` with the sums of `n` of some rows and `before`, in the order of [`each_choice`].
+/// Calls `work` with the sums of `before` and `n` of the rows, in the order of [`each_choice`].
 fn each_sum<const D: usize>(
     list: &[[f64; D]],
     before: Option<[f64; D]>,
@@ -729,7 +729,7 @@ fn each_sum<const D: usize>(
     }
 }
 
-/// For each combination a number that the sum of its `N` members gives.
+/// Computes, for each combination, a number from the sum of its `N` members.
 fn of_sums<const D: usize, const N: usize>(
     combined: &Combined,
     cells: [&[f64]; D],
@@ -771,9 +771,9 @@ fn squares<const D: usize>(
     if n == 2 { of_sums::<D, 2>(combined, cells, work) } else { of_sums::<D, 3>(combined, cells, work) }
 }
 
-/// For each item of the first of two lists a list of as many as the second has.
+/// Pairs of the items of two lists: each item of the first list has an inner list as long as the second list.
 struct Nested {
-    /// For each entry: where the items of both begin, and how many these are.
+    /// For each entry: start and length of both lists.
     rows: Vec<[(usize, usize); 2]>,
     /// The offsets of the inner lists.
     ends: Vec<i64>,
@@ -803,7 +803,7 @@ impl Nested {
         ends.truncate(at);
         Ok(Self { rows, ends, total })
     }
-    /// The items of one of the two lists (`k`), for each pair.
+    /// Returns, for each pair, the item of one of the two lists (`k`).
     fn items<T: Element>(&self, cells: &[T], k: usize) -> Vec<T> {
         let (mut found, mut at) = (vec![T::default(); self.total], 0);
         for &[(start, mine), (other, theirs)] in &self.rows {
@@ -821,7 +821,7 @@ impl Nested {
         }
         found
     }
-    /// The differences of the items of both lists, for each pair.
+    /// Returns, for each pair, the difference of its items.
     fn differences(&self, mine: &[f64], theirs: &[f64]) -> Vec<f64> {
         let (mut found, mut at) = (vec![0.0; self.total], 0);
         for &[(start, many), (other, more)] in self.rows.iter().filter(|[_, (_, more)]| *more > 0) {
@@ -834,13 +834,14 @@ impl Nested {
     }
 }
 
-/// Places, for each item of the first of two lists, of itself (`k` 0) or of all items of the second: a list each.
+/// Returns, for each item of the first list, a list of places: its own place repeated (`k` 0), or the places of all
+/// items of the second list.
 pub fn nested<'a>(first: &Value<'a>, second: &Value<'a>, k: usize) -> Result<Value<'a>> {
     let of = local_index(if k == 0 { first } else { second })?;
     nested_items(&of, first, second, k)
 }
 
-/// For each item of the first of two lists itself (`k` 0) or all items of the second, of lists as long as these.
+/// Like [`nested`], with items instead of places; the items are in lists as long as these.
 pub fn nested_items<'a>(
     value: &Value<'a>,
     first: &Value<'a>,
@@ -871,7 +872,7 @@ pub fn nested_items<'a>(
     Ok(Value::Lists(offsets.clone(), Box::new(Value::Lists(nested.ends.into(), Box::new(found)))))
 }
 
-/// The distance of a difference in eta and one in phi; `far`: the latter may be more than a turn.
+/// Returns the distance for a difference in eta and one in phi. `far`: the difference in phi may exceed a full turn.
 #[inline]
 pub(super) fn distance(eta: f64, phi: f64, far: bool) -> f64 {
     let turned = phi.plus(PI);
@@ -879,7 +880,7 @@ pub(super) fn distance(eta: f64, phi: f64, far: bool) -> f64 {
     (eta * eta + angle * angle).sqrt()
 }
 
-/// Distances in eta and phi of each item of one list to all of another.
+/// Returns the distances in eta and phi of each item of one list to all items of another.
 pub fn nested_distances<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
     let Some((mine, theirs)) = parts.split_at_checked(2) else { return Err(not_lists()) };
     let ((offsets, mine), (others, theirs)) = (doubles(mine)?, doubles(theirs)?);
@@ -897,7 +898,7 @@ pub fn nested_distances<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Lists(offsets.clone(), Box::new(inner)))
 }
 
-/// The place of each item in its list.
+/// Returns the place of each item in its list.
 pub fn local_index<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     let Value::Lists(offsets, _) = value else { return Err(not_lists()) };
     let mut found = Vec::with_capacity(span(offsets));
@@ -905,7 +906,7 @@ pub fn local_index<'a>(value: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Lists(offsets.clone(), Box::new(Value::all(found))))
 }
 
-/// The items of lists with these offsets, of one kind of list after the other in each row, and the offsets of these.
+/// Concatenates, in each row, the items of several lists; returns the new offsets and items.
 fn join<T: Copy + Default>(lists: &[(&[i64], Cells<'_, T>)]) -> (Vec<i64>, Vec<T>) {
     let mut found = vec![T::default(); lists.iter().map(|(_, cells)| cells.len()).sum()];
     let mut ends = vec![0; lists.first().map_or(0, |(offsets, _)| offsets.len())];
@@ -932,7 +933,7 @@ fn join<T: Copy + Default>(lists: &[(&[i64], Cells<'_, T>)]) -> (Vec<i64>, Vec<T
     (ends, found)
 }
 
-/// The items of the lists of each entry, one list after the other.
+/// Returns the items of the lists of each entry, one list after the other.
 pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
     let mut lists = Vec::with_capacity(values.len());
     let mut number: Option<Number> = None;
@@ -959,7 +960,7 @@ pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Lists(ends.into(), Box::new(items)))
 }
 
-/// Places, in list `k` of several of each entry, of its member in their Cartesian product.
+/// Returns the places in list `k` of the members of the Cartesian product of several lists in each entry.
 pub fn cartesian<'a>(values: &[&Value<'a>], k: usize) -> Result<Value<'a>> {
     let mut lists: Vec<Vec<usize>> = Vec::new();
     for value in values {
@@ -989,7 +990,7 @@ pub fn cartesian<'a>(values: &[&Value<'a>], k: usize) -> Result<Value<'a>> {
     Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
 }
 
-/// Numbers with another one in place of none.
+/// Replaces missing numbers by a constant.
 pub fn fill_none<'a>(value: &Value<'a>, with: Constant) -> Result<Value<'a>> {
     match value {
         Value::Lists(offsets, items) => Ok(Value::Lists(offsets.clone(), Box::new(fill_none(items, with)?))),

@@ -1,11 +1,11 @@
-//! Arithmetic, comparisons and functions of numbers, with `NumPy`'s types of results.
+//! Arithmetic, comparisons and functions of numbers; result types follow `NumPy`.
 
 use super::trigonometry::{self, Function};
 use super::value::{Cells, Constant, Element, Numbers, Value, broadcast, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
 
-/// Operations of one operand.
+/// Operations with one operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "NumPy's names")]
 pub enum Unary {
@@ -44,11 +44,11 @@ pub enum Unary {
     IsInf,
     IsFinite,
     Double,
-    /// A number from 0 to below 1 of 64 random bits.
+    /// Maps 64 random bits to a number in [0, 1).
     Uniform,
 }
 
-/// Operations of two operands.
+/// Operations with two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "NumPy's names")]
 pub enum Binary {
@@ -77,12 +77,12 @@ pub enum Binary {
     Arctan2,
     Hypot,
     Copysign,
-    /// Random bits of others and a whole number.
+    /// Random bits derived from other random bits and a whole number.
     Scramble,
 }
 
 impl Unary {
-    /// All, by the names that Python gives them.
+    /// All operations, by their names in Python.
     pub const NAMES: &[(&str, Self)] = &[
         ("negative", Self::Negative),
         ("positive", Self::Positive),
@@ -124,7 +124,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// All, by the names that Python gives them.
+    /// All operations, by their names in Python.
     pub const NAMES: &[(&str, Self)] = &[
         ("add", Self::Add),
         ("subtract", Self::Subtract),
@@ -159,7 +159,7 @@ fn no_such(what: &str) -> Error {
     Error::unsupported(format!("the engine has no {what} of these types"))
 }
 
-/// The float that functions of a number have; none where `NumPy` has half precision.
+/// Result type of functions that return a float; an error if `NumPy` returns half precision.
 fn float_of(number: Number) -> Result<Number> {
     match number {
         Number::F32 | Number::I16 | Number::U16 => Ok(Number::F32),
@@ -172,7 +172,7 @@ const fn is_float(number: Number) -> bool {
     matches!(number, Number::F32 | Number::F64)
 }
 
-/// The type in which numbers of two types are computed.
+/// Common type for computing with numbers of two types.
 pub fn common(one: Number, other: Number) -> Number {
     if one == other || other == Number::Bool {
         return one;
@@ -200,7 +200,7 @@ pub fn common(one: Number, other: Number) -> Number {
     }
 }
 
-/// The type in which numbers and a constant are computed: the constant has no type of its own.
+/// Type for computing with numbers and a constant, which has no type of its own.
 fn with_constant(number: Number, constant: Constant) -> Result<Number> {
     #[allow(clippy::float_cmp, reason = "whether it is the same number")]
     match constant {
@@ -215,7 +215,7 @@ fn with_constant(number: Number, constant: Constant) -> Result<Number> {
     }
 }
 
-/// The cells of one operand, or one for all.
+/// The cells of one operand, or a single cell for all.
 enum Side<'v, T> {
     Cells(&'v [T]),
     One(T),
@@ -241,7 +241,7 @@ pub fn both<'a>(one: Option<&Cells<'a, u8>>, other: Option<&Cells<'a, u8>>) -> O
     }
 }
 
-/// Computes an operation of two operands.
+/// Computes an operation with two operands.
 pub fn binary<'a>(what: Binary, left: &Value<'a>, right: &Value<'a>) -> Result<Value<'a>> {
     broadcast(&[left, right], &mut |values| match values {
         [Value::Numbers(left, here), Value::Numbers(right, there)] => {
@@ -418,10 +418,10 @@ fn pair<'a>(
     })
 }
 
-/// Two to the power of 53, how many doubles of equal distance there are from 0 to 1.
+/// Two to the power of 53: number of equally spaced doubles from 0 to 1.
 const TWO_53: f64 = 9_007_199_254_740_992.0;
 
-/// Bits that depend on all bits of both: the step of the generator `SplitMix64`.
+/// Mixes all bits of both: the step of the generator `SplitMix64`.
 fn scrambled(state: u64, value: u64) -> u64 {
     let z = (state ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -470,7 +470,7 @@ fn tested<'a, T: Element>(numbers: &Numbers<'a>, work: impl Fn(T) -> bool) -> Nu
     Numbers::Bool(T::of(numbers).iter().map(|&cell| u8::from(work(cell))).collect::<Vec<u8>>().into())
 }
 
-/// Computes an operation of one operand.
+/// Computes an operation with one operand.
 pub fn unary<'a>(what: Unary, of: &Value<'a>) -> Result<Value<'a>> {
     broadcast(&[of], &mut |values| match values {
         [Value::Numbers(numbers, there)] => Ok(Value::Numbers(single(what, numbers)?, there.clone())),
@@ -478,7 +478,7 @@ pub fn unary<'a>(what: Unary, of: &Value<'a>) -> Result<Value<'a>> {
     })
 }
 
-/// A component of vectors, of their size and an angle.
+/// Computes a component of vectors from their magnitude and an angle.
 pub fn component<'a>(what: Function, size: &Value<'a>, angle: &Value<'a>) -> Result<Value<'a>> {
     broadcast(&[size, angle], &mut |values| match values {
         [Value::Numbers(size, here), Value::Numbers(angle, there)] => Ok(Value::Numbers(
@@ -489,7 +489,7 @@ pub fn component<'a>(what: Function, size: &Value<'a>, angle: &Value<'a>) -> Res
     })
 }
 
-/// Energies of vectors, of their mass and their components.
+/// Computes the energies of vectors from their mass and components.
 pub fn energy<'a>(parts: &[&Value<'a>]) -> Result<Value<'a>> {
     broadcast(parts, &mut |values| match values {
         [
@@ -561,7 +561,7 @@ fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Resul
     macro_rules! of {
         ($T:ident) => {{
             let work: fn($T) -> $T = match what {
-                // Those that a processor does at once are loops of their own.
+                // Vectorizable operations have a loop of their own.
                 U::Negative => return Ok(mapped::<$T, $T>(numbers, |a| -a)),
                 U::Absolute => return Ok(mapped::<$T, $T>(numbers, $T::abs)),
                 U::Sqrt => return Ok(mapped::<$T, $T>(numbers, $T::sqrt)),
@@ -598,7 +598,7 @@ fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Resul
     Ok(if number == Number::F32 { of!(f32) } else { of!(f64) })
 }
 
-/// Of each pair the first where a condition is true, else the second.
+/// Returns, for each pair, the first value if the condition is true, otherwise the second.
 pub fn choose<'a>(condition: &Value<'a>, yes: &Value<'a>, no: &Value<'a>) -> Result<Value<'a>> {
     broadcast(&[condition, yes, no], &mut |values| {
         let [Value::Numbers(condition, None), yes, no] = values else { return Err(no_such("condition")) };

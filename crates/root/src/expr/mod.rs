@@ -1,12 +1,12 @@
-//! Expressions over columns, computed natively: a chunk of entries that fits the processor's caches at a time.
+//! Expressions over columns, computed natively in chunks of entries that fit the processor's caches.
 //!
 //! ```text
 //!   Python: text ──▶ syntax tree ──▶ nodes ──▶ [`Program`] ──▶ chunks of columns ──▶ columns, bins of histograms
 //! ```
 //!
-//! A program is a list of nodes in order; each computes one operation for a whole chunk with a loop over arrays of one type
-//! (`math`, `lists`). Common parts of expressions are one node. Types of results follow `NumPy`; what is
-//! not computed here is an error of the kind *unsupported*, and the caller computes it elsewhere.
+//! A program is a list of nodes. Each node computes one operation for a whole chunk, with a loop over arrays of one
+//! type (`math`, `lists`). Common subexpressions share one node. Result types follow `NumPy`. An operation that is not
+//! supported here returns an error of the kind *unsupported*, and the caller computes it elsewhere.
 
 pub mod corrections;
 pub mod fill;
@@ -29,97 +29,100 @@ use corrections::Correction;
 use std::sync::Arc;
 use value::{KnownEnds, Value, View};
 
-/// What a node computes of its arguments.
+/// The operation of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// A column; of records the field that a path names.
+    /// A column; for records, the field at a path.
     Input(usize, Vec<String>),
-    /// A number of the expression.
+    /// A constant of the expression.
     Constant(Constant),
-    /// An operation of one operand.
+    /// An operation with one operand.
     Unary(Unary),
-    /// An operation of two operands.
+    /// An operation with two operands.
     Binary(Binary),
-    /// The first of two where a condition is true, else the second.
+    /// The first of two values if a condition is true, otherwise the second.
     Where,
-    /// One number of each innermost list.
+    /// One number for each innermost list.
     Reduce(Reduction),
     /// Lengths of lists.
     Count,
     /// First items of lists.
     First,
-    /// Places of items in ascending order.
+    /// Places that sort the items in ascending order.
     Argsort,
-    /// Items of lists at places in them.
+    /// Items of lists at given places.
     Take,
     /// One item of each list.
     At,
-    /// Items for which bools are true.
+    /// Items selected by bools.
     Filter,
     /// A slice of each list.
     Slice(Option<i64>, Option<i64>, i64),
-    /// The item of each list at one place.
+    /// The item of each list at a fixed place.
     Index(i64),
-    /// Places of a member of all combinations of some items of each list: how many, which.
+    /// Places of one member in all combinations of some items of each list: number of items, member.
     Combinations(usize, usize),
     /// Sums of the members of all combinations of two or three items of each list.
     CombinationSums(usize),
-    /// A quantity of the sums of four-vectors in all combinations of two or three items of each list.
+    /// A quantity of the four-vector sums in all combinations of two or three items of each list.
     CombinationVectors(usize, Quantity),
-    /// A member of all combinations of some items of lists that are as long as others: how many, which.
+    /// One member in all combinations of some items, for lists with the lengths of other lists: number of items,
+    /// member.
     CombinationItems(usize, usize),
-    /// The same as [`Op::CombinationVectors`] of one combination of each list, at a place.
+    /// Like [`Op::CombinationVectors`], for one combination of each list at a given place.
     CombinationVectorAt(usize, Quantity),
-    /// Places of a member in the Cartesian product of lists: which.
+    /// Places of one member in the Cartesian product of lists: member.
     Cartesian(usize),
-    /// The same of two lists, with a list for each item of the first.
+    /// The same for two lists, with an inner list for each item of the first: member.
     Nested(usize),
-    /// Items in these lists: which.
+    /// Items of such inner lists: member.
     NestedItems(usize),
-    /// Distances of each item of a list to those of another.
+    /// Distances of each item of a list to the items of another.
     NestedDistances,
-    /// Whether the distances of an item to those of another list pass a test; of some items only, if there is a condition.
+    /// Whether the distances of an item to the items of another list pass a test. With a condition, only some items are
+    /// tested.
     NestedTest(Test),
-    /// A correction of several inputs.
+    /// A correction with several inputs.
     Correct(Arc<Correction>),
-    /// A component of vectors in double precision: their size times a function of an angle.
+    /// A component of vectors in double precision: magnitude times a function of an angle.
     Component(Angular),
-    /// Energies of vectors, of mass and components.
+    /// Energies of vectors from mass and components.
     Energy,
     /// The place of each item in its list.
     LocalIndex,
-    /// Items of several lists in one.
+    /// Items of several lists in one list.
     Concatenate,
-    /// A constant in place of none.
+    /// A constant in place of missing values.
     FillNone(Constant),
 }
 
-/// One operation, and the nodes that it takes.
+/// One operation with its arguments.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// The operation.
     pub op: Op,
-    /// Numbers of earlier nodes.
+    /// Indices of earlier nodes.
     pub args: Vec<usize>,
 }
 
-/// Expressions, ready to be computed.
+/// A program that is ready to be computed.
 #[derive(Debug, Clone)]
 pub struct Program {
     nodes: Vec<Node>,
-    /// For each node the last one that takes it.
+    /// The last node that uses each node.
     last_use: Vec<usize>,
-    /// Whether lists of one size are lists like others.
+    /// Whether lists of fixed size are treated like other lists.
     regular: bool,
 }
 
-/// The most nodes of a program.
+/// Maximum number of nodes in a program.
 const MOST_NODES: usize = 1 << 16;
-/// The most that chunks of entries become smaller for combinations.
+/// Maximum factor by which chunks shrink to make room for combinations.
 const MOST_GROWTH: f64 = 256.0;
 
 impl Program {
-    /// A program of nodes. `kept` are those whose values are asked for. `regular`: lists of one size are taken as lists.
+    /// Creates a program from nodes. `kept` are the nodes whose values are requested. `regular`: lists of fixed size
+    /// are treated as lists.
     pub fn new(nodes: Vec<Node>, kept: &[usize], regular: bool) -> Result<Self> {
         if nodes.len() > MOST_NODES {
             return Err(Error::limit(format!(
@@ -145,18 +148,18 @@ impl Program {
         Ok(Self { nodes, last_use, regular })
     }
 
-    /// How many nodes are asked for.
+    /// Number of requested nodes.
     fn kept(&self) -> usize {
         self.last_use.iter().filter(|&&last| last == usize::MAX).count()
     }
 
-    /// How many times as large as the columns values are, about, where lists have `mean` items: combinations are more
-    /// than these, by as much as for lists whose lengths are distributed as Poisson's.
+    /// Estimated size of the values relative to the columns, for lists with `mean` items. Combinations are more
+    /// numerous than the items; the estimate assumes Poisson-distributed list lengths.
     fn growth(&self, mean: f64) -> f64 {
         let times = self.nodes.iter().map(|node| match Self::members(&node.op) {
             0 | 1 => 1.0,
             2 => mean / 2.0,
-            // Also of more: their number is not known.
+            // Used for larger combinations, too, because their number is not known.
             _ => mean * mean / 6.0,
         });
         let pairs = self.nodes.iter().any(Node::is_product);
@@ -168,7 +171,7 @@ impl Program {
         self.nodes.iter().any(|node| node.is_product() || Self::members(&node.op) > 0)
     }
 
-    /// Of how many items an operation makes combinations.
+    /// Number of items that an operation combines.
     const fn members(op: &Op) -> usize {
         match op {
             Op::Combinations(n, _)
@@ -179,8 +182,8 @@ impl Program {
         }
     }
 
-    /// Computes nodes for some entries: those that are `needed` and not known yet, or else all. Of all nodes, values
-    /// that are not asked for are dropped on the way.
+    /// Computes nodes for some entries: the `needed` nodes that are not known yet, or all. Values that are not
+    /// requested are dropped on the way.
     fn evaluate<'a>(
         &self,
         views: &'a [View<'a>],
@@ -221,7 +224,7 @@ impl Program {
         Ok(())
     }
 
-    /// What must be computed for some nodes, and about how much work that is.
+    /// Returns the nodes that must be computed for some nodes, and an estimate of their work.
     fn needed(&self, nodes: &[usize]) -> (Vec<bool>, u32) {
         let mut needed = vec![false; self.nodes.len()];
         for &node in nodes {
@@ -243,7 +246,7 @@ impl Program {
         (needed, work)
     }
 
-    /// The conditions that must all hold where a node is true.
+    /// Collects the conditions that must all be true where a node is true.
     fn conditions_of(&self, node: usize, found: &mut Vec<usize>) {
         let mut open = vec![node];
         while let Some(number) = open.pop() {
@@ -254,8 +257,8 @@ impl Program {
         }
     }
 
-    /// Columns of lists of which an entry must have some items to have any value at a node, and how many: those of
-    /// which the node has a value for each combination, or that are true for any of these.
+    /// Returns columns of lists with the minimum number of items that an entry needs to have a value at a node. These
+    /// are columns for which the node has a value for each combination, or is true if any combination is.
     fn needed_items(&self, node: usize) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let mut open = match self.nodes.get(node) {
@@ -277,7 +280,7 @@ impl Program {
         found
     }
 
-    /// Columns of lists that are as long as those of a node, or longer.
+    /// Returns the columns of lists that are at least as long as the lists of a node.
     fn columns_of(&self, node: usize) -> Vec<usize> {
         let (mut found, mut open) = (Vec::new(), vec![node]);
         while let Some(number) = open.pop() {
@@ -294,13 +297,13 @@ impl Program {
     }
 }
 
-/// Entries for which a program is computed: all of a range, or some of them.
+/// The entries for which a program is computed: a range, or some entries of it.
 struct Rows {
     start: usize,
     stop: usize,
-    /// Counted from the start.
+    /// Indices counted from the start, or `None` for all.
     chosen: Option<Vec<usize>>,
-    /// Offsets of the lists of those.
+    /// Known offsets of the lists of these entries.
     ends: KnownEnds,
 }
 
@@ -311,7 +314,7 @@ impl Rows {
     fn len(&self) -> usize {
         self.chosen.as_ref().map_or(self.stop - self.start, Vec::len)
     }
-    /// Those of them for which something is true.
+    /// Returns those of the entries for which a value is true.
     fn where_true(&self, truths: &[u8]) -> Self {
         let mut chosen = vec![0; self.len()];
         let mut found = 0;
@@ -327,12 +330,12 @@ impl Rows {
 }
 
 impl Node {
-    /// Whether it makes pairs of items of two lists.
+    /// Whether it makes pairs of items from two lists.
     const fn is_product(&self) -> bool {
         matches!(self.op, Op::Cartesian(_) | Op::Nested(_) | Op::NestedItems(_) | Op::NestedDistances)
     }
 
-    /// About how much work it is, beside others.
+    /// Relative cost of the operation.
     const fn work(&self) -> u32 {
         match self.op {
             Op::Input(..) | Op::Constant(_) => 0,

@@ -1,7 +1,7 @@
-//! Which items of lists are near to those of other lists: objects that are taken for the same.
+//! Tests whether items of lists are near to items of other lists, to remove overlapping objects.
 //!
-//! `condition & all(deltaR(a, b) > 0.4)` is one loop that looks at no more distances than it needs. Results are those of
-//! the distances themselves ([`lists::nested_distances`]), to the last bit.
+//! `condition & all(deltaR(a, b) > 0.4)` is a single loop that computes no more distances than it needs. The results
+//! equal those of the full distances ([`lists::nested_distances`]), to the last bit.
 
 use super::lists::{self, MOST, no_such, not_lists, places, too_many};
 use super::math::{self, Binary};
@@ -9,20 +9,20 @@ use super::value::{Cells, Element, Numbers, Value, same_lists};
 use crate::error::{Error, Result};
 use std::f64::consts::{PI, TAU};
 
-/// What is asked of the distances of an item to all items of another list.
+/// A test of the distances from an item to all items of another list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// Whether all of them must pass, or any.
+    /// Whether all distances must pass, or any.
     all: bool,
     /// `Greater`, `GreaterEqual`, `Less` or `LessEqual`.
     compared: Binary,
     with: f64,
-    /// How a condition is joined with the result.
+    /// Operation that joins a condition with the result.
     joined: Binary,
 }
 
 impl Test {
-    /// Of all distances or any, which are compared with a number; a condition is joined by `And` or `LogicalAnd`.
+    /// Creates a test of all distances or any, compared with a number; a condition is joined by `And` or `LogicalAnd`.
     pub fn new(all: bool, compared: Binary, with: f64, joined: Binary) -> Result<Self> {
         let known =
             matches!(compared, Binary::Greater | Binary::GreaterEqual | Binary::Less | Binary::LessEqual)
@@ -34,7 +34,8 @@ impl Test {
         }
     }
 
-    /// Eta and phi of the items of two lists; only those items are looked at for which something is true.
+    /// Computes the test from eta and phi of the items of two lists. Only items with a true value in `wanted` are
+    /// tested.
     pub fn compute<'a>(&self, parts: &[&Value<'a>], wanted: Option<&[u8]>) -> Result<Value<'a>> {
         let [eta, phi, other_eta, other_phi] = parts else { return Err(not_lists()) };
         let (offsets, [eta, phi]) = pair(eta, phi)?;
@@ -55,7 +56,7 @@ impl Test {
         Ok(Value::Lists(offsets.clone(), Box::new(Value::bools(found))))
     }
 
-    /// The same where a condition of each item is true, and false elsewhere.
+    /// The same for items with a true condition; the result is false elsewhere.
     pub fn where_true<'a>(&self, parts: &[&Value<'a>], condition: &Value<'a>) -> Result<Value<'a>> {
         if let (Some(Value::Lists(offsets, _)), Value::Lists(own, items)) = (parts.first(), condition)
             && let Value::Numbers(Numbers::Bool(truths), None) = &**items
@@ -102,10 +103,10 @@ impl Test {
         Ok(found)
     }
 
-    /// Whether the distance of these differences passes.
+    /// Whether the distance for these differences passes.
     #[inline]
     fn passes(&self, eta: f64, phi: f64) -> bool {
-        // No distance is less than the difference in eta, whose square is not rounded to zero.
+        // The distance is at least the difference in eta, whose square does not underflow here.
         if eta.abs() > self.with && self.with > LEAST && phi.is_finite() {
             return matches!(self.compared, Binary::Greater | Binary::GreaterEqual);
         }
@@ -119,10 +120,10 @@ impl Test {
     }
 }
 
-/// The square of what is larger is an ordinary number.
+/// The square of any larger number is a normal number.
 const LEAST: f64 = 1e-100;
 
-/// The offsets and items of two values of the same lists.
+/// Returns the offsets and items of two values with the same lists.
 fn pair<'v, 'a>(
     one: &'v Value<'a>,
     other: &'v Value<'a>,

@@ -1,4 +1,4 @@
-//! Programs over columns and tables, in parallel.
+//! Running programs over columns and tables, in parallel.
 
 use super::fill::{Bins, Fill, Fills};
 use super::value::{Value, View, counts};
@@ -15,38 +15,39 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// How many numbers of each column a chunk has at most, about: a few arrays of these fit a second-level cache. As doubles
-/// they take less than 64 KB by a margin: blocks of that size are mappings of their own, and each would cost system calls
-/// and fresh pages for every operation of a chunk.
+/// Approximate maximum of numbers of each column in a chunk: a few such arrays fit a second-level cache. As doubles, an
+/// array stays well below 64 KB. Larger blocks would be separate mappings, each costing system calls and fresh pages
+/// for every operation of a chunk.
 const CELLS: usize = 6 << 10;
-/// How many it has at least.
+/// Minimum number of numbers of each column in a chunk.
 const LEAST_CELLS: usize = 1 << 10;
-/// How many numbers all kept nodes of a chunk have together.
+/// Maximum number of values in all kept nodes of a chunk.
 const KEPT_CELLS: usize = 1 << 18;
-/// How many uncompressed bytes a thread reads at once, about; of remote files, where requests cost time.
+/// Approximate uncompressed bytes that a thread reads at once from remote files, where requests are expensive.
 const STEP_BYTES: f64 = (8 << 20) as f64;
-/// The same of near files: columns that stay in the processor's caches until they are computed with.
+/// The same for local files: small enough for columns to stay in the processor's caches until they are used.
 const NEAR_STEP_BYTES: f64 = (1 << 20) as f64;
-/// The fewest uncompressed bytes that are worth another thread.
+/// Minimum uncompressed bytes that justify another thread.
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// Steps of a cluster that is larger than this.
+/// Clusters above this size are read in steps.
 const MOST_BYTES: f64 = (64 << 20) as f64;
 
-/// How many stretches each thread has at least, where there are as many clusters: none waits long for the last one.
+/// Minimum number of stretches for each thread, if there are enough clusters; short stretches avoid a long wait for the
+/// last one.
 const STRETCHES: usize = 4;
 
-/// Entries of columns that are worth a share of their own.
+/// Minimum number of entries in a share of columns.
 const SHARE: usize = 1 << 16;
-/// The most shares of columns.
+/// Maximum number of shares of columns.
 const MOST_SHARES: usize = 32;
-/// The most bins that are filled in shares.
+/// Maximum number of bins for filling in shares.
 const MOST_SHARED: usize = 1 << 14;
 
-/// Columns, ready for a program.
+/// Columns prepared for a program.
 struct Inputs<'a> {
     views: Vec<View<'a>>,
     length: usize,
-    /// Entries of a chunk.
+    /// Number of entries in a chunk.
     chunk: usize,
 }
 
@@ -67,14 +68,14 @@ impl<'a> Inputs<'a> {
         let chunk = ((most * length as f64 / cells as f64) as usize).max(least);
         Ok(Self { views, length, chunk })
     }
-    /// Chunks of a range of entries.
+    /// Splits a range of entries into chunks.
     fn chunks(&self, start: usize, stop: usize) -> impl Iterator<Item = (usize, usize)> {
         let stop = stop.min(self.length);
         (start..stop).step_by(self.chunk).map(move |from| (from, stop.min(from + self.chunk)))
     }
 }
 
-/// The most numbers in one of the buffers of a column.
+/// Largest number of elements in any buffer of a column.
 fn cells(column: &Column) -> usize {
     match column {
         Column::List { values, .. } | Column::FixedList { values, .. } => cells(values),
@@ -86,7 +87,7 @@ fn cells(column: &Column) -> usize {
 /// A column that grows chunk by chunk.
 struct Growing {
     number: Number,
-    /// For each level of lists.
+    /// Offsets for each level of lists.
     offsets: Vec<Vec<i64>>,
     bytes: Vec<u8>,
 }
@@ -136,7 +137,7 @@ fn changed() -> Error {
     Error::unsupported("the type of an expression changed from chunk to chunk")
 }
 
-/// Bytes at an address that suits their numbers.
+/// Copies bytes to an address aligned for their numbers.
 fn aligned(number: Number, bytes: &[u8]) -> Buffer {
     debug_assert!(bytes.len().is_multiple_of(number.size()));
     Buffer::from_slice_ref(bytes)
@@ -153,7 +154,7 @@ pub fn columns(
     let inputs = Inputs::of(program, columns, length)?;
     let run = |start: usize, stop: usize| -> Result<Vec<Growing>> {
         let mut found: Vec<Growing> = Vec::new();
-        // The first, even of no entries, tells the types.
+        // The first chunk, even an empty one, determines the types.
         for (from, to) in std::iter::once((start, start)).chain(inputs.chunks(start, stop)) {
             let mut values = Vec::new();
             program.evaluate(&inputs.views, &Rows::of(from, to), None, &mut values)?;
@@ -188,8 +189,8 @@ fn value_of<'v, 'a>(values: &'v [Option<Value<'a>>], node: usize) -> Result<&'v 
     values.get(node).and_then(Option::as_ref).ok_or_else(|| Error::argument("there is no such value"))
 }
 
-/// Fills histograms with what a program makes of columns: on this thread, or on those of a pool. The bins are the same,
-/// to the last bit, with any number of threads.
+/// Fills histograms from columns with a program: on this thread, or on those of a pool. The bins are equal, to the last
+/// bit, for any number of threads.
 pub fn fill_columns(
     pool: Option<&ThreadPool>,
     program: &Program,
@@ -203,7 +204,7 @@ pub fn fill_columns(
     match pool {
         Some(pool) => {
             let size: usize = bins.iter().map(|bins| bins.sums.len()).sum();
-            // As many with any number of threads, so that sums of weights are, too.
+            // The number of shares must not depend on the number of threads: sums of weights would differ.
             let shares = if size > MOST_SHARED { 1 } else { (length / SHARE).clamp(1, MOST_SHARES) };
             fill_shared(pool, shares, program, &conditions, &fills, &inputs, &mut bins)?;
         }
@@ -212,7 +213,8 @@ pub fn fill_columns(
     Ok(bins)
 }
 
-/// Fills histograms on the threads of a pool, which take shares of the entries; the bins of these are joined in order.
+/// Fills histograms on the threads of a pool. Each thread takes shares of the entries; the bins of the shares are
+/// joined in order.
 fn fill_shared(
     pool: &ThreadPool,
     shares: usize,
@@ -238,26 +240,27 @@ fn fill_shared(
     Ok(())
 }
 
-/// A condition that all histograms share.
+/// A condition common to all histograms.
 struct Condition {
     node: usize,
-    /// What must be computed for it.
+    /// The nodes to compute for it.
     needed: Vec<bool>,
-    /// The share of entries that may pass if the others are to be left out of what follows.
+    /// Maximum passing fraction of entries for which removing the others pays off.
     most: f64,
 }
 
-/// Conditions that all histograms share.
+/// Conditions common to all histograms.
 struct Conditions {
-    /// Columns of lists of which an entry must have some items, how many, and what must be computed for them.
+    /// Columns of lists with the minimum number of items of an entry, and the nodes to compute for them.
     items: Vec<(usize, usize, Vec<bool>)>,
-    /// Others, those with the least work first.
+    /// Other conditions, cheapest first.
     others: Vec<Condition>,
 }
 
-/// The work of leaving entries out, as a share of all work.
+/// Cost of removing entries, as a fraction of all work.
 const LEAVING_OUT: f64 = 0.15;
-/// The share of entries that may have enough items if the others are to be left out. Those have most of the items.
+/// Maximum fraction of entries with enough items for which removing the others pays off. These entries have most of the
+/// items.
 const MOST_WITH_ITEMS: f64 = 0.5;
 
 impl Conditions {
@@ -310,7 +313,7 @@ impl Conditions {
         found.into_iter().map(|(column, items)| (column, items, program.needed(&[column]).0)).collect()
     }
 
-    /// The entries of a chunk with which anything can be filled, as far as a look at the lengths of lists tells.
+    /// Returns the entries of a chunk that can fill anything, judging by the lengths of lists.
     fn with_items<'a>(&self, program: &Program, views: &'a [View<'a>], rows: Rows) -> Result<Rows> {
         for (column, least, needed) in &self.items {
             let mut values = Vec::new();
@@ -363,11 +366,11 @@ struct Stretch {
     part: usize,
     start: u64,
     stop: u64,
-    /// In how many steps.
+    /// Number of steps.
     steps: u64,
 }
 
-/// Whole clusters, of about `most` bytes together.
+/// Groups whole clusters into stretches of about `most` bytes.
 fn stretches(parts: &[Part<'_>], most: f64) -> Vec<Stretch> {
     let mut found = Vec::new();
     for (part, of) in parts.iter().enumerate() {
@@ -389,8 +392,8 @@ fn stretches(parts: &[Part<'_>], most: f64) -> Vec<Stretch> {
     found
 }
 
-/// Fills histograms with what a program makes of the fields of tables. Each thread reads whole clusters, computes, and
-/// fills bins of its own, which are joined at the end; where clusters are too few, all threads share each.
+/// Fills histograms from the fields of tables with a program. Each thread reads whole clusters, computes, and fills
+/// bins of its own, which are joined at the end. If there are too few clusters, all threads share each cluster.
 ///
 /// Must not be called on a thread of `pool`.
 pub fn fill_tables(
@@ -421,7 +424,7 @@ pub fn fill_tables(
                 })
             })
         };
-        // One thread reads and computes: what it has read is in its caches.
+        // The same thread reads and computes, so that the data are in its caches.
         if near && threads == 1 { pool.install(all) } else { all() }?;
         return Ok(whole);
     }
@@ -445,7 +448,7 @@ pub fn fill_tables(
         let own = OwnPool::take()?;
         let Some(own) = &own.0 else { return Err(Error::argument("a pool without threads")) };
         let run = || token.during(|| work(own));
-        // What must be waited for is waited for outside of the pool.
+        // Waits for storage happen outside the pool.
         if near { own.install(run) } else { run() }
     };
     let found: Vec<Result<Vec<Bins>>> = thread::scope(|scope| {
@@ -459,10 +462,10 @@ pub fn fill_tables(
     Ok(whole)
 }
 
-/// A pool of one thread, kept for the next one who needs it: to start a thread takes as long as to read 100 kB.
+/// A pool of one thread, kept for reuse: starting a thread takes as long as reading 100 kB.
 struct OwnPool(Option<ThreadPool>);
 
-/// The most pools that are kept.
+/// Maximum number of pools kept.
 const MOST_POOLS: usize = 64;
 
 impl OwnPool {
@@ -492,7 +495,7 @@ fn join(whole: &mut [Bins], found: &[Vec<Bins>]) {
     }
 }
 
-/// Reads a stretch step by step, no page twice.
+/// Reads a stretch step by step; no page is read twice.
 fn steps(
     parts: &[Part<'_>],
     stretch: Stretch,
@@ -515,8 +518,8 @@ fn steps(
     Ok(())
 }
 
-/// Types of the results of nodes, whether lists they lie in, and whether some may be none: found by computing with none
-/// of the entries.
+/// Returns the result types of nodes, whether they are in lists, and whether values may be missing. They are found by
+/// computing zero entries.
 pub fn types(
     program: &Program,
     kept: &[usize],

@@ -1,24 +1,25 @@
-//! Sine, cosine and hyperbolic sine of many doubles, several at once where the processor can.
+//! Sine, cosine and hyperbolic sine of many doubles, vectorized where the processor can.
 //!
-//! Results are within two units in the last place, as those of the system's library, but not always its bits.
+//! Results are within two units in the last place, like those of the system's library, but not always bit-identical to
+//! them.
 #![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
 use super::value::{Element, Numbers};
 use crate::array::wide::{self, Wide, is_wide};
 
-/// Up to here the remainder of π/2 is exact enough.
+/// Largest angle for which the remainder of π/2 is exact enough.
 const MOST_ANGLE: f64 = 1e5;
-/// Up to here the powers of two are exact.
+/// Largest exponent for which the powers of two are exact.
 const MOST_EXPONENT: f64 = 20.0;
-/// Added to a number, it leaves the nearest whole number in the lowest bits.
+/// Adding this number leaves the nearest whole number in the lowest bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
-/// π/2, and what a double of it lacks.
+/// π/2, with the parts that a double of it lacks.
 const HALF_PI: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_17e-33];
-/// The logarithm of 2 with 32 bits less, and its rest.
+/// The logarithm of 2 rounded to 32 fewer bits, and the rest.
 const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
-/// Of x³ and on, for the sine.
+/// Coefficients for the sine, from x³ on.
 const SINE: [f64; 6] = [
     1.589_690_995_211_55e-10,
     -2.505_076_025_340_686_3e-8,
@@ -27,7 +28,7 @@ const SINE: [f64; 6] = [
     8.333_333_333_322_49e-3,
     -1.666_666_666_666_663_2e-1,
 ];
-/// Of x⁴ and on, for the cosine.
+/// Coefficients for the cosine, from x⁴ on.
 const COSINE: [f64; 6] = [
     -1.135_964_755_778_819_5e-11,
     2.087_572_321_298_175e-9,
@@ -56,13 +57,13 @@ fn polynomial<const N: usize>(x: f64, factors: &[f64; N]) -> f64 {
     factors.iter().fold(0.0, |sum: f64, &factor| sum.mul_add(x, factor))
 }
 
-/// The sine of an angle and this many quarters of a turn.
+/// The sine of an angle plus this many quarter turns.
 #[inline(always)]
 fn sine(angle: f64, quarters: u64) -> f64 {
     let rounded = angle.mul_add(std::f64::consts::FRAC_2_PI, ROUNDING);
     let whole = rounded - ROUNDING;
     let turn = rounded.to_bits().wrapping_add(quarters);
-    // The first difference is exact; what the second lacks is kept.
+    // The first difference is exact; the rounding error of the second is kept.
     let near = (-whole).mul_add(HALF_PI[0], angle);
     let product = whole * HALF_PI[1];
     let lacking = whole.mul_add(HALF_PI[1], -product);
@@ -82,7 +83,7 @@ fn sine(angle: f64, quarters: u64) -> f64 {
     f64::from_bits(chosen ^ ((turn & 2) << 62))
 }
 
-/// The hyperbolic sine, of e^x - 1.
+/// The hyperbolic sine, from e^x - 1.
 #[inline(always)]
 fn hyperbolic(x: f64) -> f64 {
     let size = x.abs();
@@ -96,7 +97,7 @@ fn hyperbolic(x: f64) -> f64 {
     (0.5 * (less_one + less_one / (less_one + 1.0))).copysign(x)
 }
 
-/// Which function.
+/// The function to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// The sine.
@@ -108,7 +109,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// Those that make components of vectors, by the names that Python gives these.
+    /// The functions that compute vector components, by the component names in Python.
     pub const NAMES: &[(&str, Self)] = &[("x", Self::Cosine), ("y", Self::Sine), ("z", Self::Hyperbolic)];
 
     fn one(self, x: f64) -> f64 {
@@ -149,7 +150,7 @@ fn products<T: Element>(what: Function, cells: &[T], sizes: impl Iterator<Item =
     }
     wide::run(Products { what, cells, sizes: sizes.clone(), found: &mut found });
     let most = if what == Function::Hyperbolic { MOST_EXPONENT } else { MOST_ANGLE };
-    // The sign of zero is not kept either.
+    // The sign of zero is not preserved, either.
     let outside = |x: f64| x.is_nan() || x.abs() > most || x == 0.0;
     if cells.iter().any(|x| outside(x.double())) {
         let far = found.iter_mut().zip(cells).zip(sizes).filter(|((_, x), _)| outside(x.double()));
@@ -163,7 +164,7 @@ pub fn each(what: Function, cells: &[f64]) -> Vec<f64> {
     products(what, cells, std::iter::repeat(1.0))
 }
 
-/// A component of vectors: their size times a function of an angle, in double precision.
+/// Returns a component of vectors: magnitude times a function of an angle, in double precision.
 pub fn component(what: Function, sizes: &Numbers<'_>, angles: &Numbers<'_>) -> Vec<f64> {
     match (sizes, angles) {
         (Numbers::F32(sizes), Numbers::F32(angles)) => {
@@ -199,7 +200,7 @@ fn energies_of(masses: impl Iterator<Item = f64>, parts: [&[f64]; 3]) -> Vec<f64
     found
 }
 
-/// Energies of vectors: of negative masses as `vector` has them.
+/// Returns the energies of vectors; negative masses are treated as in `vector`.
 pub fn energies(masses: &Numbers<'_>, parts: [&[f64]; 3]) -> Vec<f64> {
     match masses {
         Numbers::F32(masses) => energies_of(masses.iter().map(|mass| mass.double()), parts),
@@ -211,7 +212,7 @@ pub fn energies(masses: &Numbers<'_>, parts: [&[f64]; 3]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// How many doubles lie between two.
+    /// Number of doubles between two.
     fn between(one: f64, other: f64) -> u64 {
         let order = |x: f64| if x < 0.0 { -(x.abs().to_bits() as i64) } else { x.to_bits() as i64 };
         order(one).abs_diff(order(other))

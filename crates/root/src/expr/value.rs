@@ -1,4 +1,4 @@
-//! Values of an evaluation: numbers, and lists of them, borrowed from columns or computed.
+//! Values of an evaluation: numbers and lists of numbers, borrowed from columns or computed.
 
 use super::lists::put;
 use crate::array::{Column, Number};
@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Elements that are borrowed from a column, or were computed.
+/// Elements borrowed from a column, or computed.
 pub enum Cells<'a, T> {
-    /// Of a column.
+    /// Borrowed from a column.
     Borrowed(&'a [T]),
     /// Computed.
     Owned(Arc<Vec<T>>),
@@ -41,41 +41,41 @@ impl<T> From<Vec<T>> for Cells<'_, T> {
     }
 }
 
-/// A type of number that is computed with. Bools are bytes of their own kind.
+/// A number type for computations. Bools are bytes of a separate kind.
 pub trait Element: Copy + Default + PartialOrd + 'static {
-    /// What it is.
+    /// The number type.
     const NUMBER: Number;
-    /// Its smallest and largest value, or the infinities.
+    /// Smallest value, or negative infinity.
     const LEAST: Self;
-    /// As [`Self::LEAST`].
+    /// Largest value, or infinity.
     const MOST: Self;
     fn wrap(cells: Cells<'_, Self>) -> Numbers<'_>;
-    /// Numbers of any type as this one; those of the same type are shared.
+    /// Converts numbers of any type; numbers of the same type are shared.
     fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self>;
     fn constant(value: Constant) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// Rounded down, as in `NumPy`.
+    /// Division rounded down, as in `NumPy`.
     fn floor_divided(self, other: Self) -> Self;
-    /// With the sign of the divisor, as in `NumPy`.
+    /// Remainder with the sign of the divisor, as in `NumPy`.
     fn modulo(self, other: Self) -> Self;
-    /// Whether it is less than twice as large as a float, so that its remainder is found by a subtraction.
+    /// Whether the remainder is found by one subtraction: for a float, a magnitude below twice that of the divisor.
     fn is_within(self, other: Self) -> bool;
-    /// [`Self::modulo`] where [`Self::is_within`] holds, without a branch.
+    /// [`Self::modulo`] if [`Self::is_within`] holds, without a branch.
     fn near_modulo(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
     fn double(self) -> f64;
 }
 
-/// A number of an expression, without a type of its own.
+/// A constant of an expression, without a type of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Constant {
     /// True or false.
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// Any other.
+    /// Any other number.
     Float(f64),
 }
 
@@ -86,7 +86,7 @@ macro_rules! numbers {
         #[allow(missing_docs, reason = "as in `Number`")]
         pub enum Numbers<'a> { Bool(Cells<'a, u8>), $($name(Cells<'a, $type>)),* }
 
-        /// Does the same with the cells of numbers of every type.
+        /// Applies the same code to the cells of every number type.
         macro_rules! each {
             ($numbers:expr, $cells:ident => $work:expr) => {
                 match $numbers {
@@ -95,7 +95,7 @@ macro_rules! numbers {
                 }
             };
         }
-        /// Does the same with a number type; bools have none.
+        /// Applies the same code to a number type; bools are excluded.
         macro_rules! typed {
             ($number:expr, $T:ident => $work:expr, else $other:expr) => {
                 match $number {
@@ -106,11 +106,11 @@ macro_rules! numbers {
         }
 
         impl<'a> Numbers<'a> {
-            /// What they are.
+            /// The number type.
             pub fn number(&self) -> Number {
                 match self { Self::Bool(_) => Number::Bool, $(Self::$name(_) => Number::$name),* }
             }
-            /// Elements `start` to `stop` of a buffer.
+            /// Returns elements `start` to `stop` of a buffer.
             pub fn of(number: Number, buffer: &'a Buffer, start: usize, stop: usize) -> Self {
                 match number {
                     Number::Bool => Self::Bool(Cells::Borrowed(buffer.as_slice().get(start..stop).unwrap_or_default())),
@@ -119,7 +119,7 @@ macro_rules! numbers {
                     ))),*
                 }
             }
-            /// Those at some places.
+            /// Returns the numbers at some places.
             pub fn gather(&self, places: &[usize]) -> Self {
                 fn taken<'a, T: Copy + Default>(cells: &[T], places: &[usize]) -> Cells<'a, T> {
                     places.iter().map(|&place| cells.get(place).copied().unwrap_or_default()).collect::<Vec<T>>().into()
@@ -129,7 +129,7 @@ macro_rules! numbers {
                     $(Self::$name(cells) => Self::$name(taken(cells, places))),*
                 }
             }
-            /// The items of the lists at some places, `total` together.
+            /// Returns the items of the lists at some places, `total` in all.
             fn of_lists(&self, offsets: &[i64], places: &[usize], total: usize) -> Self {
                 fn taken<'a, T: Copy + Default>(
                     cells: &[T],
@@ -149,7 +149,7 @@ macro_rules! numbers {
                     $(Self::$name(cells) => Self::$name(taken(cells, offsets, places, total))),*
                 }
             }
-            /// Each of them repeated until the end of its list.
+            /// Repeats each number until the end of its list.
             pub fn repeated(&self, offsets: &[i64]) -> Self {
                 fn spread<'a, T: Copy>(cells: &[T], offsets: &[i64]) -> Cells<'a, T> {
                     let mut all = Vec::with_capacity(span(offsets));
@@ -163,7 +163,7 @@ macro_rules! numbers {
                     $(Self::$name(cells) => Self::$name(spread(cells, offsets))),*
                 }
             }
-            /// Their bytes, behind others.
+            /// Appends the bytes of the numbers.
             pub fn append_to(&self, bytes: &mut Vec<u8>) {
                 match self {
                     Self::Bool(cells) => bytes.extend_from_slice(cells),
@@ -258,7 +258,7 @@ macro_rules! floats {
                 if quotient - floor > 0.5 { floor + 1.0 } else { floor }
             }
             fn modulo(self, other: Self) -> Self {
-                // The remainder of what is smaller than the divisor is itself.
+                // A number smaller than the divisor is its own remainder.
                 let rest = if self.abs() < other.abs() { self } else { self % other };
                 if other == 0.0 {
                     rest
@@ -272,7 +272,7 @@ macro_rules! floats {
             }
             fn is_within(self, other: Self) -> bool { self.abs() < 2.0 * other.abs() }
             fn near_modulo(self, other: Self) -> Self {
-                // The difference is exact, as numbers between one and two times the divisor lie close to it.
+                // The difference is exact, because numbers between one and two times the divisor are close to it.
                 let less = self - other.abs().copysign(self);
                 let rest = if self.abs() < other.abs() { self } else { less };
                 let turned = rest + other;
@@ -290,11 +290,11 @@ floats!(F32 f32, F64 f64);
 pub(super) use {each, typed};
 
 impl Numbers<'_> {
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         each!(self, cells => cells.len())
     }
-    /// Which of them are not zero.
+    /// Returns whether each is not zero.
     pub fn truths(&self) -> Cells<'_, u8> {
         match self {
             Self::Bool(cells) => cells.clone(),
@@ -305,23 +305,23 @@ impl Numbers<'_> {
     }
 }
 
-/// Where each list begins and ends.
+/// Start and end of each list.
 pub fn pairs(offsets: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     offsets.iter().copied().zip(offsets.iter().skip(1).copied())
 }
 
-/// The lengths of lists.
+/// The lengths of the lists.
 pub fn counts(offsets: &[i64]) -> impl Iterator<Item = usize> {
     pairs(offsets).map(|(start, stop)| usize::try_from(stop - start).unwrap_or(0))
 }
 
-/// The length of all lists together.
+/// The total length of all lists.
 pub fn span(offsets: &[i64]) -> usize {
     let ends = offsets.first().zip(offsets.last());
     ends.map_or(0, |(start, stop)| usize::try_from(stop - start).unwrap_or(0))
 }
 
-/// The offsets of the lists at some places.
+/// Returns the offsets of the lists at some places.
 fn ends_of(offsets: &[i64], places: &[usize]) -> Arc<Vec<i64>> {
     let mut end = 0;
     let ends = stretches(offsets, places).map(|(_, n)| {
@@ -331,7 +331,7 @@ fn ends_of(offsets: &[i64], places: &[usize]) -> Arc<Vec<i64>> {
     Arc::new(std::iter::once(0).chain(ends).collect())
 }
 
-/// Where the lists at some places begin in their items, and how many they have.
+/// Start in the items and length of the lists at some places.
 fn stretches(offsets: &[i64], places: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let base = offsets.first().copied().unwrap_or(0);
     places.iter().map(move |&place| match offsets.get(place..).unwrap_or_default() {
@@ -340,22 +340,23 @@ fn stretches(offsets: &[i64], places: &[usize]) -> impl Iterator<Item = (usize, 
     })
 }
 
-/// Offsets of some lists of a chunk, by the address of those of all its lists: columns that share these share them too.
+/// Offsets of some lists of a chunk, by the address of the offsets of all its lists. Columns that share offsets also
+/// share these.
 pub type KnownEnds = RefCell<Vec<(usize, Arc<Vec<i64>>)>>;
 
 /// Values of entries, or of the items of lists.
 #[derive(Clone)]
 pub enum Value<'a> {
-    /// One number of the expression for all of them.
+    /// The same constant for all.
     Constant(Constant),
-    /// One number each; none where the second says 0.
+    /// One number each; missing where the second is 0.
     Numbers(Numbers<'a>, Option<Cells<'a, u8>>),
-    /// A list each: the items lie between two offsets, of which the first need not be 0.
+    /// One list each: its items are between two offsets. The first offset need not be 0.
     Lists(Cells<'a, i64>, Box<Value<'a>>),
 }
 
 impl<'a> Value<'a> {
-    /// Numbers, all of which are there.
+    /// Creates numbers without missing values.
     pub fn all<T: Element>(cells: Vec<T>) -> Self {
         Self::Numbers(T::wrap(cells.into()), None)
     }
@@ -363,7 +364,7 @@ impl<'a> Value<'a> {
     pub fn bools(cells: Vec<u8>) -> Self {
         Self::Numbers(Numbers::Bool(cells.into()), None)
     }
-    /// How many there are; none for a constant.
+    /// Number of values; `None` for a constant.
     pub fn len(&self) -> Option<usize> {
         match self {
             Self::Constant(_) => None,
@@ -371,7 +372,7 @@ impl<'a> Value<'a> {
             Self::Lists(offsets, _) => Some(offsets.len().saturating_sub(1)),
         }
     }
-    /// Those at some places.
+    /// Returns the values at some places.
     pub fn gather(&self, places: &[usize]) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(*value),
@@ -384,7 +385,7 @@ impl<'a> Value<'a> {
             Self::Lists(offsets, items) => Self::lists_at(offsets, items, places, ends_of(offsets, places)),
         }
     }
-    /// The same of a column; the offsets of lists are among those that are known, or come there.
+    /// Like [`Self::gather`] for a column. Reuses known offsets of lists and adds new ones to `known`.
     pub fn gather_knowing(&self, places: &[usize], known: &KnownEnds) -> Self {
         let Self::Lists(offsets, items) = self else { return self.gather(places) };
         let key = offsets.as_ptr() as usize;
@@ -406,7 +407,7 @@ impl<'a> Value<'a> {
         };
         Self::Lists(Cells::Owned(ends), Box::new(items))
     }
-    /// Each of them repeated until the end of its list.
+    /// Repeats each value until the end of its list.
     pub fn repeated(&self, offsets: &[i64]) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(*value),
@@ -417,7 +418,7 @@ impl<'a> Value<'a> {
             }
         }
     }
-    /// A column of them.
+    /// Returns number type, list depth and whether values may be missing.
     pub fn type_of(&self) -> Result<(Number, usize, bool)> {
         match self {
             Self::Constant(_) => Err(Error::unsupported("a constant")),
@@ -427,7 +428,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Whether two offsets divide their items in the same way.
+/// Whether two offset arrays divide their items in the same way.
 pub fn same_lists(one: &[i64], other: &[i64]) -> bool {
     if std::ptr::eq(one, other) {
         return true;
@@ -439,7 +440,7 @@ pub fn same_lists(one: &[i64], other: &[i64]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a - first == b - second)
 }
 
-/// Applies a function to values of the same lists, and to those of entries repeated for the items of these.
+/// Applies a function to values of the same lists. Values of entries are repeated for the items of the lists.
 pub fn broadcast<'a>(
     values: &[&Value<'a>],
     work: &mut dyn FnMut(&[&Value<'a>]) -> Result<Value<'a>>,
@@ -475,7 +476,7 @@ pub fn broadcast<'a>(
     Ok(Value::Lists(offsets.clone(), Box::new(broadcast(&inner, work)?)))
 }
 
-/// A column, ready to be looked at in parts. Columns whose lists are equal share one view of their offsets.
+/// A column prepared for slicing. Columns with equal lists share one view of their offsets.
 pub enum View<'a> {
     Numbers(Number, &'a Buffer),
     Lists(Cells<'a, i64>, Box<View<'a>>),
@@ -483,7 +484,7 @@ pub enum View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Looks at a column. `regular`: lists of one size are lists like others.
+    /// Creates the view of a column. `regular`: lists of fixed size are treated like other lists.
     pub fn of(column: &'a Column, regular: bool, known: &mut Vec<Cells<'a, i64>>) -> Result<Self> {
         Ok(match column {
             Column::Number { number, values } => Self::Numbers(*number, values),
@@ -518,7 +519,7 @@ impl<'a> View<'a> {
             }
         })
     }
-    /// Elements `start` to `stop`, of records the field that a path names.
+    /// Returns elements `start` to `stop`; for records, of the field at a path.
     pub fn slice(&'a self, path: &[String], start: usize, stop: usize) -> Result<Value<'a>> {
         match self {
             Self::Numbers(number, values) if path.is_empty() => {

@@ -1,6 +1,6 @@
-//! From type names and streamer info to programs.
+//! Compiling type names and streamer info to programs.
 //!
-//! Where only the data name a class (pointers, `TClonesArray`), its program is compiled at the first occurrence and kept
+//! If only the data name a class (pointers, `TClonesArray`), its program is compiled at the first occurrence and kept
 //! by [`Programs`].
 
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The classes of a file and their programs, compiled at need.
+/// The classes of a file with their programs, compiled on demand.
 #[derive(Debug)]
 pub struct Programs {
     classes: Arc<Classes>,
@@ -20,25 +20,24 @@ pub struct Programs {
     hidden: Hidden,
 }
 
-/// Classes whose objects turned out not to be decodable, and why: a reading that may leave something out passes over
-/// them.
+/// Classes whose objects cannot be decoded, with the reasons. A read that may leave something out skips them.
 pub type Hidden = BTreeMap<String, Arc<str>>;
 
 impl Programs {
-    /// Programs of the classes of a file.
+    /// Creates the programs for the classes of a file.
     pub fn new(classes: Arc<Classes>) -> Self {
         Self { classes, compiled: Mutex::default(), hidden: Hidden::new() }
     }
-    /// The same, passing over the objects of some classes.
+    /// Returns the same programs, skipping the objects of some classes.
     #[must_use]
     pub fn without(&self, hidden: Hidden) -> Self {
         Self { classes: self.classes.clone(), compiled: Mutex::default(), hidden }
     }
-    /// The classes that are passed over.
+    /// The skipped classes.
     pub fn hidden(&self) -> &Hidden {
         &self.hidden
     }
-    /// Compiles for the classes of the file.
+    /// Creates a compiler for the classes of the file.
     pub fn compiler(&self) -> Compiler<'_> {
         Compiler { hidden: self.hidden.clone(), ..Compiler::new(&self.classes) }
     }
@@ -46,7 +45,7 @@ impl Programs {
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
-    /// The program of an object of a class, as it stands after a pointer or in a `TClonesArray`.
+    /// Returns the program of an object after a pointer or in a `TClonesArray`.
     pub fn object(&self, name: &str) -> Kind {
         let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(class) = lock().get(name) {
@@ -60,10 +59,10 @@ impl Programs {
     }
 }
 
-/// How deep classes may contain each other before they are called unreadable.
+/// Maximum nesting depth of classes; deeper ones are called unreadable.
 const DEEPEST: usize = 24;
 
-/// Members that one program may have, those of its members' classes counted each time: classes that hold each other
+/// Maximum number of members in a program, counting those of nested classes each time. Classes that contain each other
 /// twice at every level would have millions.
 const MOST_MEMBERS: usize = 20_000;
 
@@ -73,14 +72,14 @@ pub struct Compiler<'a> {
     hidden: Hidden,
     inside: Vec<String>,
     members: usize,
-    /// Members that are passed over, and why.
+    /// Skipped members, each with the reason.
     pub left_out: Vec<String>,
-    /// Elements of containers that cannot be decoded, should there be any.
+    /// Elements of containers that may not be decodable.
     pub doubts: Vec<String>,
 }
 
 impl<'a> Compiler<'a> {
-    /// Uses the classes of a file.
+    /// Creates a compiler for the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
         Self {
             classes,
@@ -92,8 +91,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
-    /// unless it is an object.
+    /// Compiles a value of a type inside a container or as a whole: without a version header of its own, unless it is
+    /// an object.
     pub fn value(&mut self, cpp: &Cpp) -> Kind {
         self.value_in(cpp, false)
     }
@@ -131,7 +130,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The name under which the file describes a pair: then it is streamed as an object, with a header.
+    /// Returns the name under which the file describes a pair; such a pair is streamed as an object, with a header.
     fn pair_class(&self, pair: &Cpp) -> Option<String> {
         if !matches!(pair, Cpp::Pair(..)) {
             return None;
@@ -139,12 +138,12 @@ impl<'a> Compiler<'a> {
         self.classes.pair(pair).map(|info| info.name.to_string())
     }
 
-    /// A key or value of a map, or half of a pair.
+    /// Compiles a key or value of a map, or half of a pair.
     fn half(&mut self, cpp: &Cpp, own: bool) -> Kind {
         self.element(cpp, own || matches!(cpp, Cpp::Class(_)))
     }
 
-    /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
+    /// Compiles an element of a container. An undescribed class is acceptable as long as containers are empty.
     fn element(&mut self, cpp: &Cpp, own: bool) -> Kind {
         match (cpp, self.value_in(cpp, own)) {
             (Cpp::Class(name), Kind::Unreadable(why))
@@ -157,7 +156,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A member or branch of that type: containers have a version header.
+    /// Compiles a member or branch of a type: containers have a version header.
     pub fn framed(&mut self, cpp: &Cpp) -> Kind {
         match cpp {
             cpp if cpp.is_container() => Kind::Framed(Box::new(self.value(cpp))),
@@ -165,7 +164,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// An object of a class with its version header.
+    /// Compiles an object of a class with its version header.
     pub fn object(&mut self, name: &str) -> Kind {
         if let Some(number) = Number::of_array(name) {
             return Kind::List(Box::new(Kind::Number(number)));
@@ -207,7 +206,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A `TMatrixTSym`: its base, and the elements of the upper half row by row (`TMatrixTSym::Streamer`).
+    /// Compiles a `TMatrixTSym`: its base, and the elements of the upper half row by row (`TMatrixTSym::Streamer`).
     fn symmetric(&mut self, name: &str, element: &str) -> Kind {
         let base = format!("TMatrixTBase<{element}>");
         let mut record = Record::new(name, []);
@@ -231,7 +230,7 @@ impl<'a> Compiler<'a> {
         if only.class != ElementClass::Stl || only.name != "This" {
             return None;
         }
-        // What it holds stands in brackets before the comment (`TStreamerInfo::Build`), else in its own name.
+        // The element type is in brackets before the comment (`TStreamerInfo::Build`), otherwise in its own name.
         let commented = only.title.strip_prefix('<').and_then(|title| title.rsplit_once('>'));
         let argument = || name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
         let inner = commented.map(|(inner, _)| inner).or_else(argument).unwrap_or_default();
@@ -242,7 +241,7 @@ impl<'a> Compiler<'a> {
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 
-    /// An object that is a whole branch, of the version (or checksum) that the branch names.
+    /// Compiles an object that is a whole branch, in the version (or with the checksum) given by the branch.
     pub fn top(&mut self, cpp: &Cpp, version: i32, checksum: u32) -> Kind {
         let pair = self.pair_class(cpp);
         let ((Some(name), _) | (None, Cpp::Class(name))) = (&pair, cpp) else { return self.framed(cpp) };
@@ -255,7 +254,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The fields of a class are those of the preferred version, else of the newest.
+    /// Returns a class with the fields of the preferred version, or of the newest.
     fn class(&mut self, name: &str, prefer: Option<(i32, u32)>) -> Result<Arc<Class>> {
         if let Some(why) = self.hidden.get(name) {
             return Err(Error::unsupported(why.to_string()));
@@ -263,7 +262,7 @@ impl<'a> Compiler<'a> {
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
         }
-        // Of one version, as classes without a number have it, the later in the file's list comes first.
+        // For equal versions, as in classes without a number, the later entry of the file's list comes first.
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
         infos.reverse();
         if infos.is_empty() {
@@ -272,7 +271,7 @@ impl<'a> Compiler<'a> {
         if infos.is_empty() {
             return Err(unknown_class(name));
         }
-        // Before anything is made of them. A version counts, too.
+        // Check the limit before compiling. Each version counts as a member, too.
         let members = infos.iter().map(|info| info.elements.len() + 1).sum();
         self.members = self.members.saturating_add(members);
         if self.members > MOST_MEMBERS {
@@ -305,7 +304,7 @@ impl<'a> Compiler<'a> {
         record
     }
 
-    /// The columns of a base class of many objects: a record of its members.
+    /// Compiles the columns of a base class of many objects: a record of its members.
     pub fn base(&mut self, element: &Element) -> Kind {
         let mut record = Record::new(element.name.to_string(), []);
         self.push(&mut record, element, &element.name);
@@ -324,7 +323,7 @@ impl<'a> Compiler<'a> {
         };
         let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
             Some((why, (times, shared))) => {
-                // What is in it is not there either.
+                // Its own members are missing with it.
                 self.left_out.truncate(left_out);
                 self.doubts.truncate(doubts);
                 self.left_out.push(format!("member {} of {class}: {why}", element.name));
@@ -343,7 +342,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A member of a class; `counter` is the field that counts a variable array.
+    /// Compiles a member of a class; `counter` is the field that counts a variable array.
     pub fn member(&mut self, e: &Element, counter: Option<usize>) -> Kind {
         let n = e.array_length.max(0) as usize;
         let dims: Vec<usize> =
@@ -400,13 +399,13 @@ impl<'a> Compiler<'a> {
     fn embedded(&mut self, class: &str) -> Kind {
         match typename::parse(class) {
             Ok(Cpp::Class(name)) => self.object(&name),
-            // A container where an object stands, as in a `std::array`, has no header.
+            // A container in place of an object, as in a `std::array`, has no header.
             Ok(cpp) => self.value(&cpp),
             Err(error) => unreadable(error.to_string()),
         }
     }
 
-    /// A basic type by its code; the comment gives the range of packed ones.
+    /// Compiles a basic type from its code; for packed types, the comment has the range.
     pub fn basic(&self, kind: i32, title: &str) -> Kind {
         match (kind, Number::of_code(kind)) {
             (15, _) => Kind::StatusBits,
@@ -417,13 +416,13 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// How many byte counts stand in a member, and whether a single one is for all objects of a member-wise container;
-/// nothing where there are none.
+/// Returns the number of byte counts in a member, and whether a single one covers all objects of a member-wise
+/// container; `None` if there are none.
 fn byte_counts(e: &Element) -> Option<(usize, bool)> {
     match e.kind {
         _ if e.class == ElementClass::Base => Some((1, false)),
         _ if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => Some((1, true)),
-        // Containers have none there, unless they are described.
+        // Containers have none here, unless they are described.
         61..=63 | 66..=68 | 81..=83 | 88 if typename::is_container(&e.typename) => None,
         61..=63 | 66..=68 | 81..=83 | 88 => Some(((e.array_length.max(1)) as usize, false)),
         85..=87 | 500 | 501 => Some((1, e.kind != 501)),
@@ -431,7 +430,7 @@ fn byte_counts(e: &Element) -> Option<(usize, bool)> {
     }
 }
 
-/// A `TExMap`: the size of its table and each entry with its place in it (`TExMap::Streamer`, version 3).
+/// Compiles a `TExMap`: the size of its table, then each entry with its place in it (`TExMap::Streamer`, version 3).
 fn exmap() -> Kind {
     let step = |name: &str, number| (name.to_owned(), false, Kind::Number(number));
     let entry = [("slot", Number::I32), ("hash", Number::U64), ("key", Number::I64), ("value", Number::I64)];
@@ -451,7 +450,7 @@ mod tests {
     use crate::streamer::decode::Decoder;
     use crate::wire::Cursor;
 
-    /// Classes `C0` to the last, each with two members of the next one.
+    /// Returns classes from `C0` to the last, each with two members of the next class.
     fn doubling(last: usize) -> Classes {
         let template = super::super::builtin::classes();
         let element = |name: &str, class: String| {
@@ -475,7 +474,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A class with members of the types given, by their codes.
+    /// Returns a class with members of the given types and codes.
     fn with_members(name: &str, members: &[(&str, i32, &str, ElementClass)]) -> StreamerInfo {
         let any = super::super::builtin::classes().iter().flat_map(|i| &i.elements).next().cloned().unwrap();
         let element = |&(name, kind, typename, class): &(&str, i32, &str, ElementClass)| Element {
@@ -526,7 +525,7 @@ mod tests {
         let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["a", "c", "d"]);
         assert!(matches!(&fields[2].1, Builder::Number { values, .. } if *values == 8i32.to_ne_bytes()));
-        // Without a place for notes it is an error, as it is where there is no byte count.
+        // Without a list for notes this is an error, as it is if there is no byte count.
         let strict =
             Decoder::new(&programs, false).decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1);
         assert!(strict.unwrap_err().to_string().contains("in member b"));
@@ -535,7 +534,7 @@ mod tests {
         assert!(
             Decoder::new(&programs, true).decode(&kind, &mut Cursor::new(&bare, 0), &mut builder, 1).is_err()
         );
-        // One that turns out to be unknown is marked, and its container passed over, too.
+        // An unknown class is marked, and its container is skipped, too.
         let programs = programs.without(Hidden::from([("Secret".to_owned(), "why".into())]));
         let mut compiler = programs.compiler();
         let kind = compiler.object("Outer");
@@ -607,7 +606,7 @@ mod tests {
         let classes = Classes::new((0..200_000).map(version)).unwrap();
         assert_eq!(classes.versions("C").count(), 200_000);
         assert!(Compiler::new(&classes).object("C").problem().is_some());
-        // Versions that were compared with each other would take a minute.
+        // Comparing all versions with each other would take a minute.
         assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
     }
 

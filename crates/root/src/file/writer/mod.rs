@@ -1,8 +1,9 @@
 //! A file being written: header, directories, keys, free segments, streamer info.
 //!
-//! Records are only ever added or put into segments that no readable state of the file refers to. [`FileWriter::commit`]
-//! then writes key lists, streamer info and free segments to new places, and last the small records that point to
-//! them, the file's header at the very end. So a file is whole after each commit, whatever happens until the next.
+//! Records are only appended, or placed in segments that no readable state of the file refers to.
+//! [`FileWriter::commit`] writes key lists, streamer info and free segments to new places. It then writes the small
+//! records that point to them, the file's header last. The file is therefore valid after each commit, whatever happens
+//! before the next one.
 
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
@@ -16,53 +17,53 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the first record lies (`fBEGIN`).
+/// Position of the first record (`fBEGIN`).
 const BEGIN: u64 = 100;
 /// Positions from this one on are written with 64 bits (`TFile::kStartBigFile`).
 pub const START_BIG: u64 = 2_000_000_000;
-/// ROOT version whose formats are written (`fVersion`).
+/// ROOT version in the header (`fVersion`), whose formats are written.
 const VERSION: u32 = 64_000;
-/// Bytes of a directory's record: 30 and the UUID, and room to grow to 64-bit positions.
+/// Bytes of a directory's record: 30, the UUID, and room to grow to 64-bit positions.
 const DIRECTORY_BYTES: usize = 60;
-/// Objects up to this size are not compressed, as ROOT does.
+/// Maximum size of an object that is not compressed, as in ROOT.
 const SMALL: usize = 256;
-/// Bytes that streamer info and free segments take when a file is closed, more than enough.
+/// Upper estimate of the bytes of streamer info and free segments at closing.
 const CLOSING: usize = 64 << 10;
-/// To the size of files beyond this one, some records more are nothing.
+/// Files above this size can take some extra records without noticeable growth.
 const LARGE: u64 = 4 << 20;
-/// Who opens a remote file asks for some more than this of its end at once.
+/// Distance from the end of the file that a reader of a remote file fetches with its first request, with a margin.
 const NEAR: u64 = 128 << 10;
 
 /// Class of records that no directory lists.
 const BLOB: &str = "RBlob";
 
-/// What holds for a whole file.
+/// Settings of a whole file.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// For objects, and for branches that say nothing else.
+    /// Compression of objects, and of branches without a setting of their own.
     pub compression: Compression,
     /// Title of the file.
     pub title: String,
-    /// Identity; a random one if not given.
+    /// UUID; random if not given.
     pub uuid: Option<[u8; 16]>,
-    /// Seconds that local time is ahead of UTC; ROOT's dates are local.
+    /// Offset of local time from UTC in seconds; ROOT's dates are local.
     pub utc_offset: i64,
-    /// Date of all records, as ROOT packs it (`TDatime`), instead of the clock's.
+    /// Fixed date of all records in ROOT's packed form (`TDatime`), in place of the current time.
     pub datime: Option<u32>,
     /// When clusters become part of the readable file.
     pub commit_every: CommitEvery,
-    /// Nothing is kept of a file that could not be written in full.
+    /// Whether to keep nothing of a file that could not be written completely.
     pub atomic: bool,
 }
 
-/// When the clusters that were written become part of the file that readers see.
+/// When written clusters become visible to readers of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitEvery {
-    /// After each.
+    /// After each cluster.
     Cluster,
-    /// After the first that ends this many bytes behind the last commit.
+    /// After the first cluster that ends this many bytes after the last commit.
     Bytes(u64),
-    /// When asked for, and at the end.
+    /// On request and at the end.
     Never,
 }
 
@@ -81,10 +82,10 @@ impl Default for Options {
     }
 }
 
-/// Names a directory of the file; 0 is the root directory.
+/// Identifies a directory of the file; 0 is the root directory.
 pub type DirectoryId = usize;
 
-/// Names a record: the directory and a number that stays when others are added.
+/// Identifies a record: the directory, and a number that does not change when other records are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(DirectoryId, u64);
 
@@ -93,13 +94,13 @@ struct Entry {
     id: u64,
     text: KeyText,
     numbers: KeyNumbers,
-    /// The key as another writer left it, and as it stays.
+    /// The key as another writer wrote it, to be kept.
     raw: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
 struct Directory {
-    /// Where its record lies (`fSeekDir`).
+    /// Position of its record (`fSeekDir`).
     seek: u64,
     parent: u64,
     /// Bytes from `seek` to the directory's own record (`fNbytesName`).
@@ -111,17 +112,17 @@ struct Directory {
     /// The last cycle of each name.
     cycles: HashMap<String, u16>,
     children: HashMap<String, DirectoryId>,
-    /// Where the key list lies and how long it is.
+    /// Position and length of the key list.
     keys: (u64, usize),
-    /// Bytes that its record has room for.
+    /// Bytes reserved for its record.
     room: usize,
     changed: bool,
-    /// It was deleted with all that it held.
+    /// Whether it was deleted with its contents.
     gone: bool,
 }
 
 impl Directory {
-    /// One that holds nothing.
+    /// Creates an empty directory.
     fn new(seek: u64, parent: u64, nbytes_name: usize, text: KeyText, created: u32, uuid: [u8; 16]) -> Self {
         Self {
             seek,
@@ -141,7 +142,7 @@ impl Directory {
     }
 }
 
-/// What a directory holds, for listings.
+/// A listed object of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Name.
@@ -154,7 +155,7 @@ pub struct Listed {
     pub title: String,
 }
 
-/// Stands for the storage of a closed file.
+/// Placeholder for the storage of a closed file.
 struct Released(String);
 
 impl Sink for Released {
@@ -185,34 +186,34 @@ pub struct FileWriter {
     /// Classes that are not ROOT's own.
     described: Vec<Arc<StreamerInfo>>,
     infos: (u64, usize),
-    /// The streamer info that the file had.
+    /// The streamer info that the file already had.
     old_infos: Option<Record>,
     infos_changed: bool,
-    /// What the file says of the ROOT that wrote it (`fVersion`).
+    /// ROOT version in the file header (`fVersion`).
     version: u32,
     /// Key, name and title before the root directory's record.
     lead: Vec<u8>,
     segments: (u64, usize),
-    /// How many segments the record has.
+    /// Number of segments in the record.
     committed: usize,
     /// Bytes of clusters since the last commit.
     uncommitted: u64,
-    /// Where the file ended when it was opened.
+    /// End of the file when it was opened.
     opened: u64,
-    /// Whether all that is written comes to its end, whatever is free before.
+    /// Whether everything is written to the end of the file, even if there are free segments.
     closing: bool,
     next_id: u64,
-    /// Bytes that records will take when they are written at last.
+    /// Bytes needed by records that are written at the end.
     needs: HashMap<KeyId, usize>,
     scratch: Vec<u8>,
 }
 
 impl FileWriter {
-    /// Whether nothing is kept of the file if it cannot be written in full.
+    /// Whether nothing of the file is kept if it cannot be written completely.
     pub const fn is_atomic(&self) -> bool {
         self.options.atomic
     }
-    /// Starts a file. `name` is what the file calls itself, by custom its path.
+    /// Creates a file. `name` is the name stored in the file, by convention its path.
     pub fn create(sink: Box<dyn Sink>, name: &str, options: Options) -> Result<Self> {
         let mut file = Self {
             sink,
@@ -261,7 +262,7 @@ impl FileWriter {
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
         file.end += (key_bytes + object_bytes) as u64;
         file.directories.push(Directory::new(BEGIN, 0, nbytes_name, text, created, uuid));
-        // From this point on there is a file that can be read, whatever happens.
+        // From this point on, there is always a readable file.
         file.commit()?;
         Ok(file)
     }
@@ -270,11 +271,11 @@ impl FileWriter {
     pub fn name(&self) -> &str {
         self.sink.name()
     }
-    /// Compression of what is written from now on.
+    /// Compression of later writes.
     pub fn compression(&self) -> Compression {
         self.options.compression
     }
-    /// Changes the compression of what is written from now on.
+    /// Sets the compression of later writes.
     pub fn set_compression(&mut self, compression: Compression) {
         self.options.compression = compression;
     }
@@ -282,18 +283,18 @@ impl FileWriter {
     pub fn end(&self) -> u64 {
         self.end
     }
-    /// The date that records carry now.
+    /// Current date for records.
     pub fn datime(&self) -> u32 {
         self.options.datime.unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
             datime(now + self.options.utc_offset)
         })
     }
-    /// Position of a directory (`fSeekDir`), the `fSeekPdir` of what it holds.
+    /// Position of a directory (`fSeekDir`), which is the `fSeekPdir` of its contents.
     pub fn seek_of(&self, directory: DirectoryId) -> u64 {
         self.directories.get(directory).map_or(BEGIN, |d| d.seek)
     }
-    /// What a directory holds, in the order of its key list.
+    /// Lists the contents of a directory in the order of its key list.
     pub fn list(&self, directory: DirectoryId) -> Vec<Listed> {
         let entries = self.directories.get(directory).map_or(&[][..], |d| &d.entries);
         let listed = |e: &Entry| Listed {
@@ -304,11 +305,11 @@ impl FileWriter {
         };
         entries.iter().map(listed).collect()
     }
-    /// A directory in a directory.
+    /// Finds a subdirectory.
     pub fn find(&self, parent: DirectoryId, name: &str) -> Option<DirectoryId> {
         self.directories.get(parent)?.children.get(name).copied()
     }
-    /// Has the streamer info of a class, and of all it needs, written with the file.
+    /// Registers the streamer info of a ROOT class, and of all classes it needs, to be written with the file.
     pub fn use_class(&mut self, class: &str) {
         if !self.classes.iter().any(|known| known == class) {
             self.classes.push(class.to_owned());
@@ -316,7 +317,7 @@ impl FileWriter {
         }
     }
 
-    /// Has a class written with the file that is not one of ROOT's.
+    /// Registers a class that is not ROOT's own to be written with the file.
     pub fn describe(&mut self, info: impl Into<Arc<StreamerInfo>>) -> Result<()> {
         let info = info.into();
         if self.described.iter().any(|known| Arc::ptr_eq(known, &info)) {
@@ -329,7 +330,7 @@ impl FileWriter {
         }
         Ok(())
     }
-    /// Refuses a class that the file has in the same version with other members.
+    /// Refuses a class that the file already has in the same version with other members.
     pub fn check_infos(&self, infos: &[impl Borrow<StreamerInfo>]) -> Result<()> {
         let same = |a: &StreamerInfo, b: &StreamerInfo| (&a.name, a.version) == (&b.name, b.version);
         for info in infos {
@@ -346,7 +347,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Makes a directory in a directory, or gives the one that is there.
+    /// Creates a subdirectory, or returns the existing one.
     pub fn mkdir(&mut self, parent: DirectoryId, name: &str, title: &str) -> Result<DirectoryId> {
         check_name(name)?;
         if let Some(known) = self.find(parent, name) {
@@ -388,7 +389,7 @@ impl FileWriter {
         Ok(id)
     }
 
-    /// Takes a name in a directory, and the next cycle of it, for a record that comes later.
+    /// Reserves a name in a directory, with its next cycle, for a later record.
     pub fn reserve(&mut self, directory: DirectoryId, class: &str, name: &str, title: &str) -> Result<KeyId> {
         check_name(name)?;
         if self.find(directory, name).is_some() {
@@ -406,14 +407,14 @@ impl FileWriter {
         self.enter(directory, text, numbers)
     }
 
-    /// Writes the record of a reserved key, for the first time or in place of the last one. `encode` gets the length
-    /// of the key, from whose start references in the object count.
+    /// Writes the record of a reserved key, or replaces its last one. `encode` gets the length of the key; references
+    /// in the object count from the start of the key.
     pub fn write(&mut self, key: KeyId, encode: impl FnOnce(usize) -> Result<Vec<u8>>) -> Result<()> {
         let big = self.big(1 << 30);
         let entry = self.entry(key)?;
         let (text, old) = (entry.text.clone(), entry.numbers);
         let object = encode(text.size(big)).within(|| format!("{} {}", text.class, text.name))?;
-        // A record that is written again and again grows: it gets room for that, to find it free the time after next.
+        // A record that is rewritten repeatedly grows. Spare room makes its segment reusable two writes later.
         let again = old.seek != 0;
         let growing = again && !self.closing;
         let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object, growing)?;
@@ -430,7 +431,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes an object under a name; one that has the name keeps its lower cycle.
+    /// Writes an object under a name. An existing object of that name keeps its lower cycle.
     pub fn write_object(
         &mut self,
         directory: DirectoryId,
@@ -438,7 +439,7 @@ impl FileWriter {
         title: &str,
         object: &Object,
     ) -> Result<()> {
-        // Found out before the name is taken: what cannot be encoded leaves no trace.
+        // Detect an error before the name is taken, so that a failed object leaves no trace.
         encode_object(object, 0).within(|| format!("{} {name}", object.class))?;
         let key = self.reserve(directory, &object.class, name, title)?;
         let mut classes = Vec::new();
@@ -449,8 +450,8 @@ impl FileWriter {
         self.write(key, |displacement| encode_object(object, displacement))
     }
 
-    /// Deletes the records of a name: one cycle of it, or all. A directory goes with all that it holds. Their bytes are
-    /// free after the next commit; of a tree these are those of its description alone.
+    /// Deletes the records of a name: one cycle or all cycles. A directory is deleted with its contents. The bytes
+    /// become free with the next commit. For a tree, only those of its description become free.
     pub fn delete(&mut self, directory: DirectoryId, name: &str, cycle: Option<u16>) -> Result<()> {
         let child = self.find(directory, name);
         let holder =
@@ -471,7 +472,7 @@ impl FileWriter {
             holder.children.remove(name);
             let names: Vec<String> = self.list(child).into_iter().map(|listed| listed.name).collect();
             for inner in names {
-                // Cycles of one name went with the first of them.
+                // Other cycles of the name were deleted with the first.
                 if self.list(child).iter().any(|listed| listed.name == inner) {
                     self.delete(child, &inner, None)?;
                 }
@@ -490,8 +491,8 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Leaves out bytes before the next record; readers take them for a free segment. For alignment, and for tests
-    /// of large files.
+    /// Leaves a gap before the next record; readers see it as a free segment. Used for alignment, and for tests of
+    /// large files.
     pub fn leave_gap(&mut self, bytes: u64) {
         if bytes > 0 {
             self.gaps.push((self.end, self.end + bytes));
@@ -499,28 +500,28 @@ impl FileWriter {
         }
     }
 
-    /// The next commit is the last one. What a large new file is opened with (key lists, trees, classes) comes to lie at
-    /// its end: who opens it on remote storage has it by one request.
+    /// Announces that the next commit is the last one. In a large new file, everything needed to open it (key lists,
+    /// trees, classes) is then placed at the end, so that one request from remote storage returns it.
     pub fn begin_closing(&mut self) {
         self.options.commit_every = CommitEvery::Never;
         self.closing = self.opened == 0 && self.end > LARGE;
         self.infos_changed |= self.closing && self.infos.0 != 0 && self.end - self.infos.0 > NEAR;
     }
-    /// Whether an object is to be written once more before the last commit, since it lies far from the end.
+    /// Whether an object should be rewritten before the last commit because it is far from the end.
     pub fn is_far(&self, key: KeyId) -> bool {
         let numbers = self.entry(key).map(|entry| entry.numbers).unwrap_or_default();
         self.is_distant((numbers.seek, numbers.seek + numbers.total_bytes as u64))
     }
-    /// The same of a record from its first byte to its end.
+    /// The same for a record, given its first byte and its end.
     pub fn is_distant(&self, (start, end): (u64, u64)) -> bool {
         self.closing && start != 0 && self.end - end > NEAR
     }
 
-    /// Bytes of the key before a record that no directory lists.
+    /// Bytes of the key of a record that no directory lists.
     pub fn blob_key_bytes(&self) -> usize {
         KeyText::new(BLOB, "", "").size(true)
     }
-    /// The key of a record that no directory lists, of this many bytes, which will lie at `seek`.
+    /// Returns the key of a record at `seek` that no directory lists and that has this many bytes.
     pub fn blob_key(&self, seek: u64, bytes: usize) -> Result<Vec<u8>> {
         let text = KeyText::new(BLOB, "", "");
         let key_bytes = text.size(true);
@@ -538,7 +539,7 @@ impl FileWriter {
         encode_key(&mut w, &text, &numbers)?;
         Ok(w.into_bytes())
     }
-    /// Writes a record that no directory lists to a new place; returns its range, and where its content begins.
+    /// Writes a record that no directory lists to a new place; returns its range and the position of its content.
     pub fn write_blob(&mut self, body: &[u8]) -> Result<((u64, u64), u64)> {
         let size = self.blob_key_bytes() + body.len();
         let seek = self.allocate(size);
@@ -550,7 +551,7 @@ impl FileWriter {
     pub fn release_record(&mut self, record: (u64, u64)) {
         self.released.push(record);
     }
-    /// What the file keeps of a table after an error that ended its writing.
+    /// Describes what the file keeps of a table after an error that ended its writing.
     pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
         if self.options.atomic {
             return format!(
@@ -560,12 +561,12 @@ impl FileWriter {
         format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
-    /// Lets go of the storage, after which writing fails.
+    /// Releases the storage; later writes fail.
     pub fn release(&mut self) {
         self.sink = Box::new(Released(self.sink.name().to_owned()));
     }
 
-    /// The record of a name and cycle in a directory.
+    /// Finds the record of a name and cycle in a directory.
     pub fn find_key(&self, directory: DirectoryId, name: &str, cycle: u16) -> Result<KeyId> {
         let entries = &self.directory(directory)?.entries;
         let found = entries.iter().find(|e| e.text.name == name && e.numbers.cycle == cycle);
@@ -578,11 +579,11 @@ impl FileWriter {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
     }
     fn entry(&self, key: KeyId) -> Result<&Entry> {
-        // What is asked for was mostly added last.
+        // The requested key is usually a recent one.
         let entries = &self.directory(key.0)?.entries;
         entries.iter().rfind(|e| e.id == key.1).ok_or_else(|| Error::not_found("no such key"))
     }
-    /// Adds a key to a directory's list, before older cycles of its name as ROOT does.
+    /// Adds a key to a directory's list, before older cycles of its name as in ROOT.
     fn enter(&mut self, directory: DirectoryId, text: KeyText, numbers: KeyNumbers) -> Result<KeyId> {
         let id = self.next_id;
         self.next_id += 1;
@@ -610,8 +611,8 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// ROOT's packed date (`TDatime`) of seconds since 1970: 6 bits years since 1995, 4 month, 5 day, 5 hour, 6 minute,
-/// 6 second. Dates before 1995 are its first moment.
+/// Converts seconds since 1970 to ROOT's packed date (`TDatime`): 6 bits for years since 1995, 4 month, 5 day, 5 hour,
+/// 6 minute, 6 second. Dates before 1995 become its first moment.
 pub fn datime(seconds: i64) -> u32 {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
     // Civil date from days, in eras of 400 years that begin on 1 March.
@@ -631,12 +632,12 @@ pub fn datime(seconds: i64) -> u32 {
     fields.fold(0, |packed, (value, shift)| packed | value << shift)
 }
 
-/// An identity for a directory that follows from the file's.
+/// Derives the UUID of a directory from that of the file.
 fn nth_uuid(uuid: [u8; 16], n: usize) -> [u8; 16] {
     (u128::from_be_bytes(uuid) ^ n as u128).to_be_bytes()
 }
 
-/// A random identity (version 4), from the keys that the standard library draws for its hash maps.
+/// Returns a random UUID (version 4), from the keys that the standard library draws for its hash maps.
 fn random_uuid() -> [u8; 16] {
     let draw = || std::hash::RandomState::new().build_hasher().finish();
     let random = (u128::from(draw()) << 64) | u128::from(draw());

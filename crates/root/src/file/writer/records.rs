@@ -1,4 +1,4 @@
-//! Records and where they lie: allocation, free segments, and what a commit writes.
+//! Records and their positions: allocation, free segments, and commits.
 
 use super::{BEGIN, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, SMALL, START_BIG, encode_key};
 use crate::compress::encode::compress;
@@ -25,8 +25,8 @@ impl FileWriter {
             self.write_infos()?;
         }
         let count = self.write_segments()?;
-        // Everything new is in place: now the records that lead to it, the outermost last. Classes come before what
-        // is of them.
+        // Everything new is written: now write the records that lead to it, the outermost last. Classes come before
+        // their objects.
         let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
         if new_infos && old.0.0 != 0 && inner(self) {
             let header = self.header(old.0, old.1)?;
@@ -63,7 +63,8 @@ impl FileWriter {
         self.end + size > START_BIG
     }
 
-    /// Finds room: the smallest free segment that takes `size` bytes and leaves none or at least eight, else the end.
+    /// Allocates the smallest free segment that fits `size` bytes with a rest of none or at least eight; otherwise the
+    /// end of the file.
     pub(super) fn allocate(&mut self, size: usize) -> u64 {
         let size = size as u64;
         let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
@@ -129,7 +130,7 @@ impl FileWriter {
         let text = directory.text.clone();
         let (old, seek_parent) = (directory.keys, directory.seek);
         let mut w = Writer::new(0);
-        // Keys without a place were reserved and never written.
+        // Keys without a position were reserved but never written.
         let written: Vec<&Entry> = directory.entries.iter().filter(|e| e.numbers.seek != 0).collect();
         w.put(written.len() as u32);
         for entry in written {
@@ -165,7 +166,7 @@ impl FileWriter {
         infos.retain(|info| !self.described.iter().any(|known| same(known, info)));
         infos.extend(self.described.iter().cloned());
         let object = match &self.old_infos {
-            // What was there stays byte for byte, schema evolution rules among it.
+            // The old contents are kept byte for byte, including schema evolution rules.
             Some(old) => {
                 let key_bytes = text.size(big);
                 match old.moved(key_bytes) {
@@ -174,7 +175,7 @@ impl FileWriter {
                         infos.retain(|info| known.find(&info.name, info.version).is_none());
                         append_infos(&old, &infos, key_bytes)?
                     }
-                    // Behind a key of another length all is written again, unless there is more than classes.
+                    // With a key of another length everything is rewritten, unless the record holds more than classes.
                     Err(error) if old.holds(b"listOfRules") => return Err(error),
                     Err(_) => encode_infos(&infos, key_bytes)?,
                 }
@@ -191,9 +192,9 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes the free segments (`TFree`) at the end of the file; gives their number.
+    /// Writes the free segments (`TFree`) at the end of the file; returns their number.
     fn write_segments(&mut self) -> Result<usize> {
-        // What is free at the end of the file is no part of it.
+        // Free bytes at the end of the file are not part of it.
         while let Some((first, end)) = self.free.last_key_value().map(|(a, b)| (*a, *b)) {
             if end != self.end {
                 break;
@@ -204,7 +205,7 @@ impl FileWriter {
         if self.segments.0 != 0 {
             self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
         }
-        // Neighbours are one, as their mark will be.
+        // Adjacent segments are merged, like their mark.
         let mut all = self.free.clone();
         all.extend(self.released.iter().copied());
         let mut segments: BTreeMap<u64, u64> = joined(&all).into_iter().collect();
@@ -212,7 +213,7 @@ impl FileWriter {
         let root = self.directory(0)?.text.clone();
         let big = self.big(1 << 30);
         let key_bytes = root.size(big);
-        // Segments have their last byte inclusive; the last segment begins at the end of the file and is endless.
+        // The last byte of a segment is inclusive. The last segment begins at the end of the file and is unbounded.
         let wide = |last: u64| last > START_BIG;
         let size = |last: u64| if wide(last) { 18 } else { 10 };
         let known: usize = segments.values().map(|end| size(end - 1)).sum();
@@ -254,7 +255,7 @@ impl FileWriter {
         Ok(count)
     }
 
-    /// A directory's own record (`TDirectoryFile`), and where it belongs.
+    /// Returns a directory's own record (`TDirectoryFile`) and its position.
     fn directory_record(&self, id: DirectoryId) -> Result<(u64, Vec<u8>)> {
         let modified = self.datime();
         let directory = self.directory(id)?;
@@ -305,8 +306,8 @@ impl FileWriter {
         Ok(w.into_bytes())
     }
 
-    /// Takes released segments into the free ones, joins neighbours and marks each with its negative length, by
-    /// which ROOT finds its way when it walks through the records.
+    /// Adds released segments to the free ones, joins adjacent segments and marks each with its negative length. ROOT
+    /// needs the marks to walk through the records.
     fn free_released(&mut self) -> Result<()> {
         if self.released.is_empty() {
             return Ok(());
@@ -322,7 +323,7 @@ impl FileWriter {
     }
 }
 
-/// Segments with those that touch each other as one.
+/// Returns the segments with adjacent ones joined.
 fn joined(segments: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (first, end) in segments {

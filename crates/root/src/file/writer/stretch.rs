@@ -1,22 +1,22 @@
-//! Rows of records that are written first and accepted into the file when they are complete.
+//! Stretches: consecutive records that are written first and accepted into the file when complete.
 
 use super::{CLOSING, CommitEvery, FileWriter, KeyId};
 use crate::error::{Error, Result};
 
-/// A place for a row of records.
+/// A place for consecutive records.
 #[derive(Debug)]
 pub struct Stretch {
-    /// Where it begins.
+    /// First byte.
     pub start: u64,
-    /// Where it ends so far.
+    /// Current end.
     pub end: u64,
-    /// Where it must end, if not at the end of the file.
+    /// Maximum end, unless it is at the end of the file.
     limit: Option<u64>,
 }
 
 impl FileWriter {
-    /// Finds a place for a row of records of at most `most` bytes: behind all others, or in a segment that was free when
-    /// the file was opened.
+    /// Finds a place for consecutive records of at most `most` bytes: after all others, or in a segment that was free
+    /// when the file was opened.
     pub fn begin_stretch(&mut self, most: u64) -> Stretch {
         let old = self.free.range(..self.opened).map(|(first, end)| (*first, end - first));
         match old.filter(|(_, room)| *room >= most + 8).min_by_key(|(_, room)| *room) {
@@ -27,8 +27,8 @@ impl FileWriter {
             None => Stretch { start: self.end, end: self.end, limit: None },
         }
     }
-    /// Writes parts as they are at the end of a stretch. The file has them only when it accepts the stretch, so what a
-    /// failed write left behind is written over.
+    /// Writes parts unchanged at the end of a stretch. They belong to the file only after it accepts the stretch, so
+    /// that the rest of a failed write is overwritten.
     pub fn append(&mut self, stretch: &mut Stretch, parts: &[&[u8]]) -> Result<()> {
         let end = stretch.end + parts.iter().map(|part| part.len() as u64).sum::<u64>();
         if stretch.limit.is_some_and(|limit| end + 8 > limit) {
@@ -38,15 +38,15 @@ impl FileWriter {
         stretch.end = end;
         Ok(())
     }
-    /// Forgets a stretch that could not be written.
+    /// Gives up a stretch that could not be written.
     pub fn give_back(&mut self, stretch: &Stretch) {
         if let Some(limit) = stretch.limit {
             self.released.push((stretch.start, limit));
         }
     }
-    /// Takes a stretch into the file, if there is room behind the file to make it whole: `need` bytes for the record
-    /// `key`, and what other records have asked for in the same way. So a full disk never costs more than what does not
-    /// fit. Gives whether it is time to commit; then the room was not looked for, as the commit itself finds out.
+    /// Accepts a stretch into the file if there is room after the file to complete it: `need` bytes for the record
+    /// `key`, plus the needs that other records have registered. A full disk therefore loses only the data that do not
+    /// fit. Returns whether a commit is due. If so, the room was not checked, because the commit itself does that.
     pub fn accept(&mut self, stretch: &Stretch, key: KeyId, need: usize) -> Result<bool> {
         const ZEROS: &[u8] = &[0; 1 << 16];
         self.needs.insert(key, need);
@@ -57,7 +57,7 @@ impl FileWriter {
             CommitEvery::Bytes(bytes) => written >= bytes,
             CommitEvery::Never => false,
         };
-        // Of a file that is not kept if it cannot be written in full, nothing needs to be made whole.
+        // A file that is kept only if complete needs no room for completion.
         if !due && !self.options.atomic {
             let keys =
                 self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
@@ -68,7 +68,7 @@ impl FileWriter {
             self.put(end, &parts)?;
         }
         if let Some(limit) = stretch.limit {
-            // The rest is free again once it bears its mark.
+            // The rest is free again once it is marked.
             self.released.push((stretch.end, limit));
         }
         self.uncommitted = written;

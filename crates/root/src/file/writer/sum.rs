@@ -1,7 +1,7 @@
-//! Histograms of several files added, alone or inside other objects, without making values of them.
+//! Adds histograms of several files, alone or inside other objects, without decoding them to values.
 //!
-//! Where two objects differ in nothing but contents, squares of weights and statistics, adding them is adding numbers at
-//! known places of their bytes. [`Sum::add`] refuses everything else.
+//! Two objects may differ only in contents, squares of weights and statistics. Adding them then means adding numbers at
+//! known positions of their bytes. [`Sum::add`] refuses all other objects.
 
 use super::{DirectoryId, FileWriter, Record};
 use crate::array::Number;
@@ -15,13 +15,13 @@ use sapwood_io::{Cause, Range};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// `TH1::kIsAverage`: adding such a histogram means averaging it.
+/// `TH1::kIsAverage`: adding such histograms averages them.
 const IS_AVERAGE: u32 = 1 << 18;
 
-/// Numbers that are added.
+/// A range of numbers to add.
 #[derive(Debug)]
 struct Span {
-    /// Where they begin in the payload.
+    /// Start in the payload.
     at: usize,
     number: Number,
     total: Totals,
@@ -33,17 +33,17 @@ enum Totals {
     Whole(Vec<i64>),
 }
 
-/// An object, and the sum of it and others like it.
+/// An object, and the sum of this and similar objects.
 #[derive(Debug)]
 pub struct Sum {
     record: Record,
     spans: Vec<Span>,
-    /// How many objects were added, the first included.
+    /// Number of objects added, including the first.
     count: usize,
 }
 
 impl Sum {
-    /// Reads the object of a key. What cannot be added in part or in whole has no spans.
+    /// Reads the object of a key. An object that is not additive has no spans.
     pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
         let mut noted = Noted::default();
         let (record, value) =
@@ -52,15 +52,15 @@ impl Sum {
         Ok(Self { record, spans, count: 1 })
     }
 
-    /// Whether there is anything in the object that can be added.
+    /// Whether any part of the object can be added.
     pub fn is_additive(&self) -> bool {
         !self.spans.is_empty()
     }
-    /// How many objects were added, the first included.
+    /// Number of objects added, including the first.
     pub fn count(&self) -> usize {
         self.count
     }
-    /// Bytes in memory.
+    /// Size in memory in bytes.
     pub fn bytes(&self) -> usize {
         let values = |span: &Span| match &span.total {
             Totals::Real(values) => values.len(),
@@ -69,20 +69,20 @@ impl Sum {
         self.record.payload.len() + 8 * self.spans.iter().map(values).sum::<usize>()
     }
 
-    /// Whether the object of a key may differ in nothing but the numbers that are added, as far as its key says.
+    /// Whether, judging by its key, an object may differ only in the added numbers.
     fn may_be_like(&self, key: &Key) -> bool {
         key.classname == self.record.class
             && u64::from(key.key_bytes) == self.record.key_bytes
             && key.object_bytes as usize == self.record.payload.len()
     }
 
-    /// Adds an object for which [`Self::is_alike`] holds.
+    /// Adds an object; requires [`Self::is_alike`].
     fn add(&mut self, other: &[u8]) {
         self.spans.iter_mut().for_each(|span| span.add(other));
         self.count += 1;
     }
 
-    /// Whether an object differs in nothing but the numbers that are added.
+    /// Whether an object differs only in the added numbers.
     fn is_alike(&self, other: &[u8]) -> bool {
         let mut at = 0;
         let ours = &self.record.payload;
@@ -96,7 +96,7 @@ impl Sum {
         other.len() == ours.len() && same(at, ours.len())
     }
 
-    /// The sum as a record. Fails if it does not fit into the integers of the class.
+    /// Returns the sum as a record. Fails if it overflows the integers of the class.
     fn summed(&self) -> Result<Record> {
         let mut payload = self.record.payload.clone();
         if self.count > 1 {
@@ -195,10 +195,10 @@ fn is_histogram(class: &str) -> bool {
     matches!(class, "TH1" | "TH2" | "TH3" | "TProfile" | "TProfile2D" | "TProfile3D")
 }
 
-/// Where members of histograms stand in an object, found while it is read.
+/// Positions of histogram members in an object, found while it is read.
 #[derive(Default)]
 struct Noted {
-    /// Names of objects: the bits of each object (`fBits`) stand before its name.
+    /// Positions of object names: the bits of each object (`fBits`) precede its name.
     names: Vec<usize>,
     statistics: Vec<usize>,
     arrays: Vec<(usize, Number)>,
@@ -218,7 +218,7 @@ impl Noted {
         }
     }
 
-    /// Where the numbers of histograms stand in an object; none if it is added in another way.
+    /// Returns the positions of histogram numbers in an object; none if it is added in another way.
     fn spans(self, record: &Record, value: &Value) -> Result<Vec<Span>> {
         let (payload, origin) = (record.payload.as_slice(), record.key_bytes);
         let mut walk = Walk { origin, arrays: self.arrays, seen: HashSet::new(), old: false };
@@ -253,10 +253,10 @@ impl Noted {
 /// Stored bytes that are read and decompressed together.
 const BATCH: u64 = 8 << 20;
 
-/// The place of a key in its directory, the key, the sum of its path, and the stored bytes of its object.
+/// The index of a key in its directory, the key, the sum of its path, and the byte range of its stored object.
 type Candidate<'a> = (usize, &'a Key, &'a SharedSum, Range);
 
-/// A sum that several own.
+/// A sum with several owners.
 pub type SharedSum = Arc<Mutex<Sum>>;
 
 /// Locks a sum.
@@ -264,24 +264,24 @@ pub fn lock(sum: &SharedSum) -> MutexGuard<'_, Sum> {
     sum.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sums under the paths of their objects, and what was read of a file to be added to them.
+/// Sums by the paths of their objects, with the objects read from a file to be added.
 #[derive(Default)]
 pub struct Sums {
     known: HashMap<String, SharedSum>,
-    /// Each sum, and where the object for it lies in `room`.
+    /// Each sum with the range of its object in `room`.
     pending: Vec<(SharedSum, std::ops::Range<usize>)>,
-    /// The objects that were read, kept from file to file.
+    /// The objects read; the buffer is reused from file to file.
     room: Vec<u8>,
 }
 
 impl Sums {
-    /// Takes a sum for the objects of a path.
+    /// Inserts a sum for the objects of a path.
     pub fn insert(&mut self, path: String, sum: SharedSum) {
         self.known.insert(path, sum);
     }
 
-    /// Reads the objects of a directory that are like the sums of their paths, which begin with `prefix`; returns the
-    /// indexes of all other keys. Older cycles are left out.
+    /// Reads the objects of a directory that are similar to the sums of their paths, which begin with `prefix`. Returns
+    /// the indices of all other keys. Older cycles are skipped.
     pub fn read(&mut self, file: &RootFile, directory: &Directory, prefix: &str) -> Result<Vec<usize>> {
         let keys = &directory.keys;
         let mut newest: HashMap<&str, usize> = HashMap::with_capacity(keys.len());
@@ -318,7 +318,7 @@ impl Sums {
             rest = more;
             let ranges: Vec<Range> = batch.iter().map(|(.., range)| *range).collect();
             let requests = file.source().plan(&ranges);
-            // Where each object begins in what is read.
+            // Start of each object in the bytes read.
             let mut places = vec![0; batch.len()];
             let mut length = 0_usize;
             for request in &requests {
@@ -366,7 +366,7 @@ impl Sums {
         Ok(left)
     }
 
-    /// Adds what was read.
+    /// Adds the objects that were read.
     pub fn add(&mut self) {
         let add = |(sum, at): &(SharedSum, std::ops::Range<usize>)| {
             lock(sum).add(self.room.get(at.clone()).unwrap_or_default());
@@ -375,19 +375,19 @@ impl Sums {
         self.forget();
     }
 
-    /// Forgets what was read.
+    /// Drops the objects that were read.
     pub fn forget(&mut self) {
         self.pending.clear();
         self.room.clear();
     }
 }
 
-/// Finds the contents of histograms: the arrays that are their bases.
+/// Finds the contents of histograms, which are their array base classes.
 struct Walk {
     origin: u64,
     arrays: Vec<(usize, Number)>,
     seen: HashSet<u64>,
-    /// A histogram of ROOT before 3, or one that holds more than these classes say.
+    /// A histogram from before ROOT 3, or one with more than these classes.
     old: bool,
 }
 

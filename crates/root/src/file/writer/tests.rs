@@ -7,7 +7,7 @@ use sapwood_io::{Cause, Memory};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// A sink whose bytes can be looked at while it is in use, with a limit of room.
+/// A sink whose bytes can be inspected while it is in use, with a size limit.
 #[derive(Clone)]
 pub struct Shared {
     pub bytes: Arc<Mutex<Vec<u8>>>,
@@ -123,7 +123,7 @@ fn every_state_between_two_commits_shows_the_first() {
         let wanted = format!("{round}").repeat(round + 1);
         assert!(bytes.ends_with(wanted.as_bytes()));
     }
-    // Segments that one commit gives up hold what a later one writes.
+    // Segments released by one commit are reused by a later one.
     let total: u64 = file.free.iter().map(|(first, end)| end - first).sum();
     assert!(total < file.end() * 2 / 3, "{total} of {} bytes are free", file.end());
 }

@@ -1,8 +1,8 @@
-//! A file that is there, opened to write more to it.
+//! Opening an existing file to write more to it.
 //!
-//! What is in it stays where it is. New records go behind it, or into its free segments where these bear the mark of one;
-//! keys that stay are written again byte for byte. A file whose header or list of free segments would have records in use
-//! written over is refused.
+//! Existing contents keep their place. New records go after them, or into free segments that are marked as free. Keys
+//! that are kept are rewritten byte for byte. A file is refused if its header or list of free segments would cause
+//! records in use to be overwritten.
 
 use super::{
     BEGIN, DIRECTORY_BYTES, Directory, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, Options, Record,
@@ -17,20 +17,20 @@ use std::collections::{HashMap, HashSet};
 
 /// Bytes of a directory's record with its UUID and 32-bit positions.
 const LEAST_ROOM: u64 = 48;
-/// How many directories may nest.
+/// Maximum nesting depth of directories.
 const DEEPEST: usize = 100;
 
-/// Says where the bytes lie that belong to the object of a key, but not to its record, as the baskets of a tree: each
-/// first byte and one past the last. None if that cannot be found out.
+/// Returns byte ranges that belong to the object of a key but not to its record, for example the baskets of a tree:
+/// first byte and one past the last. Returns `None` if they cannot be determined.
 pub type Holdings<'a> = &'a dyn Fn(&Key) -> Option<Vec<(u64, u64)>>;
 
-/// Bytes of a file that are in use.
+/// Byte ranges of a file that are in use.
 #[derive(Default)]
 struct InUse {
-    /// First byte, one past the last, and which of `names` they belong to.
+    /// First byte, one past the last, and the index of the owner in `names`.
     places: Vec<(u64, u64, usize)>,
     names: Vec<String>,
-    /// Of `places`, the largest end up to each.
+    /// The largest end among `places` up to each.
     ends: Vec<(u64, usize)>,
 }
 
@@ -41,7 +41,7 @@ impl InUse {
         let places = places.into_iter().filter(|(first, end)| first < end);
         self.places.extend(places.map(|(first, end)| (first, end, number)));
     }
-    /// To be called after the last [`InUse::add`] and before the first [`InUse::find`].
+    /// Must be called after the last [`InUse::add`] and before the first [`InUse::find`].
     fn sort(&mut self) {
         self.places.sort_unstable();
         let mut last = (0, 0);
@@ -51,7 +51,7 @@ impl InUse {
         };
         self.ends = self.places.iter().enumerate().map(largest).collect();
     }
-    /// Something that lies, in part at least, in a segment.
+    /// Returns the name of something at least partly in a segment.
     fn find(&self, first: u64, end: u64) -> Option<String> {
         let before = self.places.partition_point(|(from, _, _)| *from < end);
         let (_, at) = self.ends.get(before.checked_sub(1)?).filter(|(to, _)| *to > first)?;
@@ -61,15 +61,15 @@ impl InUse {
     }
 }
 
-/// What a file has in use, besides what its writer knows.
+/// The ranges in use that the writer does not track itself.
 struct Survey<'a> {
     holdings: Holdings<'a>,
     used: InUse,
-    /// Held by older cycles, of which ROOT frees some bytes with newer ones.
+    /// Ranges held by older cycles; ROOT frees some of their bytes together with newer ones.
     older: InUse,
-    /// A key of which it is not known what it holds.
+    /// A key whose byte ranges are unknown.
     unknown: Option<String>,
-    /// Records that were looked at.
+    /// Records already examined.
     seen: HashSet<u64>,
 }
 
@@ -89,8 +89,8 @@ impl Survey<'_> {
 }
 
 impl FileWriter {
-    /// Goes on with a file. `file` reads what `sink` writes; it is not needed any more afterwards. Compression is that
-    /// of the file, if the options leave it as it is.
+    /// Continues a file. `file` reads what `sink` writes and is not needed afterwards. If the options set no
+    /// compression, the file's is used.
     pub fn update(
         file: &RootFile,
         sink: Box<dyn Sink>,
@@ -188,7 +188,7 @@ impl FileWriter {
         Ok(writer)
     }
 
-    /// Reads a directory and those in it; gives its number.
+    /// Reads a directory and its subdirectories; returns its number.
     fn directory_of(
         &mut self,
         file: &RootFile,
@@ -240,13 +240,13 @@ impl FileWriter {
             let key = Key::parse(&mut c).within(|| format!("key {i} of {count}"))?;
             let raw = list.get(start..c.pos()).unwrap_or_default().to_vec();
             self.keep(id, &key, raw);
-            // Of several cycles the newest comes first.
+            // The newest of several cycles comes first.
             survey.look(&key, newest.insert(key.name.clone()));
             if kinds::DIRECTORIES.contains(&key.classname.as_str()) {
                 inner.push(key);
             }
         }
-        // Of several cycles the newest, which comes first, is the one that has the name.
+        // Of several cycles, the newest has the name; it comes first.
         for key in inner {
             let text = KeyText::new(&key.classname, &key.name, &key.title);
             let child = self
@@ -280,8 +280,8 @@ impl FileWriter {
         }
     }
 
-    /// Takes over the free segments; gives how many the file lists. One that bears no mark stays listed as it is and is
-    /// left alone, and so does each if it is not known what is in use. One that covers what is in use is an error.
+    /// Adopts the free segments; returns the number that the file lists. A segment without a mark stays listed and
+    /// unused; so do all segments if the ranges in use are unknown. A segment that covers a range in use is an error.
     fn read_segments(&mut self, file: &RootFile, survey: &Survey<'_>) -> Result<usize> {
         let (seek, bytes) = self.segments;
         let record = file.bytes(seek, bytes as u64, Cause::Directory)?;
@@ -293,7 +293,7 @@ impl FileWriter {
             let version = c.u16()?;
             let (first, last) =
                 if version > 1000 { (c.u64()?, c.u64()?) } else { (c.u32()?.into(), c.u32()?.into()) };
-            // ROOT fills the record with zeros where one of the segments went into use for the record itself.
+            // ROOT fills the record with zeros if one of the segments was used for the record itself.
             if version == 0 {
                 break;
             }
@@ -320,7 +320,7 @@ impl FileWriter {
                 self.gaps.push((first, end));
             }
         }
-        // Segments must not overlap each other either.
+        // Segments must not overlap each other.
         let mut all: Vec<_> = self.free.iter().map(|(first, end)| (*first, *end)).collect();
         all.extend(&self.gaps);
         all.sort_unstable();
@@ -331,8 +331,8 @@ impl FileWriter {
         Ok(count)
     }
 
-    /// Frees records with the next commit, but for those that overlap something else that is known, or what is `kept`:
-    /// first bytes and lengths.
+    /// Frees records (first bytes and lengths) with the next commit, except those that overlap other known ranges or
+    /// `kept`.
     pub fn release_records(
         &mut self,
         mut records: Vec<(u64, u64)>,
@@ -357,7 +357,7 @@ impl FileWriter {
         }
     }
 
-    /// Where known records lie.
+    /// Positions of known records.
     fn known(&self) -> Vec<(u64, u64)> {
         let mut known = InUse::default();
         self.name_records(&mut known);
