@@ -223,7 +223,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A class that stands for a collection: its only element is itself as a container (`This`).
+    /// Compiles a class that represents a collection: its only element is itself as a container (`This`).
     fn collection_class(&mut self, name: &str) -> Option<Kind> {
         let info = self.classes.latest(name)?;
         let [only] = info.elements.as_slice() else { return None };

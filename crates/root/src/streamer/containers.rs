@@ -1,4 +1,4 @@
-//! STL containers inside objects: element by element, or member by member (`TBufferFile::kStreamedMemberWise`).
+//! STL containers inside objects: streamed element by element, or member-wise (`TBufferFile::kStreamedMemberWise`).
 
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
 use super::object::{Object, ObjectReader, Shared, Value, has_header};
@@ -9,12 +9,12 @@ use crate::error::{Error, Result, Within};
 use crate::wire::Frame;
 use std::sync::Arc;
 
-/// The first version of `TStreamerInfo` whose member-wise containers name the version of what they hold.
+/// First version of `TStreamerInfo` whose member-wise containers store the version of their element class.
 const NAMES_VERSION: u16 = 8;
-/// The last one whose empty member-wise containers have columns nevertheless.
+/// Last version whose empty member-wise containers still have columns.
 const EMPTY_COLUMNS: u16 = 6;
 
-/// How the elements of a container lie.
+/// Layout of the elements in a container.
 #[derive(Default)]
 pub(super) enum Layout {
     /// One element after the other.
@@ -22,14 +22,15 @@ pub(super) enum Layout {
     Elements,
     /// The first halves of all pairs, then the second halves.
     Halves,
-    /// A member of all elements, then the next; the flag says that empty containers have columns too.
+    /// One member of all elements, then the next member. The flag marks versions whose empty containers have columns,
+    /// too.
     Columns(Arc<StreamerInfo>, bool),
 }
 
-/// The type of a container member.
+/// Returns the type of a container member.
 pub(super) fn type_of(e: &Element, classes: &Classes) -> Result<Cpp> {
     let name = e.typename.trim_end_matches('*').trim_end();
-    // A class that is a container says in its comment what it holds: `<Type> Used to call ...`.
+    // A class that is a container has its type in its comment: `<Type> Used to call ...`.
     if e.name == "This"
         && !typename::is_container(name)
         && let Some(held) =
@@ -44,13 +45,13 @@ pub(super) fn type_of(e: &Element, classes: &Classes) -> Result<Cpp> {
 }
 
 impl ObjectReader<'_> {
-    /// A container after its version header.
+    /// Reads a container after its version header.
     pub(super) fn container(&mut self, cpp: &Cpp, frame: Frame) -> Result<Value> {
         let layout = self.layout(cpp, frame)?;
         self.collection(cpp, &layout)
     }
 
-    /// Reads what follows the version header of a member-wise container: the version of the class it holds.
+    /// Reads the class version of the elements, which follows the version header of a member-wise container.
     pub(super) fn layout(&mut self, cpp: &Cpp, frame: Frame) -> Result<Layout> {
         if !frame.member_wise {
             return Ok(Layout::Elements);
@@ -77,14 +78,14 @@ impl ObjectReader<'_> {
             },
             cpp => return Err(Error::unsupported(format!("a member-wise {cpp:?}")).at(self.cursor.place())),
         }
-        // The checksum of a pair need not tell it from other pairs: its halves are known from its name.
+        // The checksum of a pair need not distinguish it from other pairs: its name gives its halves.
         if named && self.cursor.u16()? == 0 {
             self.cursor.skip(4)?;
         }
         Ok(Layout::Halves)
     }
 
-    /// One container: number of elements, and the elements.
+    /// Reads one container: the number of elements, and the elements.
     pub(super) fn collection(&mut self, cpp: &Cpp, layout: &Layout) -> Result<Value> {
         match (cpp, layout) {
             (_, Layout::Elements) => self.content(cpp),
@@ -118,7 +119,7 @@ impl ObjectReader<'_> {
         Ok(first.into_iter().zip(second))
     }
 
-    /// The same half of many pairs: containers and `std::string` have one version header for all.
+    /// Reads the same half of many pairs: containers and `std::string` have one version header for all.
     fn column(&mut self, cpp: &Cpp, count: usize) -> Result<Vec<Value>> {
         let framed = matches!(cpp, Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_) | Cpp::Text);
         let frame = if framed { Some(self.cursor.frame()?) } else { None };
@@ -136,7 +137,7 @@ impl ObjectReader<'_> {
         Ok(items)
     }
 
-    /// An object of a `std::pair`: version header, and the halves as members.
+    /// Reads an object of a `std::pair`: version header, and the halves as members.
     pub(super) fn pair(&mut self, a: &Cpp, b: &Cpp) -> Result<Value> {
         self.deeper(|reader| {
             let frame = reader.cursor.frame()?;
@@ -161,7 +162,7 @@ impl ObjectReader<'_> {
         }
     }
 
-    /// A value as it stands in a container: without a header of its own, unless it is an object.
+    /// Reads a value inside a container: without a header of its own, unless it is an object.
     pub(super) fn content(&mut self, cpp: &Cpp) -> Result<Value> {
         self.deeper(|reader| reader.content_inside(cpp))
     }
@@ -233,7 +234,8 @@ impl ObjectReader<'_> {
         })
     }
 
-    /// Members of many objects, one member of all after the other; a base is the columns of its members.
+    /// Reads the members of many objects, one member of all objects after the other. A base class is stored as the
+    /// columns of its members.
     pub(super) fn columns(&mut self, info: &StreamerInfo, objects: &mut [Object]) -> Result<()> {
         self.deeper(|reader| reader.columns_inside(info, objects))
     }
@@ -284,7 +286,7 @@ impl ObjectReader<'_> {
         if let Some(number) = Number::of_array(&e.name) {
             return self.array_column(&e.name, number, objects);
         }
-        // A `TObject` or `TNamed` is whole for each object, and so is a base that code of its own streams.
+        // A `TObject` or `TNamed` is stored whole for each object, and so is a base with a streamer of its own.
         if e.kind != 0 || Self::is_hand_written(&e.name) {
             for object in objects.iter_mut() {
                 let base = self.object(&e.name)?;
@@ -307,7 +309,8 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// The `TArray` that is a base of many objects: all sizes, then for each whether numbers follow, and the numbers.
+    /// Reads a `TArray` that is a base of many objects: all sizes, then for each object a byte that says whether
+    /// numbers follow, and the numbers.
     fn array_column(&mut self, class: &str, number: Number, objects: &mut [Object]) -> Result<()> {
         let mut counts = Vec::new();
         for _ in 0..objects.len() {

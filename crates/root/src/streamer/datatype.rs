@@ -1,40 +1,40 @@
-//! Types of data that are to be written, and the types of C++ that they become.
+//! Types of data to be written, and the C++ types that they become.
 
 use super::declare::{Class, Shape};
 use crate::array::Number;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 
-/// The type of data: what the data have by themselves, or one of C++ that was asked for.
+/// The type of data: either the native type of the data, or a requested C++ type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataType {
     /// A number.
     Number(Number),
     /// A string.
     Text,
-    /// A type of C++.
+    /// A C++ type.
     Shape(Shape),
-    /// Lists of one size.
+    /// Lists of fixed size.
     FixedList(usize, Box<Self>),
-    /// Lists of any size.
+    /// Lists of variable size.
     List(Box<Self>),
     /// Keys and values.
     Map(Box<Self>, Box<Self>),
     /// A class name, which may be empty, and fields.
     Record(String, Vec<(String, Self)>),
-    /// A value or none.
+    /// Optional values.
     Option(Box<Self>),
     /// Values of several types.
     Union(Vec<Self>),
-    /// Known from the data alone, or not at all.
+    /// A type that only the data determine, or that is not known at all.
     Unknown,
 }
 
-/// Names and versions of the classes of records, by the names of fields joined by dots.
+/// Class names and versions of records, by their field names joined by dots.
 pub type ClassNames = HashMap<String, (String, i16)>;
 
 impl DataType {
-    /// What such data are called in errors.
+    /// Word for such data in errors.
     const fn word(&self) -> &'static str {
         match self {
             Self::Number(_) => "numbers",
@@ -50,12 +50,12 @@ impl DataType {
         }
     }
 
-    /// The error for a field whose data nothing holds.
+    /// Returns the error for a field whose data no C++ type can hold.
     pub fn refused(&self, name: &str) -> Error {
         Error::unsupported(format!("branch '{name}': {} cannot be written", self.word()))
     }
 
-    /// Dimensions of fixed size, and what they hold.
+    /// Returns the fixed dimensions and the element type.
     pub fn dims(&self) -> (Vec<usize>, &Self) {
         let (mut dims, mut inner) = (Vec::new(), self);
         while let Self::FixedList(size, item) = inner {
@@ -65,8 +65,9 @@ impl DataType {
         (dims, inner)
     }
 
-    /// The type of C++ for a field of this name. A record has the class of `classes`, its own, or one called after the
-    /// field; with `nameless`, one that neither names has no class, as far as RNTuples can do without.
+    /// Returns the C++ type for a field of this name. The class of a record comes from `classes`, from the record
+    /// itself, or from the field name, in this order. With `nameless`, a record that is not in `classes` has no class,
+    /// where RNTuples allow this.
     pub fn shape(&self, name: &str, classes: &ClassNames, nameless: bool) -> Result<Shape> {
         let inside = |item: &Self| item.shape(name, classes, false).map(Box::new);
         Ok(match self {
@@ -77,7 +78,7 @@ impl DataType {
             Self::Option(item) => Shape::Optional(inside(item)?),
             Self::Union(items) => {
                 let items = items.iter().enumerate().map(|(i, item)| {
-                    // A variant can be none by itself.
+                    // A variant can be empty by itself.
                     let item = if let Self::Option(inner) = item { inner } else { item };
                     item.shape(&format!("{name}.{i}"), classes, false)
                 });
@@ -109,7 +110,7 @@ impl DataType {
     }
 }
 
-/// The words of a name, each with a capital letter.
+/// Converts a name to a class name: its words, each with a capital letter.
 fn class_name(name: &str) -> String {
     let mut found = String::new();
     for word in name.split(|c: char| !c.is_alphanumeric() && c != '_') {

@@ -1,18 +1,18 @@
-//! Classes that are not read from a file but declared: name, version, members and their types.
+//! Classes that are declared instead of read from a file: name, version, members and their types.
 
 use super::info::{Element, ElementClass, StreamerInfo};
 use super::typename;
 use crate::array::Number;
 use crate::error::{Error, Result};
 
-/// The type of a value, as C++ has it.
+/// The C++ type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A number.
     Number(Number),
     /// `Long_t` (true) or `ULong_t`: 64 bits.
     Long(bool),
-    /// `Float16_t` (true) or `Double32_t`, with the text in the brackets that say how it is packed, if any.
+    /// `Float16_t` (true) or `Double32_t`, with the packing text in the brackets, if any.
     Packed(bool, String),
     /// `std::string`.
     Text,
@@ -22,13 +22,13 @@ pub enum Shape {
     Vector(Box<Self>),
     /// `std::map`.
     Map(Box<Self>, Box<Self>),
-    /// Another collection, laid out as this vector or map.
+    /// Another collection with the layout of this vector or map.
     Other(Collection, Box<Self>),
-    /// A class with its members; without a name a record that no class describes, which trees do not hold.
+    /// A class with its members. Without a name it is a record without a class; trees cannot hold it.
     Class(Class),
-    /// `std::optional`, which trees do not hold.
+    /// `std::optional`; trees cannot hold it.
     Optional(Box<Self>),
-    /// `std::variant`, which trees do not hold.
+    /// `std::variant`; trees cannot hold it.
     Variant(Vec<Self>),
 }
 
@@ -55,7 +55,7 @@ impl Collection {
         ("unordered_multimap", 13),
     ];
 
-    /// The collection of that name.
+    /// Returns the collection of that name.
     pub fn named(name: &str) -> Option<Self> {
         let (name, code) = Self::ALL.into_iter().find(|(known, _)| *known == name)?;
         Some(Self { name, code })
@@ -78,8 +78,8 @@ pub struct Class {
 }
 
 impl Shape {
-    /// The type that a C++ name stands for; none if values of it cannot be written. `Float16_t` and `Double32_t` may
-    /// state how they are packed: `Double32_t[0, 10, 16]`.
+    /// Parses a C++ type name; returns `None` if its values cannot be written. `Float16_t` and `Double32_t` may include
+    /// their packing: `Double32_t[0, 10, 16]`.
     pub fn parse(name: &str) -> Option<Self> {
         Self::parse_at(name, 0)
     }
@@ -129,7 +129,7 @@ impl Shape {
         }
     }
 
-    /// The name of the type, spelt as ROOT does.
+    /// Returns the type name as spelled by ROOT.
     pub fn cpp(&self) -> String {
         let closed = |name: String| if name.ends_with('>') { name + " >" } else { name + ">" };
         match self {
@@ -152,7 +152,7 @@ impl Shape {
         }
     }
 
-    /// A `std::pair`, which is a class like others.
+    /// Returns a `std::pair`, which is a class like others.
     pub fn pair(first: Self, second: Self) -> Self {
         let end = second.cpp();
         let name = format!("pair<{},{end}{}>", first.cpp(), if end.ends_with('>') { " " } else { "" });
@@ -163,7 +163,7 @@ impl Shape {
         })
     }
 
-    /// Whether it holds objects, pairs of maps among them: what may refer to other objects as far as ROOT knows.
+    /// Whether it contains objects, including the pairs of maps. ROOT assumes that these may refer to other objects.
     pub fn has_objects(&self) -> bool {
         match self {
             Self::Map(..) | Self::Class(_) => true,
@@ -197,7 +197,7 @@ impl Shape {
         })
     }
 
-    /// Dimensions of fixed arrays, and what they hold.
+    /// Returns the fixed dimensions and the element type.
     pub fn dims(&self) -> (Vec<usize>, &Self) {
         let (mut dims, mut inner) = (Vec::new(), self);
         while let Self::Array(size, item) = inner {
@@ -207,7 +207,7 @@ impl Shape {
         (dims, inner)
     }
 
-    /// Bytes in memory, of 64-bit programs with the GNU library; 0 for classes.
+    /// Bytes in memory, for 64-bit programs with the GNU library; 0 for classes.
     pub const fn memory(&self) -> usize {
         match self {
             Self::Number(number) => number.size(),
@@ -228,7 +228,7 @@ impl Shape {
         }
     }
 
-    /// The classes that it names, innermost first.
+    /// Collects the classes in it, innermost first.
     pub fn classes<'a>(&'a self, into: &mut Vec<&'a Class>) {
         match self {
             Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) | Self::Optional(item) => {
@@ -253,7 +253,7 @@ impl Class {
     pub fn is_pair(&self) -> bool {
         self.name.starts_with("pair<")
     }
-    /// The streamer info of the class.
+    /// Returns the streamer info of the class.
     pub fn info(&self) -> Result<StreamerInfo> {
         if self.version < 1 {
             return Err(Error::argument(format!(
@@ -275,7 +275,7 @@ impl Class {
     }
 }
 
-/// Class names are identifiers, perhaps with namespaces and template arguments.
+/// Checks that a class name is an identifier, optionally with namespaces and template arguments.
 fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_alphanumeric() || "_:<>, ".contains(c);
     if name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(good) {
@@ -354,8 +354,8 @@ fn element(name: &str, shape: &Shape) -> Result<Element> {
     Ok(e)
 }
 
-/// The checksum of a class without bases (`TStreamerInfo::GetCheckSum`): names, types as ROOT spells them, dimensions
-/// and ranges, folded with a factor of three.
+/// Returns the checksum of a class without bases (`TStreamerInfo::GetCheckSum`): names, types as spelled by ROOT,
+/// dimensions and ranges, combined with a factor of three.
 fn checksum(name: &str, elements: &[Element]) -> u32 {
     let mut sum = 0_u32;
     let mut add = |value: u32| sum = sum.wrapping_mul(3).wrapping_add(value);
@@ -387,7 +387,7 @@ mod tests {
             version: 1,
             members: members.into_iter().map(|(n, s)| (n.to_owned(), s)).collect(),
         };
-        // As ROOT 6.40 wrote for dictionaries of these structures.
+        // Values from ROOT 6.40 for dictionaries of these structures.
         assert_eq!(inner.info().unwrap().checksum, 22_386_809);
         let hit = class(
             "Hit",

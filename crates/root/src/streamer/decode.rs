@@ -1,4 +1,4 @@
-//! Running programs: values in a buffer become columns.
+//! Running programs: decoding the values in a buffer into columns.
 
 use super::compile::Programs;
 use super::kind::{Class, Collection, Kind, Record, Skipped, Step, Version};
@@ -16,59 +16,61 @@ mod columns;
 mod uniform;
 mod versions;
 
-/// Runs programs over the entries of a basket, remembering the classes and objects that pointers refer to.
+/// Runs programs over the entries of a basket. It keeps the classes and objects that pointers refer to.
 pub struct Decoder<'a> {
     programs: &'a Programs,
-    /// Those that this basket needed so far.
+    /// Programs used so far for this basket.
     used: HashMap<String, Kind>,
-    /// Columns for objects of older versions, on their way to the columns of the newest; by the version's address.
+    /// Columns for objects of older versions, before they are converted to the newest version; keyed by the version's
+    /// address.
     pieces: Vec<(*const Version, Builder)>,
-    /// How objects of classes lie whose size is always the same, none for other classes; by the class's address.
+    /// Layouts of classes whose objects have a fixed size, `None` for other classes; keyed by the class's address.
     uniform: Vec<(*const Class, Option<uniform::Uniform>)>,
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
     nested: usize,
-    /// Objects decoded again because a pointer refers to them, in this entry, and their bytes.
+    /// Number and bytes of objects decoded again in this entry because a pointer refers to them.
     repeated: usize,
-    /// Bytes that were decoded again, since pointers lead to them, in all entries.
+    /// Bytes decoded again because of pointers, in all entries.
     repeated_bytes: usize,
-    /// Where the first pointer was met.
+    /// Position of the first pointer.
     began: Option<usize>,
-    /// The furthest that one was met.
+    /// Furthest position of a pointer.
     reached: usize,
-    /// What was passed over because it cannot be decoded, the first of each; without it, that is an error.
+    /// Values skipped as undecodable, the first of each kind. If `None`, they are an error.
     left_out: Option<Vec<(String, Error)>>,
 }
 
-/// An object that was read behind a pointer.
+/// An object that was read after a pointer.
 #[derive(Clone)]
 enum Seen {
-    /// One of this class, whose members are being read.
+    /// An object of this class whose members are being read.
     Open(Arc<str>),
-    /// Its class, where its members start, and its end when a byte count says so.
+    /// Its class, the start of its members, and its end if there is a byte count.
     Done(Arc<str>, usize, Option<usize>),
 }
 
 const CYCLE: &str = "a pointer leads back to an object that holds it: a cycle has no columnar form";
 const NEVER_MET: &str =
     "a pointer leads to the object that is the entry itself, or to one outside of what was decoded";
-/// How deep pointers may lead within one entry.
+/// Maximum depth of pointers within an entry.
 const DEEPEST: usize = 100;
-/// How deep objects may lie within each other, pointers included: what the stack of a thread bears.
+/// Maximum nesting depth of objects, including pointers; limited by a thread's stack.
 const DEEPEST_OBJECT: usize = 300;
-/// How many objects of an entry may be decoded again for pointers that refer to them, and how many bytes in all.
+/// Maximum number of objects in an entry that are decoded again because pointers refer to them.
 const MOST_REPEATED: usize = 10_000;
-/// Bytes that may be decoded again because pointers lead to them: this many, and as many times the bytes of the entries.
+/// Limit for bytes decoded again because of pointers: this many, plus `MOST_TIMES` times those of the entries.
 const REPEATED_BYTES: usize = 1 << 20;
 const MOST_TIMES: usize = 16;
-/// What an object counts for itself, however few its bytes.
+/// Minimum bytes that an object counts for.
 const REPEATED_OBJECT: usize = 16;
-/// Set in the bits of a `TClonesArray` whose objects are streamed member by member (`kBypassStreamer`).
+/// Bit in a `TClonesArray` whose objects are streamed member-wise (`kBypassStreamer`).
 const BYPASS: u32 = 1 << 12;
 
 impl<'a> Decoder<'a> {
-    /// For one basket. What cannot be decoded but passed over is left out, or an error.
+    /// Creates a decoder for one basket. Undecodable values that can be skipped are left out if `leave_out` is set;
+    /// otherwise they are an error.
     pub fn new(programs: &'a Programs, leave_out: bool) -> Self {
         Self {
             programs,
@@ -87,12 +89,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What was left out, with the place of the first.
+    /// Returns the values that were left out, each with its first place.
     pub fn left_out(self) -> Vec<(String, Error)> {
         self.left_out.unwrap_or_default()
     }
 
-    /// Notes that something is left out, or makes that an error.
+    /// Records that something is left out, or returns an error.
     fn leave_out(&mut self, what: &str, why: &str, place: u64) -> Result<()> {
         let error = || Error::unsupported(why).at(place);
         let Some(left_out) = &mut self.left_out else { return Err(error()) };
@@ -102,7 +104,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Passes over a member of `n` objects.
+    /// Skips a member of `n` objects.
     fn skip(
         &mut self,
         skipped: &Skipped,
@@ -125,7 +127,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Forgets what pointers of the entry before refer to.
+    /// Forgets the pointer targets of the entry before.
     pub fn next_entry(&mut self) {
         self.repeated = 0;
         if !self.named.is_empty() {
@@ -136,13 +138,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Decodes `n` values of a kind that follow each other and appends them.
+    /// Decodes `n` consecutive values of a kind and appends them.
     ///
     /// # Errors
     /// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and
     /// must not be used.
     pub fn decode(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-        // What occurs most often and is small, so that nothing is prepared for the rest.
+        // The frequent and small cases first, so that nothing is prepared for the others.
         match (kind, out) {
             (Kind::Number(number), Builder::Number { values, .. }) => {
                 numbers(*number, c.take(sized(c, n, number.size())?)?, values)
@@ -420,7 +422,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A variable array or loop of `count` values, as one list; an array of pointers becomes that many lists.
+    /// Decodes a variable array or loop of `count` values as one list; an array of pointers becomes that many lists.
     fn counted(&mut self, step: &Step, c: &mut Cursor<'_>, fields: &mut Fields, count: usize) -> Result<()> {
         let out = field(fields, step, c)?;
         let (rows, out) = match (&step.kind, out) {
@@ -464,7 +466,7 @@ impl<'a> Decoder<'a> {
         };
         Err(match error.kind() {
             ErrorKind::Unsupported => error.of_class(&class.name),
-            // The frame is whole, but its members go beyond it.
+            // The frame is complete, but its members extend beyond it.
             ErrorKind::Corrupt if error.is_short() || c.pos() > end => {
                 error.of_own_streamer().of_class(&class.name)
             }
@@ -489,7 +491,8 @@ impl<'a> Decoder<'a> {
         end_at(c, frame, &class.name)
     }
 
-    /// An object of another version than the one that gives the fields: members go to the fields of their name.
+    /// Decodes an object of a version other than the one that defines the fields: members are matched to fields by
+    /// name.
     fn evolve(
         &mut self,
         first: &Version,
@@ -506,7 +509,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// An empty column for objects of a version.
+    /// Returns an empty column for objects of a version.
     fn piece(&mut self, version: &Version) -> Result<Builder> {
         match self.pieces.iter().position(|(of, _)| std::ptr::eq(*of, version)) {
             Some(place) => {
@@ -536,7 +539,7 @@ impl<'a> Decoder<'a> {
         self.deeper(c, |decoder, c| decoder.pointer_inside(c, out))
     }
 
-    /// Counts how deep pointers lead, and objects that hold objects of their own class.
+    /// Counts the depth of pointers and of objects that contain objects of their own class.
     fn deeper<'c>(
         &mut self,
         c: &mut Cursor<'c>,
@@ -610,7 +613,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// An object that a pointer leads to: one that cannot be decoded gives a record without fields.
+    /// Decodes the object that a pointer refers to; an undecodable object becomes a record without fields.
     fn pointee(
         &mut self,
         class: &str,
@@ -636,7 +639,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// `n` objects of a class that the data name.
+    /// Decodes `n` objects of a class named in the data.
     fn dynamic(&mut self, class: &str, c: &mut Cursor<'_>, out: &mut Dynamic, n: usize) -> Result<()> {
         let kind = self.program(class);
         let into = out.variant(class, n, || Ok(Builder::new(&kind.type_of()?)))?;
@@ -687,7 +690,7 @@ impl<'a> Decoder<'a> {
                 }
             }
         } else if let (0, Some(end)) = (count, frame.end) {
-            // The headers of containers stand there for no objects too.
+            // The headers of containers are present even without objects.
             c.seek(end)?;
         } else if count > 0 {
             let kind = self.program(class);
@@ -729,7 +732,7 @@ impl<'a> Decoder<'a> {
                 for _ in 0..count {
                     self.pointer(c, out)?;
                     if kind == Collection::List {
-                        // The option a histogram or graph was drawn with.
+                        // The draw option of a histogram or graph.
                         c.string_bytes()?;
                     }
                 }
@@ -742,7 +745,7 @@ impl<'a> Decoder<'a> {
 
 type Fields = [(String, Builder)];
 
-/// Whether no status bits of several say that a process number follows.
+/// Whether no status bits announce a process number.
 fn unreferenced(bits: &[u8]) -> bool {
     let all = bits.as_chunks().0.iter().fold(0, |all, word| all | u32::from_be_bytes(*word));
     all & IS_REFERENCED == 0
@@ -752,20 +755,20 @@ fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
     Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())
 }
 
-/// Appends the members of `n` objects of another version to those of their name in the first one.
+/// Appends the members of `n` objects of another version to the fields of the same name in the first version.
 fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Result<()> {
     let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
     for (name, field) in fields.iter_mut().take(first.record.fields) {
         match found.iter().find(|(n, _)| n == name) {
             Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
-            // A member that the old version lacks has its type's zero.
+            // A member missing in the old version gets the zero of its type.
             None => field.append_default(n)?,
         }
     }
     Ok(())
 }
 
-/// A product of counts, refused where it has no meaning.
+/// Returns a product of counts, or an error if it overflows.
 fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
     n.checked_mul(each).ok_or_else(|| c.corrupt(format!("{n} times {each} values")))
 }
@@ -801,7 +804,7 @@ fn field<'a>(fields: &'a mut Fields, step: &Step, c: &Cursor<'_>) -> Result<&'a 
     }
 }
 
-/// Keys and values of a list of pairs that grows by `n`.
+/// Returns the keys and values of a list of pairs that grows by `n`.
 fn pair<'a>(out: &'a mut Builder, n: usize, c: &Cursor<'_>) -> Result<(&'a mut Builder, &'a mut Builder)> {
     if let Builder::Record { length, fields, .. } = out
         && let [(_, keys), (_, values)] = fields.as_mut_slice()
@@ -812,7 +815,7 @@ fn pair<'a>(out: &'a mut Builder, n: usize, c: &Cursor<'_>) -> Result<(&'a mut B
     Err(c.corrupt("no column for pairs"))
 }
 
-/// The last `n` numbers of a counter.
+/// Returns the last `n` numbers of a counter.
 fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Result<Vec<usize>> {
     let wrong = || c.corrupt("the counter of a variable array is no number");
     let Some((name, Builder::Number { number, values })) = fields.get(counter) else { return Err(wrong()) };
@@ -829,7 +832,7 @@ fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Res
         .collect()
 }
 
-/// A `TRefArray`: name, size and the unique ids it refers to.
+/// Decodes a `TRefArray`: name, size and the referenced unique ids.
 fn references(c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
     let frame = c.frame()?;
     c.object_bits()?;

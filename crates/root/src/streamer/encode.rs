@@ -1,4 +1,4 @@
-//! Objects to bytes: streamer infos themselves, and any object whose class has one.
+//! Encoding objects to bytes: streamer infos themselves, and any object whose class has one.
 
 use super::builtin;
 use super::info::{Element, ElementClass, StreamerInfo};
@@ -10,7 +10,7 @@ use crate::wire::writer::Writer;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The infos of the classes named, and of all that their bases and members name.
+/// Returns the infos of the named classes and of all their bases and members.
 pub fn with_dependencies<'a>(classes: impl IntoIterator<Item = &'a str>) -> Vec<Arc<StreamerInfo>> {
     let mut wanted: Vec<String> = classes.into_iter().map(str::to_owned).collect();
     wanted.reverse();
@@ -26,7 +26,7 @@ pub fn with_dependencies<'a>(classes: impl IntoIterator<Item = &'a str>) -> Vec<
     found
 }
 
-/// The class of a base or of a member that is an object.
+/// Returns the class of a base, or of a member that is an object.
 fn class_of(e: &Element) -> Option<&str> {
     match e.class {
         ElementClass::Base => Some(&e.name),
@@ -39,7 +39,7 @@ fn class_of(e: &Element) -> Option<&str> {
     }
 }
 
-/// The object of the record `StreamerInfo`: a `TList` of `TStreamerInfo`.
+/// Encodes the object of the record `StreamerInfo`: a `TList` of `TStreamerInfo`.
 pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<Vec<u8>> {
     let mut w = Writer::new(displacement);
     let list = w.open(5);
@@ -56,7 +56,7 @@ pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<
     Ok(w.into_bytes())
 }
 
-/// The same with more infos behind those of an object that is there, which stays as it is.
+/// Appends infos to an existing object, which is kept unchanged.
 pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<Vec<u8>> {
     let corrupt = || Error::corrupt("the streamer info is no list");
     let mut cursor = crate::wire::Cursor::new(old, displacement as u64);
@@ -84,7 +84,7 @@ pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize
 }
 
 fn encode_info(w: &mut Writer, info: &StreamerInfo) -> Result<()> {
-    /// `TVirtualStreamerInfo::kCanDelete`'s place in `fBits` as ROOT leaves it in files.
+    /// `fBits` with `TVirtualStreamerInfo::kCanDelete`, as ROOT leaves it in files.
     const BITS: u32 = 0x0001_0000;
     let frame = w.open(10);
     w.named(&info.name, &info.title, BITS)?;
@@ -102,7 +102,7 @@ fn encode_info(w: &mut Writer, info: &StreamerInfo) -> Result<()> {
     w.close(frame)
 }
 
-/// Starts a `TObjArray` of that many pointers.
+/// Starts a `TObjArray` with this many pointers.
 pub fn open_array(w: &mut Writer, length: usize) -> crate::wire::writer::Frame {
     let frame = w.open(3);
     w.object(0, 0);
@@ -147,18 +147,18 @@ fn encode_element(w: &mut Writer, e: &Element) -> Result<()> {
     w.close(outer)
 }
 
-/// The bytes of an object as its key holds them; `displacement` is the key's length.
+/// Returns the bytes of an object as stored in its key; `displacement` is the key's length.
 ///
-/// Members that the object has neither itself nor in its bases are as in a fresh one: zero, empty, null. It may have
-/// all members itself, without objects for its bases; then a base that is an array or a collection goes by the name
-/// of its class (`TArrayD` of a `TH1D`).
+/// Members that neither the object nor its bases have get the value of a new object: zero, empty or null. The object
+/// may hold all members itself, without objects for its bases. A base that is an array or a collection is then a member
+/// with the name of its class (`TArrayD` of a `TH1D`).
 pub fn encode_object(object: &Object, displacement: usize) -> Result<Vec<u8>> {
     let mut w = Writer::new(displacement);
     encode_as(&mut w, &object.class, object)?;
     Ok(w.into_bytes())
 }
 
-/// Every class that an object brings along: its own and those of the objects it points to.
+/// Collects the classes of an object: its own and those of the objects it points to.
 pub fn classes_of(object: &Object, into: &mut Vec<String>) {
     fn of_value(value: &Value, into: &mut Vec<String>) {
         match value {
@@ -174,8 +174,8 @@ pub fn classes_of(object: &Object, into: &mut Vec<String>) {
     object.members.iter().for_each(|(_, value)| of_value(value, into));
 }
 
-/// Streams an object, or the part of it that belongs to a base. Classes that ROOT streams by hand come first, all
-/// others follow their info.
+/// Streams an object, or its part for a base class. Classes with hand-written streamers in ROOT come first; all others
+/// follow their info.
 fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
     let base = if whole.class == class { None } else { whole.bases.iter().find(|base| base.class == class) };
     let object = base.map_or(whole, Arc::as_ref);
@@ -278,7 +278,7 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
             encode_numbers(w, e.kind - 40, value)
         }
         ElementClass::Object | ElementClass::ObjectAny => encode_embedded(w, e, value),
-        // "->" in the comment: never null, so it is streamed in place.
+        // "->" in the comment: never null, therefore streamed in place.
         ElementClass::ObjectPointer | ElementClass::ObjectAnyPointer if matches!(e.kind, 63 | 68) => {
             encode_embedded(w, e, value)
         }
@@ -355,7 +355,7 @@ fn encode_numbers(w: &mut Writer, kind: i32, values: &Value) -> Result<()> {
     }
 }
 
-/// Appends one number as the type code (`fType`) of its member asks.
+/// Appends one number according to the type code (`fType`) of its member.
 fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
     let (whole, real) = match value {
         Value::Null => (Some(0), 0.0),
@@ -469,7 +469,7 @@ mod tests {
         let back = ObjectReader::new(&classes, &bytes, 30).object("TH1F").unwrap();
         assert!(back.unreadable.is_none());
         let again = encode_object(&back, 30).unwrap();
-        // Identities of objects are not kept by the reader.
+        // The reader does not keep object identities.
         let differ = bytes.iter().zip(&again).filter(|(a, b)| a != b).count();
         assert_eq!((bytes.len(), differ), (again.len(), 1));
     }

@@ -10,7 +10,7 @@ use crate::wire::grow::{self, Grow};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Which subclass of `TStreamerElement` describes a member.
+/// The subclass of `TStreamerElement` that describes a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are ROOT's, without TStreamer")]
 pub enum ElementClass {
@@ -68,21 +68,21 @@ impl ElementClass {
 /// A member or base of a class (`TStreamerElement` and its subclasses).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Element {
-    /// Which subclass described it.
+    /// The subclass of `TStreamerElement`.
     pub class: ElementClass,
     /// Member name; for a base the class name.
     pub name: Name,
-    /// The comment beside the member, with ranges in brackets.
+    /// The comment of the member, with ranges in brackets.
     pub title: String,
-    /// How it is streamed (`fType`, `TVirtualStreamerInfo::EReadWrite`).
+    /// Type code for streaming (`fType`, `TVirtualStreamerInfo::EReadWrite`).
     pub kind: i32,
     /// Bytes in memory (`fSize`).
     pub size: i32,
-    /// Elements of a fixed array in all (`fArrayLength`), 0 for a single value.
+    /// Total number of elements of a fixed array (`fArrayLength`); 0 for a single value.
     pub array_length: i32,
-    /// Dimensions of a fixed array (`fArrayDim`).
+    /// Number of dimensions of a fixed array (`fArrayDim`).
     pub array_dim: i32,
-    /// Lengths of the dimensions (`fMaxIndex`); for a base the checksum may be in the first.
+    /// Lengths of the dimensions (`fMaxIndex`); for a base, the first may hold the checksum.
     pub max_index: [i32; 5],
     /// C++ type (`fTypeName`).
     pub typename: String,
@@ -96,7 +96,7 @@ pub struct Element {
     pub count_version: i32,
     /// Kind of STL container (`fSTLtype`).
     pub stl_type: i32,
-    /// Type code of what it holds (`fCtype`).
+    /// Type code of its elements (`fCtype`).
     pub ctype: i32,
 }
 
@@ -111,7 +111,7 @@ pub struct StreamerInfo {
     pub version: i32,
     /// Checksum of the members (`fCheckSum`).
     pub checksum: u32,
-    /// Bases and members in the order they are streamed.
+    /// Bases and members in the order of streaming.
     pub elements: Vec<Element>,
 }
 
@@ -120,22 +120,22 @@ pub struct StreamerInfo {
 pub struct Classes {
     infos: Vec<Arc<StreamerInfo>>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Those of `std::pair`, by their types.
+    /// Indices of `std::pair` classes, by type.
     pairs: HashMap<Cpp, usize>,
     enumerations: HashMap<String, Enumeration>,
 }
 
-/// What stands in the file for a value of an enumeration.
+/// The stored form of an enumeration.
 #[derive(Debug, PartialEq)]
 struct Enumeration {
-    /// As a member and in a container that is a member: 32 bits, whatever it is in memory.
+    /// As a member, and in a container that is a member: 32 bits, whatever it is in memory.
     number: Number,
-    /// In pairs, maps and containers of containers: of its own width, as far as that is known.
+    /// In pairs, maps and nested containers: its own width, if known.
     own: Option<Number>,
 }
 
 impl Classes {
-    /// A set of classes; of two with one name and version the first stays.
+    /// Creates a set of classes; of duplicates in name and version, the first is kept.
     pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Result<Self> {
         let mut classes = Self::default();
         let mut seen = HashSet::new();
@@ -157,7 +157,7 @@ impl Classes {
                     grow::place(&mut classes.enumerations)?;
                     let found = classes.enumerations.entry(name);
                     let found = found.or_insert(Enumeration { number: Number::I32, own: None });
-                    // Members are called signed, even those that are not.
+                    // Members are described as signed, even if they are not.
                     if number == Number::U32 {
                         found.number = number;
                     }
@@ -179,7 +179,7 @@ impl Classes {
         Self::new(infos)
     }
 
-    /// All of them in the order of the file.
+    /// Iterates over all infos in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<StreamerInfo>> {
         self.infos.iter()
     }
@@ -189,29 +189,30 @@ impl Classes {
         self.by_name.contains_key(name)
     }
 
-    /// The versions of a class.
+    /// Iterates over the versions of a class.
     pub fn versions(&self, name: &str) -> impl Iterator<Item = &Arc<StreamerInfo>> {
         self.by_name.get(name).into_iter().flatten().filter_map(|&i| self.infos.get(i))
     }
 
-    /// A version of a class.
+    /// Returns a version of a class.
     pub fn find(&self, name: &str, version: i32) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).find(|i| i.version == version)
     }
 
-    /// The version of a class with that checksum, as classes without a version number are told apart.
+    /// Returns the version of a class with this checksum, which distinguishes the versions of classes without a version
+    /// number.
     pub fn find_checksum(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).find(|i| i.checksum == checksum)
     }
 
-    /// The version with that checksum of a class whose name is spelt with other spaces or namespaces.
+    /// Returns the version with this checksum of a class whose name is spelled with other spaces or namespaces.
     pub fn spelt_otherwise(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
         let plain = |name: &str| name.replace("std::", "").replace(' ', "");
         let wanted = plain(name);
         self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
     }
 
-    /// A type by its name, with numbers for the enumerations in it; those of a container that is a whole key have
+    /// Parses a type name and replaces enumerations by their numbers. In a container that is a whole key, these have
     /// their own width.
     pub fn type_named(&self, name: &str, whole: bool) -> Result<Cpp> {
         typename::parse(name).map(|cpp| self.numbered(cpp, whole))
@@ -243,13 +244,13 @@ impl Classes {
         }
     }
 
-    /// What the file says of a `std::pair`, however its name is spelt.
+    /// Returns the file's description of a `std::pair`, however its name is spelled.
     pub fn pair(&self, pair: &Cpp) -> Option<&Arc<StreamerInfo>> {
         self.pairs.get(pair).and_then(|&at| self.infos.get(at))
     }
 
-    /// The numbers that stand for enumerations in a map, where the file describes its pairs: one enumeration may have
-    /// another width in another map.
+    /// Returns the numbers that represent enumerations in a map, if the file describes its pairs: an enumeration may
+    /// have another width in another map.
     pub fn halves(&self, key: &Cpp, value: &Cpp) -> [Option<Number>; 2] {
         if !matches!(key, Cpp::Class(_)) && !matches!(value, Cpp::Class(_)) {
             return [None, None];
@@ -262,20 +263,20 @@ impl Classes {
         [number(0, key), number(1, value)]
     }
 
-    /// The number that stands in the file for a value of an enumeration: the name is that of no class, but members
-    /// or containers say what it is streamed as, `own` being its own width.
+    /// Returns the number that represents an enumeration in the file. An enumeration is a name without a class whose
+    /// number is known from members or containers. `own` requests its own width.
     pub fn enumeration(&self, name: &str, own: bool) -> Option<Number> {
         let found = self.enumerations.get(name).filter(|_| !self.contains(name))?;
         found.own.filter(|_| own).or(Some(found.number))
     }
 
-    /// The newest version of a class.
+    /// Returns the newest version of a class.
     pub fn latest(&self, name: &str) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).max_by_key(|i| i.version)
     }
 }
 
-/// The name of an enumeration that a member is, or holds, and the integer that it is streamed as.
+/// Returns the name of an enumeration in a member, and the integer type that it is streamed as.
 fn named_number(e: &Element) -> Option<(String, Number)> {
     let (name, code) = match e.class {
         ElementClass::BasicType if Number::of_name(&e.typename).is_none() => {
@@ -312,7 +313,7 @@ impl Reader<'_> {
                     let info = self.info().within(|| format!("entry {i} of {count}"))?;
                     infos.try_push(info)?;
                 }
-                // Other entries are the list of schema evolution rules.
+                // Other entries are lists of schema evolution rules.
                 self.cursor.seek(end)?;
             }
             let options = self.cursor.u8()?;
@@ -322,7 +323,7 @@ impl Reader<'_> {
         Ok(infos)
     }
 
-    /// The class of the next object and where it ends; nothing for a null pointer.
+    /// Returns the class of the next object and its end; `None` for a null pointer.
     fn object(&mut self) -> Result<Option<(String, usize)>> {
         match self.cursor.pointer()? {
             Pointer::Null | Pointer::Seen(_) => Ok(None),
@@ -391,7 +392,7 @@ fn element(c: &mut Cursor<'_>, class: ElementClass) -> Result<Element> {
     let array_length = c.i32()?;
     let array_dim = c.i32()?;
     let mut max_index = [0; 5];
-    // Version 1 wrote a count before the array.
+    // Version 1 has a count before the array.
     let dims = if inner.version == 1 { c.count(4)? } else { 5 };
     for i in 0..dims {
         let n = c.i32()?;
@@ -447,7 +448,7 @@ impl std::fmt::Display for StreamerInfo {
     }
 }
 
-/// An error for a class that neither the file nor the built-in table describes.
+/// Returns the error for a class that neither the file nor the built-in table describes.
 pub fn unknown_class(name: &str) -> Error {
     Error::unsupported(format!("class {name} is not described in the file (no streamer info)"))
 }

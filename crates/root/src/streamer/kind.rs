@@ -1,6 +1,6 @@
-//! Programs: how a value lies in a buffer.
+//! Programs: the layout of a value in a buffer.
 //!
-//! A [`Kind`] is a tree of typed steps, compiled ([`super::compile`]) once from type names and streamer info. Decoding
+//! A [`Kind`] is a tree of typed steps, compiled once ([`super::compile`]) from type names and streamer info. Decoding
 //! ([`super::decode`]) runs it over all entries of a page and needs no names or versions.
 
 use super::info::unknown_class;
@@ -9,7 +9,7 @@ use crate::array::{Number, Type};
 use crate::error::{Error, Result, Within};
 use std::sync::Arc;
 
-/// How one value is streamed.
+/// The layout of one streamed value.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// A big-endian number.
@@ -18,27 +18,27 @@ pub enum Kind {
     Packed(Packing),
     /// `size` values end to end.
     Fixed {
-        /// How many.
+        /// Number of values.
         size: usize,
-        /// Of what.
+        /// Their kind.
         item: Box<Kind>,
     },
-    /// As many values as an earlier field of the record says.
+    /// Values counted by an earlier field of the record.
     Counted {
-        /// Field that counts.
+        /// The counter field.
         counter: usize,
-        /// This many such lists, for an array of pointers.
+        /// Number of such lists, for an array of pointers.
         rows: Option<usize>,
-        /// A byte precedes, 0 when no values follow (a member that is a pointer).
+        /// Whether a byte precedes the values; it is 0 if no values follow (a pointer member).
         flagged: bool,
-        /// The counter is the number of rows of a symmetric matrix, of which the upper half is there.
+        /// Whether the counter is the number of rows of a symmetric matrix, stored as its upper half.
         triangle: bool,
-        /// Values for each count.
+        /// Kind of the values.
         item: Box<Kind>,
     },
-    /// Version header, then as many objects as an earlier field of the record says (`TStreamerLoop`).
+    /// A version header, then objects counted by an earlier field of the record (`TStreamerLoop`).
     Loop {
-        /// Field that counts; without one, objects follow until the header's end.
+        /// The counter field; if `None`, objects follow up to the end of the header's byte count.
         counter: Option<usize>,
         /// The objects.
         item: Box<Kind>,
@@ -47,60 +47,61 @@ pub enum Kind {
     Text,
     /// A `TString`: the same, but never with a version header.
     TString,
-    /// As `Text`, but an empty one at the end of an entry takes no bytes (`TLeafC`).
+    /// Like `Text`, but an empty string at the end of an entry takes no bytes (`TLeafC`).
     LeafText,
     /// Length (four bytes) and bytes: a `char*`.
     LongText,
-    /// Number of bits (four bytes) and a byte for each.
+    /// Number of bits (four bytes), then one byte for each bit.
     Bits,
     /// Number of elements (four bytes) and the elements.
     List(Box<Kind>),
     /// Number of pairs (four bytes); key and value in turn.
     Map(Box<Kind>, Box<Kind>),
-    /// A container with a version header before it, which also says whether it is streamed member-wise.
+    /// A container after a version header, which also says whether it is streamed member-wise.
     Framed(Box<Kind>),
     /// Steps end to end, without a header.
     Record(Arc<Record>),
-    /// An object with its version header; the version chooses the steps.
+    /// An object with its version header; the version selects the steps.
     Object(Arc<Class>),
-    /// An object that is a whole branch: with its version header, or as the bare steps of the first version.
+    /// An object that is a whole branch: with its version header, or as the steps of the first version without one.
     Top(Arc<Class>),
-    /// The same after its class name (a `TBranchObject`).
+    /// The same after the class name of the object (`TBranchObject`).
     Named(Box<Kind>),
-    /// A `TRef`: gives a record with the unique id.
+    /// A `TRef`, decoded to a record with the unique id.
     Reference,
-    /// The status bits of a `TObject`: four bytes, two more when the object is referenced.
+    /// The status bits of a `TObject`: four bytes, plus two if the object is referenced.
     StatusBits,
-    /// A whole `TObject`: unique id and status bits; as a base it gives no fields.
+    /// A whole `TObject`: unique id and status bits; as a base it adds no fields.
     ObjectBits,
-    /// An object of a class that is not described: none may occur, or nothing of it may follow.
+    /// An object of an undescribed class: there must be none, or nothing after it.
     Opaque(Arc<str>),
-    /// A record of lists of one length, which follows from the bytes of the whole entry: how many each row takes.
+    /// A record of lists of the same length. It follows from the bytes of the whole entry; the number is the bytes of a
+    /// row.
     Rows(Arc<Record>, usize),
-    /// An object of a class that holds such objects in a container: its program is that of the class itself.
+    /// An object of a class that contains such objects in a container: its program is that of the class itself.
     Again(Arc<str>),
-    /// A pointer: nothing, an object seen before, or a new one with its class.
+    /// A pointer: null, an object seen before, or a new object with its class.
     Pointer,
     /// A `TClonesArray`.
     Clones,
-    /// A `TObjArray` or `TList` and the like.
+    /// A `TObjArray`, `TList` or similar.
     Collection(Collection),
     /// A `TRefArray`.
     References,
-    /// A member that is passed over by its byte count, because it is not decodable.
+    /// An undecodable member that is skipped by its byte count.
     Skipped(Arc<Skipped>),
-    /// Not decodable, and why.
+    /// Undecodable, with the reason.
     Unreadable(Arc<str>),
 }
 
-/// What is passed over.
+/// A skipped member.
 #[derive(Debug)]
 pub struct Skipped {
-    /// Why it is not decodable.
+    /// Reason why it cannot be decoded.
     pub why: String,
-    /// Values of one member, each with a byte count.
+    /// Number of values in a member, each with a byte count.
     pub times: usize,
-    /// Member-wise, one byte count is for the values of all objects.
+    /// Whether, member-wise, one byte count covers the values of all objects.
     pub shared: bool,
 }
 
@@ -113,20 +114,20 @@ pub enum Collection {
     List,
     /// `TOrdCollection`: the objects alone (`TCollection::Streamer`).
     Sequence,
-    /// `TMap`: two pointers each.
+    /// `TMap`: two pointers for each entry.
     Map,
 }
 
-/// Steps of a class or anonymous structure.
+/// Steps of a class or an anonymous structure.
 #[derive(Debug)]
 pub struct Record {
     /// Class name.
     pub name: String,
     /// Its bases and members in order.
     pub steps: Vec<Step>,
-    /// Number of fields they fill.
+    /// Number of fields filled by the steps.
     pub fields: usize,
-    /// Why one of them cannot be decoded.
+    /// Reason why one of them cannot be decoded.
     problem: Option<Box<str>>,
 }
 
@@ -135,24 +136,24 @@ pub struct Record {
 pub struct Step {
     /// Member name; for a base, its class.
     pub name: String,
-    /// A base class, whose fields become fields of the record.
+    /// Whether it is a base class, whose fields become fields of the record.
     pub base: bool,
-    /// A base that is an object with a header, also where members are streamed one by one for many objects.
+    /// Whether it is a base that is an object with a header, even in member-wise data.
     pub whole: bool,
-    /// Version of a base: where it has no header.
+    /// Version of a base without a header.
     pub version: i32,
-    /// First field it fills, among those of its record.
+    /// First field that it fills, within its record.
     pub field: usize,
-    /// How it is streamed.
+    /// Layout of the value.
     pub kind: Kind,
 }
 
-/// A class by name with the steps of each version the file describes.
+/// A class with the steps of each version that the file describes.
 #[derive(Debug)]
 pub struct Class {
     /// Class name.
     pub name: String,
-    /// Version, checksum and steps; the first gives the fields.
+    /// Version, checksum and steps; the first version defines the fields.
     pub versions: Vec<Version>,
 }
 
@@ -168,7 +169,7 @@ pub struct Version {
 }
 
 impl Kind {
-    /// Bytes of one value on disk when that is always the same.
+    /// Bytes of one value on disk, if fixed.
     pub fn fixed_bytes(&self) -> Option<usize> {
         match self {
             Self::Number(number) => Some(number.size()),
@@ -181,7 +182,7 @@ impl Kind {
         }
     }
 
-    /// How its numbers are packed, if they are, and nothing else is there.
+    /// Packing of its numbers, if it consists of packed numbers only.
     pub fn packing(&self) -> Option<Packing> {
         match self {
             Self::Packed(packing) => Some(*packing),
@@ -190,7 +191,7 @@ impl Kind {
         }
     }
 
-    /// The least bytes that one value takes.
+    /// Minimum bytes of one value.
     pub fn least_bytes(&self) -> usize {
         match self {
             Self::List(_)
@@ -203,7 +204,7 @@ impl Kind {
             Self::ObjectBits => 10,
             Self::Skipped(_) => 6,
             Self::Text | Self::TString | Self::Counted { flagged: true, .. } => 1,
-            // Objects of classes without members take no bytes: what counts them is checked elsewhere.
+            // Objects of classes without members take no bytes; their count is checked elsewhere.
             Self::Fixed { size, item } => item.least_bytes().saturating_mul(*size),
             Self::Record(record) => {
                 record.steps.iter().map(|s| s.kind.least_bytes()).fold(0, usize::saturating_add)
@@ -212,7 +213,7 @@ impl Kind {
         }
     }
 
-    /// The type of the column that it fills, or why there is none.
+    /// Returns the column type, or the error if there is none.
     pub fn type_of(&self) -> Result<Type> {
         let record = |name: &str, fields: &[(&str, Type)]| Type::Record {
             name: name.to_owned(),
@@ -261,7 +262,7 @@ impl Kind {
         })
     }
 
-    /// Why it cannot be decoded, if so.
+    /// Returns the reason why it cannot be decoded, if any.
     pub(super) fn problem(&self) -> Option<&str> {
         match self {
             Self::Unreadable(why) => Some(why),
@@ -276,7 +277,7 @@ impl Kind {
 }
 
 impl Step {
-    /// The kinds of a base whose fields become fields of the record.
+    /// Returns the class of a base whose fields become fields of the record.
     fn flattened(&self) -> Option<&Arc<Class>> {
         match &self.kind {
             Kind::Object(class) if self.base => Some(class),
@@ -286,7 +287,7 @@ impl Step {
 }
 
 impl Record {
-    /// A record of steps, in order.
+    /// Creates a record of steps, in order.
     pub fn new(name: impl Into<String>, steps: impl IntoIterator<Item = (String, bool, Kind)>) -> Self {
         let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0, problem: None };
         for (name, base, kind) in steps {
@@ -311,7 +312,7 @@ impl Record {
     fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
-    /// The field of a member, for counters.
+    /// Returns the field of a member, for counters.
     pub(super) fn field_of(&self, name: &str) -> Option<usize> {
         self.steps.iter().find_map(|s| match s.flattened() {
             None if !s.base && s.name == name && !matches!(s.kind, Kind::Skipped(_)) => Some(s.field),
@@ -332,7 +333,7 @@ impl Record {
                 (Kind::Skipped(_), _) => {}
                 (kind, _) => {
                     let found = kind.type_of().within(|| format!("member {} of {}", step.name, self.name))?;
-                    // The numbers of a TArray that is a base.
+                    // The numbers of a `TArray` base.
                     let name = if step.base { "fArray" } else { step.name.as_str() };
                     fields.push((name.to_owned(), found));
                 }
@@ -343,18 +344,18 @@ impl Record {
 }
 
 impl Class {
-    /// The version whose members are the fields.
+    /// Returns the version whose members define the fields.
     pub fn first(&self) -> Result<&Version> {
         self.versions.first().ok_or_else(|| unknown_class(&self.name))
     }
 }
 
-/// An array of fixed dimensions.
+/// Returns an array of fixed dimensions.
 pub fn fixed(dims: &[usize], item: Kind) -> Kind {
     dims.iter().rev().fold(item, |item, &size| Kind::Fixed { size, item: Box::new(item) })
 }
 
-/// A kind that says why it cannot be decoded.
+/// Returns an undecodable kind with the reason.
 pub fn unreadable(why: impl Into<Arc<str>>) -> Kind {
     Kind::Unreadable(why.into())
 }

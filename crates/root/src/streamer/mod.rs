@@ -1,4 +1,4 @@
-//! Classes and their versions, as the file's streamer info describes them.
+//! Classes and their versions, from the streamer info of the file.
 
 pub mod builtin;
 pub mod compile;

@@ -1,4 +1,4 @@
-//! Names of classes and members, shared by all objects that bear them.
+//! Names of classes and members, shared by all objects with the same name.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A string that is cheap to copy.
 #[derive(Clone)]
 pub enum Name {
-    /// Known when this was compiled.
+    /// Known at compile time.
     Fixed(&'static str),
     /// Read from a file.
     Shared(Arc<str>),

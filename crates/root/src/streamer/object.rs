@@ -1,9 +1,11 @@
-//! Any object as a tree of values, read by the streamer info of its class.
+//! Any object as a tree of values, read with the streamer info of its class.
 //!
-//! For objects by key and for the description of a tree; branches go through programs ([`super::kind`]) instead.
-//! What cannot be read is a value too ([`Value::Unreadable`]): where a byte count says how long it is, the rest is
-//! read after it. Nothing is read past the end of the object that encloses it, so that every byte is looked at a
-//! bounded number of times, and no count is believed that the bytes left could not hold.
+//! It is used for objects in keys and for the description of a tree; branches use programs ([`super::kind`]) instead.
+//! An unreadable part becomes a value, too ([`Value::Unreadable`]): if a byte count gives its length, reading continues
+//! after it. To bound the work,
+//!
+//! * nothing is read past the end of the enclosing object, so that every byte is read a bounded number of times,
+//! * counts that exceed the remaining bytes are refused.
 
 use super::containers::Layout;
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
@@ -43,11 +45,11 @@ pub enum Value {
     Map(Vec<(Value, Value)>),
     /// A `std::pair`.
     Pair(Box<(Value, Value)>),
-    /// An object; shared when several pointers lead to it.
+    /// An object; shared if several pointers refer to it.
     Object(Arc<Object>),
-    /// A pointer to an object that is still being read, or that was never read: its [`Object::reference`].
+    /// A pointer to an object that is still being read, or was never read: its [`Object::reference`].
     Seen(u64),
-    /// Not readable, and why.
+    /// Unreadable, with the reason.
     Unreadable(Error),
 }
 
@@ -56,36 +58,36 @@ pub enum Value {
 pub struct Object {
     /// Class name.
     pub class: Name,
-    /// Version it was streamed with.
+    /// Class version of the stored object.
     pub version: i32,
     /// Objects of the base classes, in order.
     pub bases: Vec<Arc<Object>>,
     /// Own members, in order.
     pub members: Vec<(Name, Value)>,
-    /// Under which pointers refer to it; 0 for one that was not read through a pointer.
+    /// Reference used by pointers to it; 0 for an object that was not read through a pointer.
     pub reference: u64,
-    /// Where its bytes are, as references count them, and how many they are.
+    /// Position of its bytes, in reference numbering, and their number.
     pub place: (u64, u64),
-    /// Why the object (or the rest of it) could not be read; its bytes were passed over.
+    /// Reason why the object, or the rest of it, could not be read; its bytes were skipped.
     pub unreadable: Option<Error>,
-    /// Members that were lost because they follow one that could not be read: all of the class from that number on.
+    /// Members lost because they follow an unreadable one: all of the class from this index on.
     pub lost: Option<(Arc<StreamerInfo>, usize)>,
 }
 
 impl Object {
-    /// A member of the object itself.
+    /// Returns a member of the object itself.
     pub fn own(&self, name: &str) -> Option<&Value> {
         self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
-    /// Whether the object itself has a member, be it one that was lost.
+    /// Whether the object itself has a member, including a lost one.
     pub fn has(&self, name: &str) -> bool {
         self.own(name).is_some() || self.lost().any(|lost| lost == name)
     }
-    /// A member of the object or of its bases.
+    /// Returns a member of the object or of its bases.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.own(name).or_else(|| self.bases.iter().find_map(|b| b.get(name)))
     }
-    /// Keeps these members alone, of the object and of its bases.
+    /// Keeps only these members, of the object and of its bases.
     fn keep(&mut self, names: &[&str]) {
         for base in std::mem::take(&mut self.bases) {
             let mut base = Arc::unwrap_or_clone(base);
@@ -96,7 +98,7 @@ impl Object {
         self.members.retain(|(name, _)| names.contains(&&**name));
         self.members.shrink_to_fit();
     }
-    /// An integer member.
+    /// Returns an integer member.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.get(name)? {
             Value::Int(v) => Some(*v),
@@ -105,14 +107,14 @@ impl Object {
             _ => None,
         }
     }
-    /// A string member.
+    /// Returns a string member.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Value::Text(v) => Some(v),
             _ => None,
         }
     }
-    /// Elements of a container member, or of a member that is a ROOT collection.
+    /// Returns the elements of a container member, or of a member that is a ROOT collection.
     pub fn list(&self, name: &str) -> &[Value] {
         match self.get(name) {
             Some(Value::List(items)) => items,
@@ -120,30 +122,30 @@ impl Object {
             _ => &[],
         }
     }
-    /// Elements when the object itself is a collection.
+    /// Returns the elements if the object itself is a collection.
     pub fn items(&self) -> &[Value] {
         match self.members.iter().find(|(n, _)| n == ITEMS) {
             Some((_, Value::List(items))) => items,
             _ => &[],
         }
     }
-    /// Integers of an array member.
+    /// Returns the integers of an array member.
     pub fn ints(&self, name: &str) -> Vec<i64> {
         match self.get(name) {
             Some(Value::Numbers(number, bytes)) => integers(*number, bytes),
             _ => Vec::new(),
         }
     }
-    /// Names of the members and bases that follow the one that could not be read.
+    /// Iterates over the names of the members and bases after an unreadable one.
     pub fn lost(&self) -> impl Iterator<Item = &Name> {
         let lost = self.lost.iter().flat_map(|(info, from)| info.elements.iter().skip(*from));
         lost.map(|element| &element.name)
     }
-    /// Whether it is of a class, or derives from it.
+    /// Whether it is of a class or derives from it.
     pub fn is(&self, class: &str) -> bool {
         self.class == class || self.bases.iter().any(|b| b.is(class))
     }
-    /// What of it and of all it leads to could not be read: the way there through members, and why.
+    /// Returns the unreadable parts of it and of everything in it: the path of members, and the error.
     pub fn problems(&self) -> Result<Vec<(String, Error)>> {
         let mut walk = Problems { path: Vec::new(), visited: HashSet::new(), found: Vec::new() };
         walk.object(self)?;
@@ -151,7 +153,7 @@ impl Object {
     }
 }
 
-/// Looks for what could not be read.
+/// Collects unreadable parts.
 struct Problems {
     path: Vec<String>,
     visited: HashSet<u64>,
@@ -202,9 +204,9 @@ impl Problems {
     }
 }
 
-/// Member that holds the elements of `TList`, `TObjArray`, `TClonesArray`, …
+/// Name of the member that holds the elements of `TList`, `TObjArray`, `TClonesArray`, …
 pub const ITEMS: &str = "@items";
-/// Member that holds the option beside each element of a `TList`.
+/// Name of the member that holds the option of each element in a `TList`.
 pub const OPTIONS: &str = "@options";
 
 fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
@@ -232,42 +234,42 @@ fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
     }
 }
 
-/// The reference by which pointers mean the object of the key itself (`TBuffer::MapObject` of an empty buffer).
+/// The reference of the key's own object (`TBuffer::MapObject` of an empty buffer).
 pub const TOP: u64 = 1;
 
-/// How deep objects may nest before a file is called damaged.
+/// Maximum nesting depth of objects; deeper files are treated as damaged.
 const DEEPEST: usize = 200;
-/// How many variable arrays a member may be: where all are empty, they have no bytes that would bound their number.
+/// Maximum number of variable arrays in a member: empty ones have no bytes that would limit their number.
 const MOST_ROWS: usize = 10_000;
-/// How many parts may be unreadable before the whole is: each costs more memory than it has bytes.
+/// Maximum number of unreadable parts: each takes more memory than it has bytes.
 const MOST_PROBLEMS: usize = 10_000;
 
-/// Reads a member and says so, or does nothing.
+/// Reads a member and returns true, or does nothing and returns false.
 type Instead<'a> = &'a mut dyn FnMut(&str, &str, &mut Cursor<'a>, &mut HashMap<u64, Name>) -> bool;
 
-/// Reads objects from one buffer, remembering classes and objects that later pointers refer to.
+/// Reads objects from one buffer. It keeps the classes and objects that later pointers refer to.
 pub struct ObjectReader<'a> {
-    /// Where reading goes on.
+    /// Current position.
     pub cursor: Cursor<'a>,
-    /// Parts that could not be read and were passed over.
+    /// Number of unreadable parts that were skipped.
     pub problems: usize,
-    /// Where words stand that refer to other places, as references count them.
+    /// Positions of references, in reference numbering.
     pub references: Vec<u64>,
-    /// Which members of a class's objects are kept; all, where it gives nothing. What is let go is still read.
+    /// Selects the members to keep of a class's objects; `None` keeps all. Dropped members are still read.
     pub wanted: fn(&str) -> Option<&'static [&'static str]>,
-    /// Reads a member of a class in another way (class, member, position, classes named before), or gives false and
-    /// leaves all as it was.
+    /// Reads a member of a class in another way (class, member, position, classes named before). Returns false and
+    /// changes nothing if it does not apply.
     pub instead: Option<Instead<'a>>,
     pub(super) classes: &'a Classes,
     named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
     depth: usize,
-    /// How many objects and bases may still be made that need not have bytes of their own.
+    /// Number of further objects and bases allowed that need not have bytes of their own.
     free: usize,
 }
 
 impl<'a> ObjectReader<'a> {
-    /// Reads the payload of a key, whose first byte is byte `origin` in references.
+    /// Creates a reader for the payload of a key. References count its first byte as byte `origin`.
     pub fn new(classes: &'a Classes, payload: &'a [u8], origin: u64) -> Self {
         let cursor = Cursor::new(payload, origin);
         Self {
@@ -284,12 +286,12 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// The objects that were read through pointers, by their references.
+    /// Returns the objects read through pointers, by their references.
     pub fn into_seen(self) -> HashMap<u64, Arc<Object>> {
         self.seen
     }
 
-    /// The whole payload of a key of a class, which may be a container or a string too.
+    /// Reads the whole payload of a key of a class; the class may be a container or a string.
     pub fn payload(&mut self, class: &str) -> Result<Value> {
         match self.classes.type_named(class, true)? {
             Cpp::Class(_) => {
@@ -303,7 +305,7 @@ impl<'a> ObjectReader<'a> {
                 Ok(Value::Object(Arc::new(object)))
             }
             Cpp::Pair(a, b) => self.pair(&a, &b),
-            // Containers and strings that are written by themselves have no header.
+            // Containers and strings written on their own have no header.
             cpp => {
                 let value = self.content(&cpp)?;
                 match self.cursor.remaining() {
@@ -323,8 +325,8 @@ impl<'a> ObjectReader<'a> {
         self.classes.latest(class).or_else(|| super::builtin::classes().latest(class)).cloned()
     }
 
-    /// The description of a class in the version that an object's header gives; reads the checksum that follows
-    /// the version of a class that has no version of its own.
+    /// Returns the description of a class in the version of an object's header. For a class without a version of its
+    /// own, reads the checksum that follows the version.
     pub(super) fn described(&mut self, class: &str, version: i32, framed: bool) -> Result<Arc<StreamerInfo>> {
         let unknown = |place: u64| {
             let known: Vec<String> = self.classes.versions(class).map(|i| i.version.to_string()).collect();
@@ -341,7 +343,7 @@ impl<'a> ObjectReader<'a> {
         if version > 0 || !framed {
             return self.info(class, version).ok_or_else(|| unknown(self.cursor.place()));
         }
-        // Version 0 is followed by a checksum, unless the class says of itself that its version is 0.
+        // Version 0 is followed by a checksum, unless the version of the class is really 0.
         let checksum = self.cursor.clone().u32();
         if let Ok(checksum) = checksum
             && let Some(info) = self.classes.find_checksum(class, checksum).cloned()
@@ -354,7 +356,7 @@ impl<'a> ObjectReader<'a> {
         }
         let place = self.cursor.place();
         let checksum = self.cursor.u32()?;
-        // A pair is known by its name; so is the only version of a class.
+        // A pair is identified by its name; so is the only version of a class.
         if self.classes.versions(class).count() == 1 {
             return self.any_info(class).ok_or_else(|| unknown(place));
         }
@@ -375,8 +377,8 @@ impl<'a> ObjectReader<'a> {
         .at(self.cursor.place())
     }
 
-    /// Runs `read` on the bytes of a frame alone. What fails or leaves bytes over is passed over and becomes a value
-    /// that says so, provided that the frame says where it ends.
+    /// Runs `read` on the bytes of a frame only. If the frame has an end, a failure or unread bytes are skipped and
+    /// become an unreadable value.
     pub(super) fn framed(
         &mut self,
         frame: Frame,
@@ -394,7 +396,7 @@ impl<'a> ObjectReader<'a> {
         .map(|result| result.unwrap_or_else(Value::Unreadable))
     }
 
-    /// Runs `read` on the bytes up to `end`, and goes to `end` when it fails; without one the failure is the caller's.
+    /// Runs `read` on the bytes up to `end`, and moves to `end` if it fails; without an `end` the failure is returned.
     pub(super) fn bounded<T>(
         &mut self,
         end: Option<usize>,
@@ -421,7 +423,7 @@ impl<'a> ObjectReader<'a> {
         Ok(result)
     }
 
-    /// Counts how deep objects and containers nest.
+    /// Counts the nesting depth of objects and containers.
     pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEEPEST {
             return Err(Error::limit(format!("objects nest deeper than {DEEPEST}")).at(self.cursor.place()));
@@ -441,14 +443,14 @@ impl<'a> ObjectReader<'a> {
         Ok(())
     }
 
-    /// Objects whose members lie in columns, which a class without members has none of.
+    /// Creates objects whose members are stored in columns; a class without members has no columns.
     pub(super) fn in_columns(&mut self, info: &StreamerInfo, count: usize) -> Result<Vec<Object>> {
         self.spend(count.max(1), &info.name)?;
         let fresh = || Object { class: info.name.clone(), version: info.version, ..Object::default() };
         grow::collected(std::iter::repeat_with(fresh).take(count))
     }
 
-    /// An object of a known class: version header, bases, members.
+    /// Reads an object of a known class: version header, bases, members.
     pub fn object(&mut self, class: &str) -> Result<Object> {
         let start = self.cursor.place();
         let mut object = self.deeper(|reader| match reader.hand_written(class)? {
@@ -462,7 +464,7 @@ impl<'a> ObjectReader<'a> {
         Ok(object)
     }
 
-    /// The only element of a class that is a container itself (`This`).
+    /// Returns the only element of a class that is a container itself (`This`).
     fn stands_for_container(&self, class: &str) -> Option<Element> {
         match self.classes.latest(class)?.elements.as_slice() {
             [only] if only.name == "This" && is_stl(only) => Some(only.clone()),
@@ -514,8 +516,8 @@ impl<'a> ObjectReader<'a> {
         Ok(object)
     }
 
-    /// Whether an object without byte count begins with its base, as ROOT assumes of classes that it knows from the
-    /// file alone (`TBufferFile::ReadClassEmulated`): the version of a `TObject` is always 1.
+    /// Whether an object without a byte count begins with its base, as ROOT assumes for classes known only from the
+    /// file (`TBufferFile::ReadClassEmulated`): the version of a `TObject` is always 1.
     fn has_no_version(&self, class: &str, start: usize) -> bool {
         let first = self.classes.latest(class).and_then(|i| i.elements.first());
         let word = |at: usize| {
@@ -527,7 +529,7 @@ impl<'a> ObjectReader<'a> {
             && word(start + 2) != 1
     }
 
-    /// The members of an object, which has the bytes up to the cursor's end for itself if it is `framed`.
+    /// Reads the members of an object. If it is `framed`, all bytes up to the cursor's end belong to it.
     pub(super) fn members(
         &mut self,
         info: &Arc<StreamerInfo>,
@@ -537,7 +539,7 @@ impl<'a> ObjectReader<'a> {
         object.members.reserve_exact(info.elements.len());
         for (i, element) in info.elements.iter().enumerate() {
             let read = match element.class {
-                // Not in the bytes: what rules of schema evolution add, and bases that are not streamed.
+                // Not stored: members added by schema evolution rules, and bases that are not streamed.
                 _ if element.class == ElementClass::Artificial || element.kind == -1 => Ok(()),
                 ElementClass::Base
                     if !element.name.contains('<') || !typename::is_container(&element.name) =>
@@ -558,7 +560,7 @@ impl<'a> ObjectReader<'a> {
                 let error = if framed && error.is_short() { error.of_own_streamer() } else { error };
                 let error = error.within(format!("member {}", element.name));
                 object.members.push((element.name.clone(), Value::Unreadable(error.clone())));
-                // What follows has no known place any more.
+                // The positions of the members after it are unknown.
                 object.lost = Some((info.clone(), i + 1));
                 return Err(error);
             }
@@ -585,8 +587,8 @@ impl<'a> ObjectReader<'a> {
         })
     }
 
-    /// A member without the version header that may precede it; in member-wise containers that header is written
-    /// once for all objects.
+    /// Reads a member without the version header that may precede it; member-wise containers have that header once for
+    /// all objects.
     pub(super) fn member_body(&mut self, e: &Element, owner: &Object, shared: &Shared) -> Result<Value> {
         let n = e.array_length.max(0) as usize;
         let class = e.typename.trim_end_matches('*').trim_end();
@@ -605,7 +607,7 @@ impl<'a> ObjectReader<'a> {
             41..=59 => self.counted(e, owner, n),
             0 => self.embedded(&e.name),
             61..=63 | 66..=68 if n == 0 => self.embedded(class),
-            // An array of `->` pointers keeps the code of one.
+            // An array of `->` pointers has the code of a single one.
             61..=63 | 66..=68 | 81..=83 | 86..=88 => self.repeat(n, e, |reader| reader.embedded(class)),
             64 | 69 | 70 if n == 0 => self.pointer(),
             64 | 69 | 70 | 84 | 89 | 90 => self.repeat(n, e, Self::pointer),
@@ -629,7 +631,7 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// What the version header of a member says of all its values.
+    /// Reads the version header that applies to all values of a member.
     pub(super) fn shared(&mut self, e: &Element, frame: Frame) -> Result<Shared> {
         if !is_stl(e) {
             return Ok(Shared::default());
@@ -639,7 +641,7 @@ impl<'a> ObjectReader<'a> {
         Ok(Shared { cpp: Some(cpp), layout })
     }
 
-    /// Elements of a fixed array.
+    /// Reads the elements of a fixed array.
     fn repeat(&mut self, n: usize, e: &Element, read: impl Fn(&mut Self) -> Result<Value>) -> Result<Value> {
         let mut items = Vec::new();
         for i in 0..n {
@@ -648,7 +650,7 @@ impl<'a> ObjectReader<'a> {
         Ok(nested(items, &dimensions(e)))
     }
 
-    /// A variable array: one byte that says whether it is there, then as many numbers as a member before says.
+    /// Reads a variable array: a byte that says whether it is present, then numbers counted by an earlier member.
     fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
         if n > MOST_ROWS {
             let message = format!("member {} is said to be {n} variable arrays", e.name);
@@ -667,7 +669,7 @@ impl<'a> ObjectReader<'a> {
             // Neither `TString` nor `std::string` has a header of its own.
             Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Pair(a, b) => self.pair(&a, &b),
-            // A container where an object stands has no header, unlike one that a `TStreamerSTL` describes.
+            // A container in place of an object has no header, unlike one described by a `TStreamerSTL`.
             cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => self.content(&cpp),
             _ => self.object(class).map(|o| Value::Object(Arc::new(o))),
         }
@@ -736,10 +738,10 @@ impl<'a> ObjectReader<'a> {
         Ok(Value::Numbers(number, out))
     }
 
-    /// What follows a pointer tag.
+    /// Reads the object after a pointer tag.
     pub fn pointer(&mut self) -> Result<Value> {
         let start = self.cursor.place();
-        // The tag stands behind a byte count, if there is one.
+        // The tag follows a byte count, if there is one.
         let counted = |first: u32| first & 0x4000_0000 != 0 && first != u32::MAX;
         let tag = start + if self.cursor.clone().u32().is_ok_and(counted) { 4 } else { 0 };
         let (class, reference, end) = match self.cursor.pointer()? {
@@ -796,17 +798,17 @@ impl<'a> ObjectReader<'a> {
         Ok(Value::Object(object))
     }
 
-    /// Whether the class named at a reference is this one.
+    /// Whether a reference is to the name of this class.
     pub(super) fn is_named(&self, reference: u64, class: &str) -> bool {
         self.named.get(&reference).is_some_and(|name| &**name == class)
     }
 
-    /// Whether the object read at a reference is of this class.
+    /// Whether a reference is to an object of this class.
     pub(super) fn is_seen(&self, reference: u64, class: &str) -> bool {
         self.seen.get(&reference).is_some_and(|object| object.class == class)
     }
 
-    /// What a pointer leads to, which may be a container: then the object has it as its only member.
+    /// Reads the target of a pointer. If it is a container, the object has it as its only member.
     fn pointee(&mut self, class: &str) -> Result<Object> {
         if let Cpp::Class(_) = typename::parse(class)? {
             return self.object(class);
@@ -816,7 +818,7 @@ impl<'a> ObjectReader<'a> {
     }
 }
 
-/// What a version header says of all values that follow it.
+/// Information from a version header for all values that follow it.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) cpp: Option<Cpp>,
@@ -827,13 +829,13 @@ fn is_stl(e: &Element) -> bool {
     matches!(e.class, ElementClass::Stl | ElementClass::StlString)
 }
 
-/// Whether a version header with byte count precedes a member: containers, arrays of `TString`, `TObject` and
-/// `TNamed`, variable arrays of objects, and what a streamer set for the member writes.
+/// Whether a version header with byte count precedes a member. It does for containers, arrays of `TString`, `TObject`
+/// and `TNamed`, variable arrays of objects, and members with a custom streamer.
 pub(super) fn has_header(e: &Element) -> bool {
     is_stl(e) || matches!(e.kind, 85..=87 | 500 | 501 | 521)
 }
 
-/// Lengths of the dimensions of a fixed array.
+/// Returns the lengths of the dimensions of a fixed array.
 fn dimensions(e: &Element) -> Vec<usize> {
     let n = e.array_length.max(0) as usize;
     let dims = e.max_index.iter().take(e.array_dim.clamp(0, 5) as usize);

@@ -1,12 +1,11 @@
 //! `Float16_t` and `Double32_t`: numbers that take fewer bytes on disk than in memory.
 //!
-//! A member's comment may give `[low, high, bits]`: with a range, an integer of 32 bits on disk counts steps from
-//! `low`; with bits alone, an exponent byte and a truncated mantissa are stored (`TBufferFile::WriteFloat16`,
-//! `WriteDouble32`).
+//! A member's comment may contain `[low, high, bits]`. With a range, a 32-bit integer on disk counts steps from `low`.
+//! With bits only, an exponent byte and a truncated mantissa are stored (`TBufferFile::WriteFloat16`, `WriteDouble32`).
 
 use crate::array::Number;
 
-/// How such a number is packed.
+/// The packing of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Packing {
     single: bool,
@@ -21,7 +20,7 @@ enum Form {
 }
 
 impl Packing {
-    /// The packing of a `Float16_t` (`single`) or `Double32_t` member whose comment (or leaf title) is `title`.
+    /// Returns the packing of a `Float16_t` (`single`) or `Double32_t` member whose comment (or leaf title) is `title`.
     pub fn of(single: bool, title: &str) -> Self {
         let range = bracket(title);
         let form = match range {
@@ -34,7 +33,7 @@ impl Packing {
                     let most = if bits < 32 { 1 << bits } else { u32::MAX };
                     Form::Steps { low, high, factor: f64::from(most) / (high - low), most }
                 } else {
-                    // ROOT takes a lower end that is not below the upper one for a number of bits.
+                    // If the lower end is not below the upper one, ROOT interprets it as a number of bits.
                     match if bits < 15 { bits } else { low as u32 } {
                         bits @ 1..=22 => Form::Truncated { bits },
                         _ if single => Form::Truncated { bits: 12 },
@@ -45,18 +44,18 @@ impl Packing {
         };
         Self { single, form }
     }
-    /// The packing that the text inside the brackets asks for, if it is one.
+    /// Parses the text inside the brackets as a packing.
     pub fn ranged(single: bool, range: &str) -> Option<Self> {
         let bracketed = format!("[{range}]");
         bracket(&bracketed)?;
         Some(Self::of(single, &bracketed))
     }
-    /// Lowest and highest value and number of bits that the text inside the brackets gives.
+    /// Parses lowest value, highest value and number of bits from the text inside the brackets.
     pub fn range(range: &str) -> Option<(f64, f64, Option<u32>)> {
         bracket(&format!("[{range}]"))
     }
-    /// Lowest and highest value and number of bits, as it is decoded; without a range the two values are 0, and there is
-    /// nothing for a plain `float`.
+    /// Returns lowest value, highest value and number of bits as used for decoding. Without a range both values are 0.
+    /// Returns `None` for a plain `float`.
     pub const fn spec(self) -> Option<(f64, f64, u32)> {
         match self.form {
             Form::Float => None,
@@ -72,11 +71,11 @@ impl Packing {
             Form::Float | Form::Steps { .. } => 4,
         }
     }
-    /// Number in memory.
+    /// Number type in memory.
     pub const fn number(self) -> Number {
         if self.single { Number::F32 } else { Number::F64 }
     }
-    /// Unpacks numbers into native ones; stops with the shorter side.
+    /// Unpacks numbers to native ones, up to the end of the shorter slice.
     pub fn decode(self, from: &[u8], to: &mut [u8]) {
         match self.form {
             Form::Truncated { bits } => {
@@ -107,8 +106,8 @@ impl Packing {
             }
         }
     }
-    /// Packs native numbers behind what is there; the inverse of [`Packing::decode`], as near as the form allows.
-    /// Numbers past the ends of a range become those ends.
+    /// Packs native numbers and appends them; the inverse of [`Packing::decode`], up to rounding. Numbers outside a
+    /// range are clamped to its ends.
     pub fn encode(self, from: &[u8], to: &mut Vec<u8>) {
         if self.single {
             let (from, _) = from.as_chunks::<4>();
@@ -129,7 +128,7 @@ impl Packing {
             }),
         }
     }
-    /// One decoded number as a double.
+    /// Converts one decoded number to a double.
     pub fn value(self, decoded: [u8; 8]) -> f64 {
         if self.single {
             let [a, b, c, d, ..] = decoded;
@@ -140,7 +139,7 @@ impl Packing {
     }
 }
 
-/// The inverse of [`truncated`] (`TBufferFile::WriteWithNbits`): the mantissa is rounded, and not carried over.
+/// The inverse of [`truncated`] (`TBufferFile::WriteWithNbits`): the mantissa is rounded without carry.
 fn truncate(value: f32, bits: u32) -> [u8; 3] {
     let word = value.to_bits();
     let kept = ((1 << (bits + 1)) - 1) & (word >> (22 - bits));
@@ -150,7 +149,7 @@ fn truncate(value: f32, bits: u32) -> [u8; 3] {
     [(word << 1 >> 24) as u8, high, low]
 }
 
-/// Exponent byte, then sign and the upper bits of the mantissa, rounded.
+/// Decodes an exponent byte, then sign and the upper bits of the mantissa, rounded.
 fn truncated([exponent, high, low]: [u8; 3], bits: u32) -> f32 {
     let mantissa = u32::from(u16::from_be_bytes([high, low]));
     let word = u32::from(exponent) << 23 | (mantissa & ((1 << (bits + 1)) - 1)).wrapping_shl(23 - bits);
@@ -158,12 +157,12 @@ fn truncated([exponent, high, low]: [u8; 3], bits: u32) -> f32 {
     if mantissa & 1 << (bits + 1) == 0 { value } else { -value }
 }
 
-/// Whether a comment gives a range, or bits.
+/// Whether a comment contains a range or a number of bits.
 pub fn has_range(title: &str) -> bool {
     bracket(title).is_some()
 }
 
-/// The first `[low, high]` or `[low, high, bits]` of a comment that is one; array lengths are not.
+/// Finds the first `[low, high]` or `[low, high, bits]` in a comment; array lengths do not count.
 fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
     let mut rest = title;
     while let Some(start) = rest.find('[') {
@@ -179,8 +178,8 @@ fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
     None
 }
 
-/// An end of a range. ROOT knows five multiples of `pi` and no other arithmetic (`TStreamerElement::GetRange`):
-/// anything else with `pi` in it is that, and of other text the number at its beginning counts.
+/// Parses an end of a range. ROOT knows five multiples of `pi` and no other arithmetic (`TStreamerElement::GetRange`).
+/// Any other text with `pi` in it counts as `pi`; in text without it, the number at the beginning counts.
 fn number(text: &str) -> Option<f64> {
     use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, TAU};
     let text = text.trim();

@@ -1,6 +1,6 @@
-//! Classes of ROOT whose streamers are code, not described by their members.
+//! ROOT classes with hand-written streamers, whose layout their members do not describe.
 //!
-//! The layouts are those of the `Streamer` methods of the classes, as of ROOT 6.40.
+//! The layouts follow the `Streamer` methods of the classes in ROOT 6.40.
 
 use super::info::unknown_class;
 use super::name::Name;
@@ -11,19 +11,19 @@ use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::grow::Grow;
 use std::sync::Arc;
 
-/// `TRef::kHasUUID`: the object is in another file, whose identity follows.
+/// `TRef::kHasUUID`: the object is in another file, whose UUID follows.
 const HAS_UUID: u32 = 1 << 5;
-/// `TClonesArray::kBypassStreamer`, and where it was before version 4.
+/// `TClonesArray::kBypassStreamer`, and its bit before version 4.
 const BYPASS: u32 = 1 << 12;
 const BYPASS_BEFORE_4: u32 = 1 << 14;
 
-/// A member by name.
+/// Sets a member by name.
 fn put(object: &mut Object, name: impl Into<Name>, value: Value) {
     object.members.push((name.into(), value));
 }
 
 impl ObjectReader<'_> {
-    /// Whether the class is read here.
+    /// Whether the class has a reader here.
     pub(super) fn is_hand_written(class: &str) -> bool {
         matches!(
             class,
@@ -58,9 +58,9 @@ impl ObjectReader<'_> {
             || class.starts_with("TMatrixTSym<")
     }
 
-    /// An object of one of these classes.
+    /// Reads an object of one of these classes.
     pub(super) fn hand_written(&mut self, class: &str) -> Result<Option<Object>> {
-        // Nearly all classes are not: their first letters say so.
+        // Fast exit: nearly all other classes have other first letters.
         if !class.starts_with('T') && !class.starts_with("Roo") && class != "StIOEvent" {
             return Ok(None);
         }
@@ -98,8 +98,8 @@ impl ObjectReader<'_> {
         Ok(Some(object))
     }
 
-    /// A basket inside a tree (`TBasket`), written while the tree was filled: never compressed. Its members are what
-    /// the reader of trees needs.
+    /// Reads a basket inside a tree (`TBasket`), written while the tree was being filled; it is never compressed. Keeps
+    /// the members that the tree reader needs.
     fn basket(&mut self, object: &mut Object) -> Result<()> {
         let c = &mut self.cursor;
         let key_bytes = crate::wire::Key::parse(c)?.key_bytes;
@@ -147,7 +147,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// Those with a version header as other classes have.
+    /// Reads the classes that have a version header like others.
     fn with_header(&mut self, class: &str) -> Result<Option<Object>> {
         let read = match class {
             "TRefArray" => Self::references,
@@ -208,7 +208,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// Members of basic types in a row, by their type codes (`TVirtualStreamerInfo::kChar` …).
+    /// Reads consecutive members of basic types, by their type codes (`TVirtualStreamerInfo::kChar` …).
     fn put_numbers(&mut self, object: &mut Object, members: &[(&'static str, i32)]) -> Result<()> {
         for (name, kind) in members {
             let c = &mut self.cursor;
@@ -269,7 +269,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// What begins every collection: `TObject` from version 3, the name from version 2.
+    /// Reads the start of every collection: `TObject` from version 3, the name from version 2.
     fn collection_head(&mut self, object: &mut Object) -> Result<()> {
         if object.version > 2 {
             self.base(object, "TObject")?;
@@ -293,7 +293,7 @@ impl ObjectReader<'_> {
         for i in 0..count {
             items.try_push(self.pointer().within(|| format!("element {i} of {count}"))?)?;
             if has_options {
-                // The option that a histogram or graph was drawn with.
+                // The draw option of a histogram or graph.
                 options.try_push(Value::Text(self.cursor.string()?))?;
             }
         }
@@ -340,7 +340,7 @@ impl ObjectReader<'_> {
         put(object, "fTally", Value::Int(count as i64));
         let mut pairs = Vec::new();
         for _ in 0..count {
-            // The slot of the table, and the hash.
+            // The table slot and the hash.
             self.cursor.skip(if slots { 12 } else { 8 })?;
             pairs.push((Value::Int(self.cursor.i64()?), Value::Int(self.cursor.i64()?)));
         }
@@ -399,7 +399,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// `TBranchClones` derives from `TBranch` and streams ten of its members one by one.
+    /// Reads a `TBranchClones`, which derives from `TBranch` and streams ten of its members one by one.
     fn branch_of_clones(&mut self, object: &mut Object) -> Result<()> {
         self.base(object, "TNamed")?;
         let members = [
@@ -493,7 +493,7 @@ impl ObjectReader<'_> {
         if object.version > 1 { self.put_text(object, "fName") } else { Ok(()) }
     }
 
-    /// Described by its members, but object references follow behind its byte count when it owns them.
+    /// Reads a class described by its members, except that object references follow its byte count if it owns them.
     fn points(&mut self, object: &mut Object) -> Result<()> {
         let class = object.class.clone();
         *object = self.described_object(&class)?;
@@ -506,7 +506,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// The header and the members are those of the base; the upper right triangle follows behind the byte count.
+    /// Reads header and members like those of the base; the upper right triangle follows the byte count.
     fn symmetric_matrix(&mut self, object: &mut Object) -> Result<()> {
         let element = object.class.trim_start_matches("TMatrixTSym<").trim_end_matches('>').trim().to_owned();
         let number = Number::of_name(&element);
@@ -527,13 +527,13 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// What the STAR experiment puts in its keys.
+    /// Reads the objects in the keys of the STAR experiment.
     fn star_event(&mut self, object: &mut Object) -> Result<()> {
         self.base(object, "TObject")?;
         self.put_pointer(object, "fObj")
     }
 
-    /// A table of the STAR experiment (`TTable` version 4): rows as they lie in memory, but big-endian.
+    /// Reads a table of the STAR experiment (`TTable` version 4): rows in their memory layout, but big-endian.
     fn table(&mut self, object: &mut Object) -> Result<()> {
         self.base(object, "TDataSet")?;
         self.put_numbers(object, &[("fN", 3), ("fMaxIndex", 16), ("fSize", 16)])?;
@@ -544,7 +544,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// An object of a class that nothing describes, if it is a table that brings its own description.
+    /// Reads an object of an undescribed class if it is a table that includes its own description.
     pub(super) fn star_table(&mut self, object: &mut Object) -> Option<Result<()>> {
         const TABLE_VERSION: i32 = 4;
         let mut ahead = self.cursor.clone();
@@ -565,7 +565,7 @@ impl ObjectReader<'_> {
         Some(result)
     }
 
-    /// No byte count: version, `TObject`, the objects and, at versions 2 and 3, a name.
+    /// Reads a list without byte count: version, `TObject`, the objects and, in versions 2 and 3, a name.
     fn roo_linked_list(&mut self, object: &mut Object) -> Result<()> {
         object.version = i32::from(self.cursor.u16()?);
         self.base(object, "TObject")?;
@@ -597,12 +597,12 @@ impl ObjectReader<'_> {
 
     fn roo_abs_binning(&mut self, object: &mut Object) -> Result<()> {
         self.base(object, if object.version == 1 { "TObject" } else { "TNamed" })?;
-        // `RooPrintable` has no members; its header alone is there, described or not.
+        // `RooPrintable` has no members; only its header is present, whether it is described or not.
         let frame: Frame = self.cursor.frame()?;
         self.cursor.finish(frame)
     }
 
-    /// A `TRefArray` in a header of its own.
+    /// Reads a `TRefArray` in a header of its own.
     fn roo_references(&mut self, object: &mut Object) -> Result<()> {
         let mut inner = self.object("TRefArray")?;
         object.bases = inner.bases;
@@ -610,7 +610,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// Before version 3.
+    /// Reads a category from before version 3.
     fn roo_category(&mut self, object: &mut Object) -> Result<()> {
         self.base(object, "RooAbsCategoryLValue")?;
         if object.version == 1 {
@@ -621,7 +621,7 @@ impl ObjectReader<'_> {
     }
 }
 
-/// Lists of pointers; those whose class version is 0 write what their base writes.
+/// Whether a class is a list of pointers. Lists with class version 0 are stored like their base.
 fn is_sequence(class: &str) -> bool {
     matches!(
         class,

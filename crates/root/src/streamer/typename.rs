@@ -1,4 +1,4 @@
-//! C++ type names, as far as ROOT streams them.
+//! Parsing C++ type names, as far as ROOT streams them.
 
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -31,16 +31,16 @@ pub enum Cpp {
 }
 
 impl Cpp {
-    /// Whether it has a version header of its own when it is a member.
+    /// Whether it has a version header of its own as a member.
     pub fn is_container(&self) -> bool {
         matches!(self, Self::List(_) | Self::Map(..) | Self::Bits(_))
     }
 }
 
-/// How deep templates may nest before a name is refused.
+/// Maximum nesting depth of templates; deeper names are refused.
 pub const DEEPEST: usize = 32;
 
-/// Parses a type name; names that are no number and no container are classes.
+/// Parses a type name. Names that are neither a number nor a container are classes.
 pub fn parse(name: &str) -> Result<Cpp> {
     parse_at(name, 0)
 }
@@ -54,7 +54,7 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
         return match pointee.trim_end() {
             "char" | "Char_t" => Ok(Cpp::Text),
             pointee => Ok(match parse_at(pointee, depth + 1)? {
-                // Strings are streamed as such, no string as an empty one.
+                // Strings are streamed as such; a missing string as an empty one.
                 Cpp::Text => Cpp::Text,
                 pointee => Cpp::Pointer(Box::new(pointee)),
             }),
@@ -71,7 +71,7 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
         _ => {}
     }
     let Some((template, rest)) = name.split_once('<') else { return Ok(Cpp::Class(name.to_owned())) };
-    // A class inside a template is no container.
+    // A class nested in a template is not a container.
     if let Some((_, member)) = rest.rsplit_once('>')
         && member.starts_with("::")
         && rest.matches('<').count() + 1 == rest.matches('>').count()
@@ -105,12 +105,12 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
     }
 }
 
-/// Whether a type name is a container that has a version header of its own when it is a member.
+/// Whether a type name is a container with a version header of its own as a member.
 pub fn is_container(name: &str) -> bool {
     parse(name).is_ok_and(|cpp| cpp.is_container())
 }
 
-/// The usual spelling of a type, as users of Python readers know it.
+/// Returns the usual spelling of a type, as in Python readers of ROOT files.
 pub fn usual(name: &str) -> String {
     let plain = simplify(name);
     let arguments = plain
@@ -134,12 +134,12 @@ pub fn usual(name: &str) -> String {
         (Ok(Cpp::TString), _) => "TString".to_owned(),
         (Ok(Cpp::Bits(n)), _) => format!("std::bitset<{n}>"),
         (Ok(Cpp::Pointer(_)), _) => format!("{}*", usual(plain.trim_end_matches('*').trim_end())),
-        // Other containers, pairs and classes have the name that the file gives them.
+        // Other containers, pairs and classes keep the name in the file.
         _ => plain.replace("> >", ">>").replace("> >", ">>"),
     }
 }
 
-/// A name without `std::`, qualifiers and spaces around it.
+/// Strips `std::`, qualifiers and surrounding spaces.
 pub fn simplify(mut name: &str) -> &str {
     loop {
         let before = name;
@@ -154,7 +154,7 @@ pub fn simplify(mut name: &str) -> &str {
     }
 }
 
-/// The parts of a template's argument list, at its own level of brackets.
+/// Splits the argument list of a template at its outermost level.
 pub fn split(inside: &str) -> Result<Vec<&str>> {
     let (mut depth, mut start, mut parts) = (0i32, 0, Vec::new());
     for (i, c) in inside.char_indices() {

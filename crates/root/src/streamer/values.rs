@@ -1,4 +1,4 @@
-//! Values without classes: numbers, strings, lists and records of numbers, many at a time.
+//! Decoding values without classes, many at a time: numbers, strings, lists and records of numbers.
 
 use super::kind::{Kind, Record};
 use crate::array::{Builder, Number};
@@ -6,11 +6,11 @@ use crate::error::Result;
 use crate::wire::grow::{self, Grow};
 use crate::wire::{Cursor, swap};
 
-/// Numbers end to end.
+/// Decodes consecutive numbers.
 #[inline]
 pub fn numbers(number: Number, bytes: &[u8], values: &mut Vec<u8>) -> Result<()> {
     match number {
-        // Any byte but 0 is true; NumPy and Arrow know 0 and 1 alone.
+        // Any non-zero byte is true; NumPy and Arrow allow only 0 and 1.
         Number::Bool => {
             values.room(bytes.len())?;
             values.extend(bytes.iter().map(|&b| u8::from(b != 0)));
@@ -20,7 +20,7 @@ pub fn numbers(number: Number, bytes: &[u8], values: &mut Vec<u8>) -> Result<()>
     }
 }
 
-/// `n` lists of numbers, each after its length.
+/// Decodes `n` lists of numbers, each after its length.
 pub fn number_lists(
     number: Number,
     c: &mut Cursor<'_>,
@@ -44,7 +44,7 @@ pub fn number_lists(
     Ok(())
 }
 
-/// `n` strings, each after its length.
+/// Decodes `n` strings, each after its length.
 pub fn texts(c: &mut Cursor<'_>, offsets: &mut Vec<i64>, bytes: &mut Vec<u8>, n: usize) -> Result<()> {
     for _ in 0..n {
         let length = c.string_length()?;
@@ -54,7 +54,7 @@ pub fn texts(c: &mut Cursor<'_>, offsets: &mut Vec<i64>, bytes: &mut Vec<u8>, n:
     Ok(())
 }
 
-/// Records of fixed length: each field is gathered from all of them.
+/// Decodes records of fixed length: each field is gathered from all of them.
 pub fn strided(
     record: &Record,
     bytes: &[u8],
@@ -72,7 +72,7 @@ pub fn strided(
     Ok(())
 }
 
-/// Values of a kind from rows of bytes, at the same offset in each.
+/// Gathers values of a kind from rows of bytes, at the same offset in each row.
 pub fn gather(
     kind: &Kind,
     bytes: &[u8],
@@ -108,7 +108,7 @@ pub fn gather(
     Ok(())
 }
 
-/// Numbers of fixed dimensions, or records of these, end to end.
+/// Decodes consecutive numbers of fixed dimensions, or records of these.
 fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) -> Result<()> {
     match (kind, out) {
         (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {

@@ -1,11 +1,11 @@
-//! ALFA: physical records as lines of text, for networks that carried nothing else.
+//! ALFA: physical records as lines of text, for networks that carried text only.
 
 use super::fz::MAGIC;
 use crate::error::{Error, Result};
 
 /// Words of a physical record.
 const WORDS: usize = 900;
-/// The most bytes that the lines of a record take: every word in seven characters, ends of lines, type codes.
+/// Maximum bytes of a record's lines: every word in seven characters, line ends, type codes.
 pub const LONGEST: usize = 16 << 10;
 /// Characters by their code.
 const CODES: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-*/()$= ,.#'!:\"_]&@?[><\\^;%`";
@@ -18,7 +18,7 @@ fn code(byte: u8) -> Option<u32> {
 struct Characters<'a> {
     text: &'a [u8],
     at: usize,
-    /// Where the current line ends.
+    /// End of the current line.
     end: usize,
     last: bool,
 }
@@ -65,7 +65,7 @@ fn small(characters: &mut Characters<'_>, count: u32) -> Result<u32> {
     Ok(value)
 }
 
-/// A word that starts with a character.
+/// Decodes a word that starts with a character.
 fn word(characters: &mut Characters<'_>, byte: u8) -> Result<u32> {
     let c = code(byte).ok_or_else(|| unexpected(byte))?;
     Ok(match c {
@@ -84,7 +84,7 @@ fn word(characters: &mut Characters<'_>, byte: u8) -> Result<u32> {
     })
 }
 
-/// Decodes the lines of one record; how many bytes they have. No bytes at the end of the text.
+/// Decodes the lines of one record and returns their number of bytes; 0 at the end of the text.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     out.clear();
     if text.iter().all(u8::is_ascii_whitespace) {
@@ -126,7 +126,7 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
             }
             byte => {
                 let value = match group {
-                    // The type is said once for the group: the character is the first of the word's value.
+                    // The type is given once for the group: the character is the first of the word's value.
                     Some(kind) => {
                         characters.at -= 1;
                         word(&mut characters, kind)?

@@ -1,11 +1,11 @@
-//! Banks and the structures that they form: where each lies, and which bank a link leads to.
+//! Banks and the structures they form: the positions of banks, and the targets of links.
 
 use super::layout::{Layout, Run};
 use super::words::Words;
 use crate::error::Result;
 use crate::wire::grow::{self, Grow};
 
-/// Words of a bank in front of its data: the first I/O word, three links, six words about the bank.
+/// Words of a bank before its data: the first I/O word, three links, and six words of status and sizes.
 pub const BANK_WORDS: usize = 10;
 
 /// A bank in its material.
@@ -13,25 +13,25 @@ pub const BANK_WORDS: usize = 10;
 pub struct Bank {
     /// Index of its first I/O word.
     start: usize,
-    /// Further I/O words.
+    /// Number of further I/O words.
     io: u32,
-    /// Links (`NL`).
+    /// Number of links (`NL`).
     pub links: u32,
-    /// Structural links (`NS`), the first of them.
+    /// Number of structural links (`NS`), which come first.
     pub structural: u32,
-    /// Data words (`ND`).
+    /// Number of data words (`ND`).
     pub data: u32,
-    /// Its place in the memory of the program that wrote it; 0 where that is not known.
+    /// Its address in the memory of the program that wrote it; 0 if unknown.
     pub address: u32,
 }
 
 impl Bank {
-    /// The words up to a bank's data, if its first word is this one; 1 for a region without a bank.
+    /// Number of words before a bank's data, given its first word; 1 for a region without a bank.
     pub fn head(first: u32) -> usize {
         (first as usize & 0xffff).checked_sub(12).map_or(1, |extra| BANK_WORDS + extra)
     }
-    /// Parses the bank whose first I/O word is at `start`; `None` for a region without a bank, and how many words it has.
-    /// Only the words up to its data must be there if `left` says that there are more.
+    /// Parses the bank whose first I/O word is at `start`. For a region without a bank, returns `None` and its number
+    /// of words. If `left` says that more words follow, only the words up to the data must be present.
     #[inline]
     pub fn parse(words: &Words<'_>, start: usize, left: usize) -> Result<(Option<Self>, usize)> {
         let first = words.word(start)? & 0xffff;
@@ -44,7 +44,7 @@ impl Bank {
             }
             return Ok((None, length));
         };
-        // The word that holds NL lies as far behind as the sum of I/O words and links says.
+        // The position of the word with NL depends on the number of I/O words and links.
         let links = words.word(start + 1 + extra + 5)?;
         let status = words.word(start + 1 + extra + 8)?;
         let io = status >> 18 & 15;
@@ -63,7 +63,7 @@ impl Bank {
         }
         Ok((Some(Self { start, io, links, structural, data, address: 0 }), length + data as usize))
     }
-    /// Index of the word that its address means: the next link.
+    /// Index of the word at its address: the next link.
     pub fn origin(&self) -> usize {
         self.start + 1 + self.io as usize + self.links as usize
     }
@@ -81,14 +81,14 @@ impl Bank {
     }
 }
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Nowhere.
+    /// None.
     Null,
-    /// To the bank of this number in [`Structure::banks`].
+    /// The bank with this index in [`Structure::banks`].
     Bank(usize),
-    /// To a place outside of what was written.
+    /// An address outside the written material.
     Outside,
 }
 
@@ -98,16 +98,17 @@ pub struct Structure<'a> {
     words: Words<'a>,
     /// The banks in the order of the file.
     pub banks: Vec<Bank>,
-    /// The bank that the program named when it wrote; `None` if it named none.
+    /// The entry bank given by the writing program, if any.
     pub entry: Option<usize>,
-    /// Numbers of banks by their address.
+    /// Bank indices by address.
     by_address: Vec<(u32, usize)>,
 }
 
 impl<'a> Structure<'a> {
-    /// Parses a relocation table and the banks behind it.
+    /// Parses a relocation table and the banks after it.
     ///
-    /// `entry` is the address of the entry bank; without a table, the banks are a chain and the first is the entry.
+    /// `entry` is the address of the entry bank. Without a table, the banks are a chain, and the first one is the
+    /// entry.
     pub fn parse(table: Words<'_>, words: Words<'a>, entry: u32) -> Result<Self> {
         let mut banks = Vec::new();
         let mut at = 0;
@@ -115,7 +116,7 @@ impl<'a> Structure<'a> {
             let table: Vec<u32> = grow::collected(table.iter())?;
             grow::collected(table.as_chunks::<2>().0.iter().map(|&[first, end]| (first, end)))?
         };
-        // Where the current range begins in the material, and where it ends.
+        // Start of the current range in the material, and its end.
         let (mut range, mut begin, mut end) = (0, 0usize, 0usize);
         let mut first = 0;
         let mut open = |at: usize| -> u32 {
@@ -163,7 +164,7 @@ impl<'a> Structure<'a> {
         structure.entry = entry_bank;
         Ok(structure)
     }
-    /// The words of the banks.
+    /// Returns the words of the banks.
     pub fn words(&self) -> &Words<'a> {
         &self.words
     }
@@ -176,27 +177,27 @@ impl<'a> Structure<'a> {
             Err(_) => Link::Outside,
         }
     }
-    /// A bank by its number.
+    /// Returns a bank by its index.
     pub fn bank(&self, number: usize) -> Option<&Bank> {
         self.banks.get(number)
     }
     fn linked(&self, number: usize, bank: &Bank, up: usize) -> Link {
         if self.by_address.is_empty() {
-            // Written without a table: only the order of the banks is known.
+            // Without a table, only the order of the banks is known.
             let next = up == 0 && number + 1 < self.banks.len();
             return if next { Link::Bank(number + 1) } else { Link::Null };
         }
         self.words.get(bank.origin() + up).map_or(Link::Null, |address| self.find(address))
     }
-    /// The next bank in the chain.
+    /// Returns the link to the next bank in the chain.
     pub fn next(&self, number: usize) -> Link {
         self.bank(number).map_or(Link::Null, |bank| self.linked(number, bank, 0))
     }
-    /// The bank above.
+    /// Returns the link to the bank above.
     pub fn up(&self, number: usize) -> Link {
         self.bank(number).map_or(Link::Null, |bank| self.linked(number, bank, 1))
     }
-    /// A link by its number from 1.
+    /// Returns a link by its number, from 1.
     pub fn link(&self, number: usize, link: usize) -> Link {
         let Some(bank) = self.bank(number) else { return Link::Null };
         if link == 0 || link > bank.links as usize || self.by_address.is_empty() {
@@ -204,14 +205,14 @@ impl<'a> Structure<'a> {
         }
         self.words.get(bank.origin() - link).map_or(Link::Null, |address| self.find(address))
     }
-    /// The bank that a link leads to.
+    /// Returns the target bank of a link.
     pub fn child(&self, number: usize, link: usize) -> Option<usize> {
         match self.link(number, link) {
             Link::Bank(child) => Some(child),
             _ => None,
         }
     }
-    /// A bank and those that follow it by next links; an error if they form a ring.
+    /// Returns a bank and the banks that follow it by next links; an error if they form a cycle.
     pub fn chain(&self, first: usize) -> Result<Vec<usize>> {
         let mut chain = vec![first];
         let mut at = first;
@@ -224,7 +225,7 @@ impl<'a> Structure<'a> {
         }
         Ok(chain)
     }
-    /// The four characters of a bank's name.
+    /// Returns the four characters of a bank's name.
     pub fn name(&self, number: usize) -> String {
         let name = self.bank(number).and_then(|bank| self.words.slice(bank.origin() + 4, 1).ok());
         name.map(|name| name.text()).unwrap_or_default()
@@ -251,7 +252,7 @@ impl<'a> Structure<'a> {
             None => self.words.slice(0, 0),
         }
     }
-    /// The kinds of its data words.
+    /// Returns the kinds of its data words.
     pub fn runs(&self, number: usize) -> Result<Vec<Run>> {
         Ok(Layout::parse(self.io(number)?).runs(self.data(number)?))
     }
@@ -287,7 +288,7 @@ mod tests {
             (parsed.link(0, 2), parsed.link(0, 0), parsed.link(9, 1)),
             (Link::Null, Link::Null, Link::Null)
         );
-        // A chain that leads back into itself is an error; so is an entry that is not there.
+        // A chain with a cycle is an error; so is a missing entry.
         assert_eq!(parsed.chain(0).unwrap(), [0]);
         assert!(parsed.chain(1).is_err());
         assert!(Structure::parse(Words::new(&table, Order::Big, 0), words, 77).is_err());

@@ -1,4 +1,4 @@
-//! Where the buffers of an ntuple lie: the pages of its stored columns.
+//! Locating the buffers of an ntuple, which are the pages of its stored columns.
 
 use super::bank::Structure;
 use super::hbook::{Description, Kind, NtupleColumn};
@@ -6,25 +6,25 @@ use super::rz::{Cycle, RzDirectory, RzFile, part};
 use crate::error::{Error, Result};
 use sapwood_io::{Cause, Range};
 
-/// Words of an object before the content of its only bank: table, bank.
+/// Words of a single-bank object before its content: table and bank.
 const HEAD: usize = 15;
 
 /// The pages of a stored column.
 #[derive(Default)]
 pub(super) struct StoredColumn {
     pub(super) pages: Vec<StoredPage>,
-    /// Bytes of all pages.
+    /// Total bytes of all pages.
     pub(super) bytes: u64,
-    /// Words of an item, or items in a word.
+    /// Words in an item, or items in a word.
     pub(super) shape: Items,
 }
 
-/// How items lie in words.
+/// Packing of items in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Items {
-    /// This many words each.
+    /// This many words in each item.
     Words(usize),
-    /// This many bits each, as many in a word as fit.
+    /// This many bits in each item; as many items as fit in a word.
     Bits(usize),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct StoredPage {
 
 pub(super) enum StoredPlace {
     File(Range),
-    /// An item of which one part lies elsewhere than the other.
+    /// An item whose parts are not contiguous in the file.
     Memory(Vec<u8>),
 }
 
@@ -76,7 +76,7 @@ impl<'a> Pages<'a> {
             self.items += items as u64;
         }
     }
-    /// Adds words of a buffer, behind the first `skip`, `count` at most.
+    /// Adds at most `count` words of a buffer, after the first `skip`.
     fn buffer(&mut self, pieces: &[Range], skip: usize, count: usize) -> Result<()> {
         let (mut skip, mut left) = (4 * skip as u64, 4 * count as u64);
         let mut pieces = pieces.iter().filter_map(|piece| {
@@ -118,9 +118,9 @@ impl<'a> Pages<'a> {
 pub(super) struct Finder<'a> {
     file: &'a RzFile,
     directory: &'a RzDirectory,
-    /// The numbers of keys, in the order of their words.
+    /// Indices of the keys, sorted by their words.
     order: Vec<usize>,
-    /// Where in this order the last key was, and how far behind the one before it.
+    /// Position of the last key found in this order, and its distance from the one before.
     last: std::cell::Cell<(usize, usize)>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Finder<'a> {
     pub(super) fn new(file: &'a RzFile, directory: &'a RzDirectory) -> Result<Self> {
         Ok(Self { file, directory, order: directory.sorted()?, last: std::cell::Cell::new((0, 1)) })
     }
-    /// The number of a key. Those of the buffers of a column mostly have the same distance.
+    /// Returns the index of a key. The keys of a column's buffers are mostly equally spaced.
     fn number(&self, key: &[u32]) -> Option<usize> {
         let (last, distance) = self.last.get();
         let at = |place: usize| self.order.get(place).map(|&number| self.directory.key(number));
@@ -145,25 +145,26 @@ impl<'a> Finder<'a> {
         self.last.set((place, place.checked_sub(last).unwrap_or(distance)));
         self.order.get(place).copied()
     }
-    /// The cycle of the key that begins with two words, or with the first: of the buffer that it holds. It is the newest,
-    /// or if there is one the newest hidden.
+    /// Returns the cycle of the buffer whose key begins with two words, or with the first of them: the newest hidden
+    /// cycle, if there is one, otherwise the newest.
     fn buffer(&self, first: u32, second: u32) -> Option<Cycle> {
         let mut key = vec![0; self.directory.forms.len()];
         key.iter_mut().zip([first, second]).for_each(|(word, value)| *word = value);
         let cycles = self.directory.cycles(self.number(&key)?);
         cycles.iter().find(|cycle| cycle.hidden).or(cycles.first()).copied()
     }
-    /// The description of a cycle of a column-wise ntuple, or where it does not know its rows that of the newest cycle.
+    /// Returns the description of a cycle of a column-wise ntuple. If it lacks the number of rows, returns the
+    /// description of the newest cycle.
     ///
-    /// HBOOK writes the header once before the ntuple is filled, without rows, and again at the end. All cycles have
-    /// the same buffers, and the last ones are padded.
+    /// HBOOK writes the header before the ntuple is filled, without the number of rows, and again at the end. All
+    /// cycles have the same buffers, and the last buffers are padded.
     pub(super) fn finished(&self, cycle: &Cycle, description: Description) -> Description {
         if description.rows.is_some() {
             return description;
         }
         let mut cycles = (0..self.directory.len()).map(|key| self.directory.cycles(key));
         let newest = cycles.find(|cycles| cycles.contains(cycle)).and_then(|cycles| cycles.first());
-        // An older cycle can still be read where the newest is damaged.
+        // An older cycle is still readable if the newest is damaged.
         let read = |newest: &Cycle| {
             let bytes = self.file.object(newest).ok()?;
             let structure = self.file.structure(newest, &bytes).ok()?;
@@ -175,7 +176,8 @@ impl<'a> Finder<'a> {
             .filter(|newest| newest.rows.is_some() && newest.same_columns(&description))
             .unwrap_or(description)
     }
-    /// Where the data of each bank in the chain of an object lie, in one range or two; of an object of one bank without reading it.
+    /// Locates the data of each bank in the chain of an object, in one range or two. An object with a single bank is
+    /// located without reading it.
     fn banks(&self, cycle: &Cycle, words: usize) -> Result<Vec<Vec<Range>>> {
         let ranges = self.file.ranges(cycle)?;
         if cycle.words as usize == HEAD + words {
@@ -193,7 +195,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The pages of a row-wise ntuple.
+/// Returns the pages of a row-wise ntuple.
 pub(super) fn row_pages(
     finder: &Finder<'_>,
     description: &Description,
@@ -227,7 +229,7 @@ pub(super) fn row_pages(
     Ok(pages.column)
 }
 
-/// The pages of a column of a column-wise ntuple.
+/// Returns the pages of a column in a column-wise ntuple.
 pub(super) fn column_pages(
     finder: &Finder<'_>,
     description: &Description,
@@ -242,11 +244,11 @@ pub(super) fn column_pages(
     let mut pages = Pages::new(finder.file, shape);
     let found =
         |buffer: u32| finder.buffer(description.id, buffer.wrapping_mul(10_000).wrapping_add(column.number));
-    // The word before the items of a buffer is the sum so far; of the first buffer it is an end of lists itself.
+    // The word before the items of a buffer is the sum so far. In the first buffer, it is itself an end of lists.
     let add = |pages: &mut Pages<'_>, buffer: &[Range]| {
         let first = pages.column.pages.is_empty() && column.is_index;
         let skip = usize::from(!first);
-        // As many items as HBOOK puts into a buffer, and no more.
+        // Take no more items than HBOOK puts into a buffer.
         let words = description.buffer.saturating_sub(skip);
         pages.buffer(buffer, skip, words)
     };
@@ -258,7 +260,7 @@ pub(super) fn column_pages(
         }
         return Ok(pages.column);
     }
-    // One that was not written to its end does not know its last buffer.
+    // An ntuple that was not completed does not know its last buffer.
     for buffer in 1u32.. {
         let Some(cycle) = found(buffer) else { break };
         for bank in finder.banks(&cycle, description.buffer)?.iter().take(1) {

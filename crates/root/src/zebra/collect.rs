@@ -1,4 +1,4 @@
-//! The data of banks by their names, of many events together.
+//! Collecting the data of banks by name from many events.
 
 use super::bank::Bank;
 use super::fz::{Meaning, Reader};
@@ -9,16 +9,17 @@ use crate::wire::grow::Grow;
 use crate::wire::swap;
 use arrow_buffer::Buffer;
 
-/// Words from the name of a bank to its status: with the first I/O word, all that says how long its parts are.
+/// Words from the name of a bank to its status. Together with the first I/O word, they determine the lengths of its
+/// parts.
 const ABOUT: usize = 5;
-/// Bytes of banks that are compared before they are converted: few enough to stay in the processor's first cache.
+/// Bytes of banks compared before conversion: few enough to stay in the first-level cache.
 const BLOCK: usize = 8 << 10;
 
-/// What was collected of the banks of one name.
+/// The collected banks of one name.
 pub struct Collected {
-    /// Where the banks of each structure begin, and the last ends.
+    /// Start of the banks in each structure, then the end.
     pub offsets: Vec<i64>,
-    /// The words of each bank, as 32-bit numbers.
+    /// Number of words in each bank, as 32-bit numbers.
     pub sizes: Buffer,
     /// All words, in native order.
     pub words: Buffer,
@@ -27,45 +28,45 @@ pub struct Collected {
 /// The banks of one name.
 struct Column {
     offsets: Vec<i64>,
-    /// How many banks follow each other with the same number of words.
+    /// Run lengths: number of words in a bank, and number of consecutive banks with it.
     sizes: Vec<(u32, usize)>,
     count: usize,
     data: Vec<u8>,
     whole: Whole,
 }
 
-/// What a column had of the structures that were complete.
+/// The state of a column after the last complete structure.
 #[derive(Clone, Copy, Default)]
 struct Whole {
-    /// How many pairs of `sizes`, and the banks of the last.
+    /// Number of pairs in `sizes`, and the number of banks in the last pair.
     sizes: usize,
     last: usize,
     count: usize,
     data: usize,
 }
 
-/// Collects the data of banks of some names.
+/// Collects the data of banks with given names.
 pub struct Collector {
     names: Vec<[u8; 4]>,
     columns: Vec<Column>,
-    /// The last bank's.
+    /// Form of the last bank.
     form: Option<Form>,
-    /// The first words of a bank whose others are to come, the place of the first, and how many words are needed.
+    /// First words of an incomplete bank, the position of the first, and the number of words needed.
     part: Vec<u8>,
     part_at: u64,
     needed: usize,
 }
 
-/// A bank whose parts have their lengths: all of the same form are parsed once.
+/// A bank form: banks with equal lengths of all parts are parsed only once.
 #[derive(Clone, Copy)]
 struct Form {
     first: [u8; 4],
     about: [u8; 4 * ABOUT],
-    /// Bytes to the words about it, to its data, and to the next bank.
+    /// Byte offsets of the descriptive words, of the data, and of the next bank.
     about_at: usize,
     data_at: usize,
     length: usize,
-    /// The column of its name.
+    /// Column for its name.
     column: Option<usize>,
 }
 
@@ -84,7 +85,7 @@ impl Form {
             column: names.iter().position(|known| name == Some(known)),
         })
     }
-    /// Whether the bank of these bytes, as many as one of this form has, has this form.
+    /// Whether a bank with these bytes, as long as this form, has this form.
     #[inline]
     fn fits(&self, bytes: &[u8]) -> bool {
         bytes.first_chunk() == Some(&self.first)
@@ -97,7 +98,7 @@ impl Form {
 }
 
 impl Column {
-    /// Notes that banks of `length` bytes were added.
+    /// Records that banks of `length` bytes were added.
     fn add(&mut self, length: usize, banks: usize) -> Result<()> {
         let size = (length / 4) as u32;
         self.count += banks;
@@ -107,13 +108,13 @@ impl Column {
         }
         Ok(())
     }
-    /// Notes that a structure is complete.
+    /// Records that a structure is complete.
     fn finish(&mut self) -> Result<()> {
         let last = self.sizes.last().map_or(0, |&(_, banks)| banks);
         self.whole = Whole { sizes: self.sizes.len(), last, count: self.count, data: self.data.len() };
         self.offsets.try_push(self.count as i64)
     }
-    /// Leaves out what came after the last complete structure.
+    /// Drops everything after the last complete structure.
     fn undo(&mut self) {
         let Whole { sizes, last, count, data } = self.whole;
         self.sizes.truncate(sizes);
@@ -136,7 +137,8 @@ impl Column {
 }
 
 impl Collector {
-    /// For banks of these names, of four characters each; of each name about as many bytes are expected as `likely` says.
+    /// Creates a collector for banks of these names, of four characters each. `likely` holds the expected bytes for
+    /// each name.
     pub fn new(names: &[String], likely: &[usize]) -> Self {
         let name = |name: &String| {
             let mut four = *b"    ";
@@ -165,7 +167,7 @@ impl Collector {
     fn finish(&mut self) -> Result<()> {
         self.columns.iter_mut().try_for_each(Column::finish)
     }
-    /// Adds banks that lie in the next words of a structure, which has `left` words from the first of these on.
+    /// Adds the banks in the next words of a structure; `left` words remain from the first of these on.
     fn add(&mut self, words: &Words<'_>, left: usize) -> Result<()> {
         let (mut words, mut left) = (*words, left);
         while !self.part.is_empty() && !words.is_empty() {
@@ -195,8 +197,8 @@ impl Collector {
         }
         Ok(())
     }
-    /// Adds the first banks if they have one form: how many words they have; 0 where the first takes `needed` words, which
-    /// are not all there.
+    /// Adds the first banks if they share one form, and returns their number of words; 0 if the first bank needs
+    /// `needed` words that are not all present.
     #[inline]
     fn alike(&mut self, words: &Words<'_>, left: usize) -> Result<usize> {
         let bytes = words.bytes();
@@ -208,7 +210,7 @@ impl Collector {
                 Err(taken) => return Ok(taken),
             },
         };
-        // Neighbours mostly have the same form.
+        // Consecutive banks mostly have the same form.
         let most = (BLOCK / form.length).max(1);
         let others = bytes.chunks_exact(form.length).take(most).skip(1);
         let count = 1 + others.take_while(|bank| form.fits(bank)).count();
@@ -220,7 +222,7 @@ impl Collector {
         }
         Ok(count * form.length / 4)
     }
-    /// The form of the first bank; or how many words have none, as of [`Self::alike`].
+    /// Returns the form of the first bank; for other regions, the number of words as in [`Self::alike`].
     fn parse(&mut self, words: &Words<'_>, left: usize) -> Result<std::result::Result<Form, usize>> {
         self.needed = Bank::head(words.word(0)?).min(left);
         if words.len() < self.needed {
@@ -234,7 +236,7 @@ impl Collector {
         let form = bank.and_then(|bank| Form::of(words, &bank, length, &self.names));
         Ok(form.ok_or(length))
     }
-    /// Adds the banks of the next events of an FZ file; how many there were.
+    /// Adds the banks of the next events in an FZ file; returns the number of events.
     pub fn events(&mut self, reader: &mut Reader, count: usize) -> Result<usize> {
         let mut found = 0;
         while found < count {
@@ -245,8 +247,8 @@ impl Collector {
         }
         Ok(found)
     }
-    /// Adds the banks of the structure that a reader is at, piece by piece, as they lie in the file; whether the structure
-    /// is complete.
+    /// Adds the banks of the reader's current structure, piece by piece as they are in the file; returns whether the
+    /// structure is complete.
     fn structure(&mut self, reader: &mut Reader) -> Result<bool> {
         let Some(mut left) = reader.banks()? else { return Ok(false) };
         let file = reader.file().clone();
@@ -264,11 +266,11 @@ impl Collector {
         self.finish()?;
         Ok(true)
     }
-    /// Bytes of each name so far: what is likely the next time.
+    /// Bytes of each name so far, as an estimate for the next time.
     pub fn bytes(&self) -> Vec<usize> {
         self.columns.iter().map(|column| column.data.len()).collect()
     }
-    /// What was collected, for each name.
+    /// Returns the collected banks of each name.
     pub fn into_columns(self) -> Result<Vec<Collected>> {
         self.columns.into_iter().map(Column::into_collected).collect()
     }
@@ -278,7 +280,7 @@ impl Collector {
 mod tests {
     use super::*;
 
-    /// A bank without links.
+    /// Builds a bank without links.
     fn bank(name: [u8; 4], status: u32, data: &[u32]) -> Vec<u32> {
         let head = [0x0002_000c, 0, 0, 0, 8, u32::from_be_bytes(name), 0, 0, data.len() as u32, status];
         [&head, data].concat()
@@ -286,7 +288,7 @@ mod tests {
 
     #[test]
     fn banks_of_each_name_are_found_whatever_comes_before_them() {
-        // Forms that differ in the name, in the status and in the number of words, a dead region, an empty bank.
+        // Forms with different name, status and number of words, a dead region, and an empty bank.
         let banks = [
             bank(*b"AAAA", 0, &[1, 2]),
             bank(*b"AAAA", 0, &[3, 4]),
@@ -316,7 +318,7 @@ mod tests {
             (&[0, 5, 10][..], &[0, 1, 2][..])
         );
         assert_eq!(words(&columns[1].words), [7; 200]);
-        // One whose data are cut off has the form of the one before, and is an error.
+        // A bank with truncated data has the form of the one before, and is an error.
         let cut = bytes.get(..bytes.len() - 4).unwrap();
         let mut collector = Collector::new(&["CCCC".to_owned()], &[]);
         assert!(collector.banks(&Words::new(cut, Order::Big, 0)).is_err());

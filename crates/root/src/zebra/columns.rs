@@ -1,4 +1,4 @@
-//! How the columns of an ntuple are read: plans, and decoding of buffers.
+//! Reading the columns of an ntuple: plans, and decoding of buffers.
 
 use super::buffers::StoredPlace;
 use super::hbook::{Class, Description, Kind, NtupleColumn};
@@ -21,11 +21,11 @@ pub struct ColumnReader {
     of: Result<Type>,
     typename: String,
     column: NtupleColumn,
-    /// Its number in the row of a row-wise ntuple, and the words of a row.
+    /// For a row-wise ntuple: index of the column in the row, and words in a row.
     row: Option<(usize, usize)>,
 }
 
-/// What the numbers of a column are in memory.
+/// Number type of a column in memory.
 fn number(column: &NtupleColumn) -> Number {
     match (column.kind, column.bytes) {
         (Kind::Real, 8) => Number::F64,
@@ -66,16 +66,16 @@ pub(super) fn reader(
     }
 }
 
-/// The slot of values, and that of the ends of lists.
+/// The slot of the values; the next is the slot of the ends of lists.
 const VALUES: usize = 0;
 const ENDS: usize = 1;
 
 impl ColumnReader {
-    /// Numbers of an item in memory.
+    /// Number of numbers in an item in memory.
     fn numbers(&self) -> usize {
         if self.column.kind == Kind::Text { self.column.bytes } else { 1 }
     }
-    /// The column of all elements, in lists of the fixed dimensions.
+    /// Returns the column of all elements, in lists of the fixed dimensions.
     fn nested(&self, values: Buffer) -> Result<Column> {
         let number = number(&self.column);
         let mut length = values.len() / (number.size() * self.numbers()).max(1);
@@ -92,7 +92,7 @@ impl ColumnReader {
     }
 }
 
-/// Texts of a fixed length, without blanks and zeros at their ends.
+/// Returns texts of a fixed length, without trailing blanks and zeros.
 fn texts(values: &[u8], bytes: usize) -> Result<Column> {
     let mut offsets: Vec<i64> = grow::with_room(values.len() / bytes.max(1) + 1)?;
     let mut all = grow::with_room(values.len())?;
@@ -150,7 +150,7 @@ fn no_numbers() -> Error {
     Error::new(ErrorKind::Corrupt, "a column without values")
 }
 
-/// The reading of a column for some rows.
+/// The plan for reading some rows of a column.
 struct ColumnPlan<'a> {
     ntuple: &'a Ntuple,
     reader: Arc<ColumnReader>,
@@ -297,7 +297,7 @@ impl PageDecoder for ColumnDecoder<'_> {
     }
 }
 
-/// Numbers of two words, of which `order` says which is the high one.
+/// Decodes numbers of two words; `order` gives the position of the high word.
 fn double_words(
     stored: &[u8],
     place: &mut [u8],
@@ -311,7 +311,8 @@ fn double_words(
     }
 }
 
-/// Values of fewer than 32 bits, as many in a word as fit, the first in the lowest bits; without the first `skip`.
+/// Unpacks values of fewer than 32 bits, as many in a word as fit, the first in the lowest bits; skips the first
+/// `skip`.
 fn unpack_bits(
     kind: Kind,
     bits: usize,
@@ -345,7 +346,8 @@ fn unpack_bits(
     }
 }
 
-/// Converts each value of the words, with the bits of those behind it in front; `skip` are less than a word's.
+/// Converts each value of the words. The bits above a value are those of the later values; `skip` is less than the
+/// values in a word.
 fn spread<const N: usize>(
     mut words: impl Iterator<Item = u32>,
     bits: usize,

@@ -14,14 +14,14 @@ use std::sync::Arc;
 pub const MAGIC: [u32; 4] = [0x0123_cdef, 0x8070_8070, 0x4321_abcd, 0x8061_8061];
 /// Words of a steering record before its content.
 pub const STEERING: usize = 8;
-/// The bits of the fifth word that hold the length of a record.
+/// Bits of the fifth word with the length of a record.
 pub const LENGTH_MASK: u32 = 0xff_ffff;
-/// The bit of the fifth word that says that the writer gave up.
+/// Bit of the fifth word for an emergency stop of the writer.
 const EMERGENCY: u32 = 1 << 31;
 /// Bytes fetched at a time: few enough to stay in the processor's cache.
 const WINDOW: usize = 256 << 10;
-/// Bytes of a page of memory. The system copies fastest to addresses that lie in their pages as the bytes do in those of
-/// the file, and several times slower to those that lie a few bytes further.
+/// Size of a memory page in bytes. Copies by the system are fastest if memory and file have the same offset within a
+/// page, and several times slower if the offsets differ by a few bytes.
 pub(super) const PAGE: usize = 4096;
 /// The first pilot word.
 pub const PILOT: f32 = 12345.0;
@@ -32,23 +32,23 @@ const NO_PILOT: &str = "a structure without the pilot number 12345.0";
 const RUN: u32 = 1;
 const PADDING: [u32; 2] = [5, 6];
 
-/// How the records of a file lie.
+/// Arrangement of the records in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Physical records of one length, in words; `framed` by the lengths that Fortran adds.
+    /// Physical records of a fixed length in words, with or without Fortran record lengths.
     Exchange {
         /// Words of a physical record.
         words: usize,
-        /// Bytes of a length before and behind each record: 0 or 4.
+        /// Bytes of the record length before and after each record: 0 or 4.
         frame: usize,
     },
-    /// A Fortran record for each logical record or part of one.
+    /// One Fortran record for each logical record or part of one.
     Native,
     /// Exchange records of 900 words as lines of text.
     Alfa,
 }
 
-/// An FZ file opened for reading.
+/// An FZ file, opened for reading.
 pub struct FzFile {
     source: Arc<dyn Source>,
     mode: Mode,
@@ -63,32 +63,32 @@ pub struct Record<'a> {
     words: Words<'a>,
 }
 
-/// What a logical record is.
+/// The meaning of a logical record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// Start of the run of this number.
+    /// Start of the run with this number.
     Start(i32),
     /// End of a run.
     End,
-    /// End of the file, as ZEBRA marks it.
+    /// End of the file, as marked by ZEBRA.
     EndOfFile,
     /// A structure that starts an event.
     Event,
     /// A structure that belongs to the event before it.
     Continuation,
-    /// The writer gave up; the record before it is not complete and is left out.
+    /// The writer stopped; the record before is incomplete and is left out.
     EmergencyStop,
 }
 
-/// The parts of a record that holds a structure.
+/// The parts of a record with a structure.
 pub struct Pilot<'a> {
     /// The version of the writer, times 10000.
     pub version: u32,
     /// The user header.
     pub header: Words<'a>,
-    /// The kinds of its words.
+    /// Kinds of the header words.
     pub header_runs: Vec<Run>,
-    /// Names and sizes (in words) of segments.
+    /// Names and sizes (in words) of the segments.
     pub segments: Vec<(String, u32)>,
     /// The text vector.
     pub text: Words<'a>,
@@ -105,7 +105,7 @@ fn order_of(bytes: [u8; 4]) -> Option<Order> {
     }
 }
 
-/// Byte order and mode of the file that begins with these bytes; `None` if it is no FZ file.
+/// Detects byte order and mode of a file from its first bytes; `None` if it is not an FZ file.
 pub fn recognise(first: &[u8]) -> Option<(Order, Mode)> {
     let word = |index: usize| first.get(4 * index..).and_then(|rest| rest.first_chunk::<4>()).copied();
     for start in [0, 1] {
@@ -132,7 +132,7 @@ pub fn recognise(first: &[u8]) -> Option<(Order, Mode)> {
 }
 
 impl FzFile {
-    /// Recognises the mode.
+    /// Opens a file and detects its mode.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let mut first = vec![0; source.size().min(4096) as usize];
         let all = sapwood_io::Range { offset: 0, length: first.len() as u64 };
@@ -149,7 +149,7 @@ impl FzFile {
         }
         Ok(Self { source, mode, order })
     }
-    /// How the records lie.
+    /// The arrangement of the records.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -181,47 +181,48 @@ impl FzFile {
     }
 }
 
-/// Reads one logical record after the other.
+/// Reads logical records in order.
 pub struct Reader {
     file: Arc<FzFile>,
     window: Window,
     /// Offset of the next physical record.
     next: u64,
-    /// Unread content of the current physical record: what is at hand, in `bytes()`, and how many bytes follow.
+    /// Unread content of the current physical record: the part available in `bytes()`, and the number of bytes after
+    /// it.
     piece: Range<usize>,
     behind: usize,
-    /// Fast records that are to come.
+    /// Number of fast records to come.
     fast: u32,
     in_fast: bool,
-    /// The current logical record, and how many of its bytes have not been read.
+    /// The current logical record, and its number of unread bytes.
     current: Start,
     left: usize,
-    /// A logical record that lies in several pieces.
+    /// A logical record assembled from several pieces.
     record: Vec<u8>,
-    /// An emergency stop was met.
+    /// Whether there was an emergency stop.
     stopped: bool,
     failed: bool,
-    /// A physical record that was lines of text.
+    /// A physical record decoded from lines of text.
     decoded: Vec<u8>,
 }
 
-/// Bytes of a file, at addresses that lie in their pages as the bytes do in those of the file.
+/// Bytes of a file, with the same offsets within memory pages as in the pages of the file.
 #[derive(Default)]
 struct Window {
     buffer: Vec<u8>,
-    /// Where the bytes start in the buffer, how many there are, and the offset of the first.
+    /// Start of the bytes in the buffer, their number, and the offset of the first in the file.
     start: usize,
     length: usize,
     from: u64,
 }
 
 impl Window {
-    /// Where the bytes from `offset` on lie in the buffer, as far as they are there.
+    /// Returns the range in the buffer of the available bytes from `offset` on.
     fn at(&self, offset: u64) -> Range<usize> {
         let place = offset.checked_sub(self.from).filter(|&place| place < self.length as u64);
         place.map_or(0..0, |place| self.start + place as usize..self.start + self.length)
     }
-    /// Makes `length` bytes from `offset` on be there, and more behind them; bytes that are there are not fetched again.
+    /// Makes `length` bytes from `offset` on available, and more after them; available bytes are not fetched again.
     fn fetch(&mut self, source: &dyn Source, offset: u64, length: usize) -> Result<()> {
         let first = offset - offset % PAGE as u64;
         let least = length.saturating_add((offset - first) as usize);
@@ -248,17 +249,17 @@ impl Window {
     }
 }
 
-/// Control words of a logical record, and its place.
+/// Control words of a logical record, and its position.
 #[derive(Debug, Clone, Copy, Default)]
 struct Start {
     kind: u32,
     offset: u64,
-    /// Its bytes.
+    /// Number of its bytes.
     length: usize,
 }
 
 impl Start {
-    /// What a record is that begins with this word.
+    /// Returns the meaning of a record that begins with this word.
     fn meaning(&self, first: Option<u32>) -> Result<Meaning> {
         Ok(match (self.kind, first.map(u32::cast_signed)) {
             (RUN, Some(0)) => Meaning::End,
@@ -276,7 +277,7 @@ impl Start {
 }
 
 impl Reader {
-    /// The next logical record, or `None` at the end. After an error there are no more.
+    /// Returns the next logical record; `None` at the end and after an error.
     pub fn read(&mut self) -> Result<Option<Record<'_>>> {
         let found = self.attempt(|reader| {
             if !reader.begin()? {
@@ -296,8 +297,8 @@ impl Reader {
         };
         Ok(Some(Record { kind, words: Words::new(bytes, self.file.order, offset) }))
     }
-    /// Goes to the next logical record, which may be read piece by piece, and gives what it is; `None` at the end. After
-    /// an error there are no more.
+    /// Moves to the next logical record, which may be read piece by piece, and returns its meaning; `None` at the end
+    /// and after an error.
     pub fn pass(&mut self) -> Result<Option<Meaning>> {
         self.attempt(|reader| {
             if !reader.begin()? {
@@ -310,7 +311,7 @@ impl Reader {
             reader.current.meaning(first.map(|[word]| word)).map(Some)
         })
     }
-    /// Goes to the banks of a structure: how many words they have; `None` where the writer gave up before them.
+    /// Moves to the banks of a structure and returns their number of words; `None` if the writer stopped before them.
     pub fn banks(&mut self) -> Result<Option<usize>> {
         self.attempt(|reader| {
             let Some(pilot) = reader.fixed::<PILOT_WORDS>()? else { return Ok(None) };
@@ -334,8 +335,8 @@ impl Reader {
             Ok((!reader.stopped).then_some(banks / 4))
         })
     }
-    /// The next words of the current logical record, at most `most`: those that lie together. There are none at its end,
-    /// and where the writer gave up.
+    /// Returns the next words of the current logical record: at most `most`, and only contiguous ones. Returns none at
+    /// the end of the record, or if the writer stopped.
     pub fn piece(&mut self, most: usize) -> Result<Words<'_>> {
         let found = self.attempt(|reader| reader.advance(most.saturating_mul(4)).map(Some))?;
         let (place, range) = found.unwrap_or_default();
@@ -355,7 +356,7 @@ impl Reader {
             error.within(self.file.source.name())
         })
     }
-    /// The bytes that `piece` means.
+    /// Returns the bytes of `piece`.
     fn bytes(&self) -> &[u8] {
         match self.file.mode {
             Mode::Exchange { .. } => &self.window.buffer,
@@ -373,7 +374,8 @@ impl Reader {
             Mode::Native => self.current.offset + (self.current.length - self.left) as u64,
         }
     }
-    /// Makes `length` bytes from `offset` on lie in the window; where they lie, or `None` at the end of the file.
+    /// Makes `length` bytes from `offset` on available in the window; returns their range, or `None` at the end of the
+    /// file.
     fn fill(&mut self, offset: u64, length: usize) -> Result<Option<Range<usize>>> {
         let size = self.file.source.size();
         if offset >= size {
@@ -390,20 +392,20 @@ impl Reader {
         let start = self.window.at(offset).start;
         Ok(Some(start..start + length))
     }
-    /// Makes at least `least` bytes of the physical record lie in the window, and as many more as are there.
+    /// Makes at least `least` bytes of the physical record available in the window, and as many more as there are.
     fn more(&mut self, least: usize) -> Result<()> {
         let (place, length) = (self.place(), self.piece.len() + self.behind);
         self.fill(place, least)?;
         self.enter(place, length);
         Ok(())
     }
-    /// Takes `length` bytes from `offset` on as what is unread of the current physical record.
+    /// Sets the unread content of the current physical record to `length` bytes from `offset` on.
     fn enter(&mut self, offset: u64, length: usize) {
         let held = self.window.at(offset);
         self.piece = held.start..held.end.min(held.start + length);
         self.behind = length - self.piece.len();
     }
-    /// The length that Fortran wrote before and behind a record: checked, and the record passed.
+    /// Checks the record lengths that Fortran wrote before and after a record, and moves past the record.
     fn framed(&mut self) -> Result<Option<Range<usize>>> {
         let offset = self.next;
         let word = |reader: &Self, at: Range<usize>| {
@@ -423,12 +425,12 @@ impl Reader {
         Ok(Some(whole.start + 4..whole.end - 4))
     }
 
-    /// Goes to the next physical record of an exchange file; whether there is one. `pending`: words of a logical record
-    /// that have not been read.
+    /// Moves to the next physical record of an exchange file; returns whether there is one. `pending`: number of unread
+    /// words of a logical record.
     fn physical(&mut self, pending: usize) -> Result<bool> {
         let offset = self.next;
         (self.piece, self.behind) = (0..0, 0);
-        // Where it starts in the file, its words, and where it lies if all of it is at hand.
+        // Position in the file, number of words, and range in memory if all of it is available.
         let (start, words, whole) = match self.file.mode {
             Mode::Exchange { words, frame: 0 } => {
                 let left = self.file.source.size().saturating_sub(offset);
@@ -474,7 +476,7 @@ impl Reader {
         }
         Ok(true)
     }
-    /// Decodes the lines of text of the next physical record; whether there is one.
+    /// Decodes the text lines of the next physical record; returns whether there is one.
     fn lines(&mut self) -> Result<bool> {
         let offset = self.next;
         let left = self.file.source.size().saturating_sub(offset);
@@ -487,7 +489,7 @@ impl Reader {
         Ok(used > 0)
     }
 
-    /// Goes to the next logical record; whether there is one.
+    /// Moves to the next logical record; returns whether there is one.
     fn begin(&mut self) -> Result<bool> {
         self.leave(self.left)?;
         if std::mem::take(&mut self.stopped) {
@@ -503,7 +505,7 @@ impl Reader {
         self.left = self.current.length;
         Ok(found.is_some())
     }
-    /// Takes the next bytes of the current logical record, at most `most`: their offset, and where they lie.
+    /// Takes at most `most` next bytes of the current logical record; returns their offset and range.
     fn advance(&mut self, most: usize) -> Result<(u64, Range<usize>)> {
         while self.piece.is_empty() && self.left > 0 {
             if self.behind > 0 {
@@ -524,7 +526,7 @@ impl Reader {
         self.left -= take;
         Ok((place, taken))
     }
-    /// Passes over bytes of the current logical record, if it has as many.
+    /// Skips bytes of the current logical record; an error if it has fewer.
     fn leave(&mut self, bytes: usize) -> Result<()> {
         let rest = self.left.saturating_sub(bytes);
         while self.left > rest {
@@ -532,7 +534,7 @@ impl Reader {
         }
         Ok(())
     }
-    /// The next words of the current logical record; `None` where the writer gave up.
+    /// Returns the next words of the current logical record; `None` if the writer stopped.
     fn fixed<const N: usize>(&mut self) -> Result<Option<[u32; N]>> {
         let order = self.file.order;
         let mut words = [0; N];
@@ -553,7 +555,7 @@ impl Reader {
         }
         Ok(Some(words))
     }
-    /// Reads all of the current logical record: where it lies, or `None` if it was put together in `record`.
+    /// Reads all of the current logical record. Returns its range, or `None` if it was assembled in `record`.
     fn whole(&mut self) -> Result<Option<Range<usize>>> {
         if self.piece.len() < self.left && self.piece.len() + self.behind >= self.left && self.left <= WINDOW
         {
@@ -578,7 +580,7 @@ impl Reader {
     fn exchange(&mut self) -> Result<Option<Start>> {
         loop {
             if self.in_fast || self.piece.len() + self.behind < 8 {
-                // The rest of a fast record is padding, and so are fewer words than a logical record takes.
+                // The rest of a fast record is padding; so is a rest that is too short for a logical record.
                 if !self.physical(0)? {
                     return Ok(None);
                 }
@@ -645,15 +647,16 @@ impl Reader {
             }
         }
     }
-    /// Has `record` be what is to be read.
+    /// Makes `record` the data to read.
     fn put_together(&mut self, kind: u32, offset: u64) -> Start {
         (self.piece, self.behind) = (0..self.record.len(), 0);
         Start { kind, offset, length: self.record.len() }
     }
 }
 
-/// Where the first logical record starts in a physical record of this many words, with `pending` words missing of one that
-/// began before it; how many fast records follow; whether the writer gave up the one that is pending.
+/// Parses the steering words of a physical record of `words` words, with `pending` words missing from a logical record
+/// that began before. Returns the start of the first logical record, the number of fast records that follow, and
+/// whether the writer abandoned the pending record.
 fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, u32, bool)> {
     let magic = MAGIC.iter().enumerate().all(|(index, &word)| record.get(index) == Some(word));
     if !magic || (record.word(4)? & LENGTH_MASK) as usize != words {
@@ -664,7 +667,7 @@ fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, 
         return Err(record.corrupt(6, format!("a logical record that starts at word {first} of {words}")));
     }
     if pending == 0 {
-        // What belongs to a logical record that was not read is passed over.
+        // Skip the rest of a logical record that was not read.
         return Ok((if first == 0 { words } else { first }, fast, false));
     }
     let stopped = flags & EMERGENCY != 0;
@@ -678,7 +681,7 @@ fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, 
     Ok((STEERING, fast, stopped))
 }
 
-/// The words that a pilot and what belongs to it take.
+/// Returns the number of words of a pilot and its parts.
 fn pilot_words(words: &Words<'_>) -> Result<usize> {
     let mut total = PILOT_WORDS;
     for index in [4, 5, 6, 7, 9] {
@@ -688,7 +691,7 @@ fn pilot_words(words: &Words<'_>) -> Result<usize> {
 }
 
 impl<'a> Record<'a> {
-    /// What it is.
+    /// Returns the meaning of the record.
     pub fn meaning(&self) -> Result<Meaning> {
         let offset = self.words.offset(0);
         Start { kind: self.kind, offset, length: 4 * self.words.len() }.meaning(self.words.get(0))
@@ -697,11 +700,11 @@ impl<'a> Record<'a> {
     pub fn words(&self) -> Words<'a> {
         self.words
     }
-    /// The user words of the start or end of a run, or of the end of the file.
+    /// Returns the user words of a run start, run end or end of file.
     pub fn user_words(&self) -> Words<'a> {
         self.words.from(1)
     }
-    /// The pilot and what it describes.
+    /// Returns the pilot and the parts it describes.
     pub fn pilot(&self) -> Result<Pilot<'a>> {
         let words = self.words;
         if words.word(0)? != PILOT.to_bits() {
@@ -737,17 +740,17 @@ impl<'a> Record<'a> {
 }
 
 impl<'a> Pilot<'a> {
-    /// The banks.
+    /// Returns the structure of the banks.
     pub fn structure(&self) -> Result<Structure<'a>> {
         Structure::parse(self.table, self.banks, self.entry)
     }
-    /// The words of the banks.
+    /// Returns the words of the banks.
     pub fn banks(&self) -> Words<'a> {
         self.banks
     }
 }
 
-/// Takes the I/O characteristic off a user header.
+/// Removes the I/O characteristic from a user header.
 fn user_header(words: Words<'_>) -> Result<(Words<'_>, Vec<Run>)> {
     if words.is_empty() {
         return Ok((words, Vec::new()));

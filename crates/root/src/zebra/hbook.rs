@@ -1,4 +1,4 @@
-//! What HBOOK keeps in RZ files: histograms and the descriptions of ntuples.
+//! HBOOK objects in RZ files: histograms and the descriptions of ntuples.
 
 use super::bank::{Bank, Structure};
 use super::rz::{Cycle, RzFile};
@@ -19,10 +19,10 @@ mod flags {
     pub const MINIMUM: u32 = 1 << 20;
 }
 
-/// The tag of the first word of the keys in directories of HBOOK.
+/// Tag of the first key word in directories of HBOOK.
 pub const TAG: &str = "HBOOK-ID";
 
-/// What the header of an object says it is.
+/// Class of an object, from its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A histogram of one dimension.
@@ -39,13 +39,13 @@ pub enum Class {
     Array,
 }
 
-/// Words of an object that are read to know what it is.
+/// Number of words read to determine the class of an object.
 const FIRST_WORDS: usize = 8192;
 /// Words of a bank from its address to its first data word.
 const UP_TO_FLAGS: usize = 10;
 
 impl Class {
-    /// Of the entry bank of a structure, if it is a header.
+    /// Returns the class of a structure from its entry bank, if this is a header.
     pub fn of(structure: &Structure<'_>) -> Option<Self> {
         let header = structure.entry?;
         Self::of_header(&structure.name(header), structure.data(header).ok()?.get(0)?)
@@ -61,7 +61,8 @@ impl Class {
             _ => Some(Self::OneD),
         }
     }
-    /// Of an object in a file; `None` if it is none of HBOOK's. Of a large one only the table and the header are read.
+    /// Returns the class of an object in a file; `None` if it is not an HBOOK object. Of a large object, only the table
+    /// and the header are read.
     pub fn read(file: &RzFile, cycle: &Cycle) -> Result<Option<Self>> {
         let first = file.object_part(cycle, 0, FIRST_WORDS)?;
         if cycle.words as usize <= FIRST_WORDS {
@@ -75,7 +76,7 @@ impl Class {
     }
 }
 
-/// The word of an object that the address of its entry bank means, if the first words have the whole table.
+/// Returns the index of the word at the entry bank's address, if the first words contain the whole table.
 fn entry_place(words: &Words<'_>) -> Option<usize> {
     let (table, entry) = (words.get(0)? as usize, words.get(2)?);
     if table == 0 {
@@ -96,35 +97,35 @@ fn entry_place(words: &Words<'_>) -> Option<usize> {
 /// An axis.
 #[derive(Debug, Clone, Default)]
 pub struct Axis {
-    /// Bins without under- and overflow.
+    /// Number of bins, without underflow and overflow.
     pub bins: usize,
     /// Lower limit.
     pub low: f32,
     /// Upper limit.
     pub high: f32,
-    /// The limits of all bins, if they have different widths.
+    /// The edges of all bins, if their widths differ.
     pub edges: Vec<f32>,
-    /// Labels of bins, if they have some.
+    /// Labels of bins, if any.
     pub labels: Vec<String>,
 }
 
-/// How the errors of a profile are to be computed.
+/// Type of the errors of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// Of the mean.
+    /// Error of the mean.
     Mean,
     /// The spread itself (`S`).
     Spread,
-    /// Of the mean, for integers (`I`).
+    /// Error of the mean, for integers (`I`).
     Integer,
 }
 
-/// What a profile has besides its contents.
+/// The additional contents of a profile.
 #[derive(Debug, Clone)]
 pub struct ProfileSums {
-    /// How errors are computed.
+    /// Type of the errors.
     pub spread: Spread,
-    /// The squares are of deviations from the mean (option `P`).
+    /// Whether the squares are of deviations from the mean (option `P`).
     pub deviations: bool,
     /// Sums of weights, without flow bins.
     pub weights: Vec<f32>,
@@ -141,27 +142,27 @@ pub struct Histogram {
     pub axes: Vec<Axis>,
     /// Number of entries.
     pub entries: u32,
-    /// Bits of a channel as it was stored; 32 for floats.
+    /// Bits of a stored channel; 32 for floats.
     pub bits: u32,
-    /// Contents with flow bins; the index along x runs fastest.
+    /// Contents with flow bins; the x index varies fastest.
     pub contents: Vec<f32>,
-    /// Sums of squared weights (of a profile: of squares of y), without flow bins; empty if they were not kept.
+    /// Sums of squared weights (of a profile: of squares of y), without flow bins; empty if not stored.
     pub squares: Vec<f32>,
-    /// What a profile has.
+    /// The additional contents of a profile.
     pub profile: Option<ProfileSums>,
-    /// Sums of w, w², wx, wx² of what was filled in range, if they were kept.
+    /// Sums of w, w², wx, wx² of in-range fills, if stored.
     pub statistics: Option<[f64; 4]>,
-    /// Minimum and maximum for plots; of a profile, the limits of y.
+    /// Minimum and maximum for plots; for a profile, the limits of y.
     pub limits: (Option<f32>, Option<f32>),
     /// Normalisation for plots.
     pub normalisation: f32,
-    /// A function: its first and last bin, its values.
+    /// A function: its first bin, its last bin, its values.
     pub function: Option<(i32, i32, Vec<f32>)>,
     /// Projections, slices and bands, by name.
     pub parts: Vec<(String, Histogram)>,
 }
 
-/// Channels that are packed in words.
+/// Unpacks channels that are packed in words.
 fn unpack(words: &Words<'_>, bits: u32, count: usize, highest_first: bool) -> Result<Vec<f32>> {
     if bits == 32 || bits == 0 {
         return words.slice(0, count)?.floats();
@@ -180,7 +181,7 @@ fn unpack(words: &Words<'_>, bits: u32, count: usize, highest_first: bool) -> Re
     grow::collected((0..count).map(channel))
 }
 
-/// A title; the words that are there at most.
+/// Reads a title, at most as long as the words that are present.
 fn title(data: &Words<'_>, first: usize) -> String {
     let text = data.from(first - 1).text();
     text.strip_suffix('$').map_or(text.clone(), str::to_owned)
@@ -243,7 +244,7 @@ impl Histogram {
         made.axes = vec![axis];
         Ok(made)
     }
-    /// Reads a bank of contents of one dimension, and the squares behind it.
+    /// Reads a one-dimensional bank of contents, and the squares after it.
     fn contents(
         &mut self,
         structure: &Structure<'_>,
@@ -315,7 +316,7 @@ impl Histogram {
         let count = across.checked_mul(up).filter(|&count| count < 1 << 32);
         let count = count.ok_or_else(|| data.corrupt(2, format!("{across} times {up} cells")))?;
         let stored = unpack(&cells.from(2), made.bits, count, true)?;
-        // They lie row by row from the top.
+        // They are stored row by row from the top.
         made.contents = grow::collected(stored.chunks(across).rev().flatten().copied())?;
         if let super::bank::Link::Bank(squares) = structure.next(content)
             && structure.name(squares) == "HI2E"
@@ -364,12 +365,12 @@ impl Histogram {
     }
 }
 
-/// The labels of the first bins of an axis; none if it has none.
+/// Returns the labels of the first bins of an axis; empty if it has none.
 fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) -> Result<Vec<String>> {
     let Some(bank) = structure.child(header, link) else { return Ok(Vec::new()) };
     let data = structure.data(bank)?;
     let (each, count) = (data.word(0)? as usize / 4, data.word(1)? as usize);
-    // The first and the last are of under- and overflow.
+    // The first and the last label are for underflow and overflow.
     let label = |index: usize| Ok(data.slice(2 + each.saturating_mul(index + 1), each)?.text());
     if each == 0 || each > 16 || count > bins {
         return Err(data.corrupt(0, format!("{count} labels of {each} words for {bins} bins")));
@@ -377,7 +378,7 @@ fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) ->
     (0..count).map(label).collect()
 }
 
-/// What a value of an ntuple is.
+/// The type of an ntuple value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// IEEE number.
@@ -386,7 +387,7 @@ pub enum Kind {
     Int,
     /// Unsigned integer.
     Unsigned,
-    /// Logical.
+    /// Logical value.
     Logical,
     /// Text of a fixed length.
     Text,
@@ -397,32 +398,32 @@ pub enum Kind {
 pub struct NtupleColumn {
     /// Name.
     pub name: String,
-    /// The block that it is part of, by number.
+    /// Index of its block.
     pub block: usize,
-    /// What its values are.
+    /// Type of its values.
     pub kind: Kind,
     /// Bytes of a value in the program that wrote it.
     pub bytes: usize,
     /// Bits of a value in the file.
     pub bits: usize,
-    /// Fixed dimensions, the one that runs fastest first; without the one of the index variable.
+    /// Fixed dimensions, the fastest first; without the dimension of the index variable.
     pub dimensions: Vec<usize>,
-    /// The column that says how many rows of these there are.
+    /// The index variable: the column with the length of its lists.
     pub index: Option<usize>,
-    /// It says so for other columns.
+    /// Whether it is the index variable of other columns.
     pub is_index: bool,
-    /// The least and the largest value, where they are needed to unpack reals.
+    /// Smallest and largest value, if needed to unpack reals.
     pub range: Option<(f32, f32)>,
-    /// The least and the largest value that was declared, as text.
+    /// The declared range as text.
     pub declared: String,
     /// Its number in keys.
     pub number: u32,
-    /// The number of its last buffer.
+    /// Number of its last buffer.
     pub buffers: u32,
 }
 
 impl NtupleColumn {
-    /// Values in a row, or in an element of its list.
+    /// Number of values in a row, or in an element of its list.
     pub fn values(&self) -> u64 {
         self.dimensions.iter().map(|&size| size as u64).product()
     }
@@ -433,7 +434,7 @@ impl NtupleColumn {
 pub struct Block {
     /// Name.
     pub name: String,
-    /// Rows; `None` if the writer did not say.
+    /// Number of rows; `None` if the writer did not store it.
     pub rows: Option<u64>,
 }
 
@@ -442,15 +443,15 @@ pub struct Block {
 pub struct Description {
     /// Title.
     pub title: String,
-    /// Rows of the whole ntuple; `None` if the writer did not say.
+    /// Number of rows of the whole ntuple; `None` if the writer did not store it.
     pub rows: Option<u64>,
     /// Words of a buffer.
     pub buffer: usize,
-    /// Its content is not in buffers of its own, but with its description.
+    /// Whether its contents are stored with its description instead of in buffers.
     pub in_memory: bool,
     /// The identifier in the keys of its buffers.
     pub id: u32,
-    /// Buffers in keys of their own; of row-wise ntuples.
+    /// Number of buffers with keys of their own, for row-wise ntuples.
     pub extensions: u32,
     /// Its blocks.
     pub blocks: Vec<Block>,
@@ -463,7 +464,7 @@ fn rows(count: u32) -> Option<u64> {
 }
 
 impl Description {
-    /// Whether the columns are those of another ntuple. Only the number of their buffers may differ.
+    /// Whether another ntuple has the same columns. Only the numbers of buffers may differ.
     pub fn same_columns(&self, other: &Self) -> bool {
         let of = |column: &NtupleColumn| NtupleColumn { buffers: 0, ..column.clone() };
         self.columns.len() == other.columns.len()
@@ -567,7 +568,7 @@ impl Description {
     }
 }
 
-/// One column of a block whose first column is the one numbered `before`.
+/// Parses one column of a block; the block's first column has the number `before`.
 fn column(
     words: &Words<'_>,
     names: &Words<'_>,

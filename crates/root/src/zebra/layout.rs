@@ -3,10 +3,10 @@
 use super::words::Words;
 use crate::error::Result;
 
-/// What a word of a bank is.
+/// The type of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bits, or of no known type.
+    /// Bits, or unknown.
     Bits,
     /// Signed integer.
     Int,
@@ -16,7 +16,7 @@ pub enum Kind {
     Double,
     /// Four characters.
     Text,
-    /// Says how many words follow (`*` and `S` sectors).
+    /// A count of the words that follow (`*` and `S` sectors).
     Control,
     /// Not described by the characteristic.
     Unused,
@@ -33,7 +33,7 @@ impl Kind {
             _ => return None,
         })
     }
-    /// The letter in a format such as `2I -F`.
+    /// Returns the letter in a format such as `2I -F`.
     pub fn letter(self) -> char {
         match self {
             Self::Bits => 'B',
@@ -47,27 +47,27 @@ impl Kind {
     }
 }
 
-/// How many words a sector has.
+/// Number of words in a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Fixed(u32),
-    /// A control word before it says how many; written as a count of 0.
+    /// Given by a control word before the sector; written as a count of 0.
     Dynamic,
-    /// All that are left.
+    /// All remaining words.
     Rest,
 }
 
-/// Code of a sector that describes itself.
+/// Code of a self-describing sector.
 const SELF_DESCRIBING: u32 = 7;
 
-/// Sectors of a bank, and where their list goes on at its end.
+/// Sectors of a bank, and the position where their list continues after its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     sectors: Vec<(u32, Count)>,
     repeat: Option<usize>,
 }
 
-/// Words of one kind that lie together: kind, first word, number of words.
+/// Consecutive words of one kind: kind, first word, number of words.
 pub type Run = (Kind, usize, usize);
 
 impl Count {
@@ -135,7 +135,7 @@ impl Layout {
         Self { sectors, repeat }
     }
 
-    /// The kinds of the words of a bank, neighbours of one kind together.
+    /// Returns the kinds of the words in a bank; consecutive words of one kind are merged.
     pub fn runs(&self, data: Words<'_>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let total = data.len();
@@ -183,7 +183,7 @@ impl Layout {
     }
 }
 
-/// Sectors whose counts are packed in the second I/O word, and those that further I/O words add.
+/// Returns the sectors whose counts are packed in the second I/O word, and those added by further I/O words.
 fn packed(words: Words<'_>, codes: &[u32], flag: u32) -> Vec<(u32, Count)> {
     let codes: Vec<u32> = codes.iter().copied().take_while(|&code| code != 0).collect();
     let widths = if flag == 0 { [32, 32, 16, 10, 8] } else { [29, 29, 14, 9, 7] };
@@ -210,8 +210,8 @@ fn packed(words: Words<'_>, codes: &[u32], flag: u32) -> Vec<(u32, Count)> {
     sectors
 }
 
-/// The word that goes before a bank whose first `count` words are of one kind and all others of another; `links` are
-/// counted too. The bits 17 to 32 are the characteristic of class 0.
+/// Returns the I/O word of a bank whose first `count` words are of one kind and all others of another; it includes the
+/// number of `links`. Bits 17 to 32 are the characteristic of class 0.
 pub fn two_kinds(first: Option<(Kind, u32)>, rest: Kind, links: usize) -> Result<u32> {
     let code = |kind| match kind {
         Kind::Int => 2,

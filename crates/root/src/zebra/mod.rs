@@ -1,8 +1,12 @@
-//! ZEBRA's sequential (FZ) and direct-access (RZ) files, and what HBOOK keeps in the latter.
+//! ZEBRA's sequential (FZ) and direct-access (RZ) files, and HBOOK objects in RZ files.
 //!
-//! Layers, each knowing only those above it in this list: [`words`] 32-bit words in one byte order; [`layout`] which
-//! words of a bank are of what kind; [`bank`] banks and their links; [`fz`] and [`rz`] the two kinds of files;
-//! [`hbook`] histograms and ntuples.
+//! The layers; each uses only those above it in this list:
+//!
+//! * [`words`]: 32-bit words in one byte order,
+//! * [`layout`]: the kinds of the words in a bank,
+//! * [`bank`]: banks and their links,
+//! * [`fz`] and [`rz`]: the two kinds of files,
+//! * [`hbook`]: histograms and ntuples.
 
 pub mod alfa;
 pub mod bank;

@@ -1,4 +1,4 @@
-//! Histograms of HBOOK as objects of the ROOT classes that stand for them.
+//! Converting HBOOK histograms to objects of the corresponding ROOT classes.
 
 use super::hbook::{Axis, Class, Histogram, ProfileSums, Spread};
 use crate::array::Number;
@@ -7,11 +7,11 @@ use crate::streamer::object::ITEMS;
 use crate::streamer::{Object, Value};
 use std::sync::Arc;
 
-/// The limits of a plot that are not set.
+/// ROOT's value for plot limits that are not set.
 const UNBOUND: f64 = -1111.0;
 
 impl Class {
-    /// The name of the class of what a key holds.
+    /// Name of the class of an object in a key.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OneD => "TH1F",
@@ -77,7 +77,7 @@ impl Axis {
         }
         embedded("TAxis", members)
     }
-    /// The centre of a bin, counted from 0.
+    /// Centre of a bin, counted from 0.
     fn center(&self, bin: usize) -> f64 {
         if let (Some(&low), Some(&high)) = (self.edges.get(bin), self.edges.get(bin + 1)) {
             return f64::midpoint(f64::from(low), f64::from(high));
@@ -88,7 +88,7 @@ impl Axis {
 }
 
 impl Histogram {
-    /// What it is.
+    /// Returns the class.
     pub fn class(&self) -> Class {
         match (&self.profile, self.axes.len()) {
             (Some(_), _) => Class::Profile,
@@ -97,7 +97,7 @@ impl Histogram {
         }
     }
 
-    /// The object that stands for it, with all members in one list, as for writing.
+    /// Returns the corresponding ROOT object, with all members in one list, as for writing.
     pub fn object(&self, name: &str) -> Object {
         let none = Axis { bins: 1, high: 1.0, ..Axis::default() };
         let axis = |place: usize, name: &str| self.axes.get(place).unwrap_or(&none).object(name);
@@ -128,7 +128,7 @@ impl Histogram {
         object(self.class().name(), members)
     }
 
-    /// Content of a bin counted from 0, with those of under- and overflow left out.
+    /// Content of a bin, counted from 0 without underflow and overflow.
     fn inner(&self, x: usize, y: usize) -> f64 {
         let across = self.axes.first().map_or(0, |axis| axis.bins + 2);
         let place = if self.axes.len() == 2 { (y + 1) * across + x + 1 } else { x + 1 };
@@ -137,7 +137,7 @@ impl Histogram {
     fn shape(&self) -> (usize, usize) {
         (self.axes.first().map_or(0, |axis| axis.bins), self.axes.get(1).map_or(1, |axis| axis.bins))
     }
-    /// The variance of each cell, flow included, where it is not the content.
+    /// Returns the variance of each cell, including flow bins, if it differs from the content.
     fn variances(&self) -> Option<Vec<f64>> {
         let absolute = || self.contents.iter().map(|value| f64::from(value.abs()));
         if self.squares.is_empty() {
@@ -155,7 +155,7 @@ impl Histogram {
         }
         Some(variances)
     }
-    /// Sums over the bins, or those that were kept while filling.
+    /// Sets the sums over the bins, or those stored while filling.
     fn sums(&self, members: &mut Vec<(&'static str, Value)>) {
         let (across, up) = self.shape();
         let mut sums = [0.0f64; 7];
@@ -210,7 +210,7 @@ impl Histogram {
             if profile.deviations && sum != 0.0 {
                 of_squares += total * total / sum;
             }
-            // HBOOK computes in single precision, and takes the square root of the content where there is no spread.
+            // HBOOK computes in single precision. Without a spread it takes the square root of the content.
             let spread = if profile.deviations { square / w } else { square / w - (wy / w) * (wy / w) };
             if spread == 0.0 && w >= 1.0 && profile.spread != Spread::Integer {
                 of_squares = total * total / sum + total.abs() * sum;
@@ -248,7 +248,7 @@ impl Histogram {
         let names = ["fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fTsumwy", "fTsumwy2"];
         members.extend(names.into_iter().zip(sums).map(|(name, sum)| (name, Value::Float(sum))));
     }
-    /// The function as a graph, and projections, slices and bands as histograms.
+    /// Returns the function as a graph, and projections, slices and bands as histograms.
     fn attached(&self) -> Vec<Object> {
         let mut attached: Vec<Object> = self.parts.iter().map(|(name, part)| part.object(name)).collect();
         if let (Some((first, last, values)), Some(axis)) = (&self.function, self.axes.first()) {

@@ -1,7 +1,7 @@
-//! Ntuples of HBOOK as tables of entries.
+//! HBOOK ntuples as tables of entries.
 //!
-//! Each column of a column-wise ntuple is a stored column whose items are its elements; buffers are its pages. All
-//! columns of a row-wise ntuple lie in the same buffers, whose items are rows.
+//! In a column-wise ntuple, each column is a stored column with its elements as items and its buffers as pages. In a
+//! row-wise ntuple, all columns share the same buffers, whose items are rows.
 
 use super::buffers::{Finder, StoredColumn, StoredPlace, column_pages, row_pages};
 use super::columns::{ColumnReader, reader};
@@ -14,7 +14,7 @@ use sapwood_io::{Range, Source};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Entries of a cluster of a row-wise ntuple or of one whose columns have buffers of different lengths, about.
+/// Approximate bytes of a cluster, for row-wise ntuples and for those whose columns have buffers of different lengths.
 const CLUSTER_BYTES: u64 = 4 << 20;
 
 /// A row-wise or column-wise ntuple, opened for reading.
@@ -24,7 +24,7 @@ pub struct Ntuple {
     pub(super) class: Class,
     description: Description,
     entries: u64,
-    /// Rows of each column.
+    /// Number of rows of each column.
     rows: Vec<u64>,
     pub(super) stored: Vec<StoredColumn>,
     pub(super) readers: Vec<Arc<ColumnReader>>,
@@ -33,7 +33,7 @@ pub struct Ntuple {
 }
 
 impl Ntuple {
-    /// Opens the ntuple of a key, whose object has these bytes.
+    /// Opens the ntuple in a key, given the bytes of its object.
     pub fn open(
         file: &Arc<RzFile>,
         directory: &RzDirectory,
@@ -85,7 +85,7 @@ impl Ntuple {
             let known = description.blocks.get(column.block).and_then(|block| block.rows);
             let rows = match known.filter(|_| description.rows.is_some()) {
                 Some(rows) => rows,
-                // The writer did not come to its end.
+                // The writer did not finish.
                 None => made.written_rows(number, column)?,
             };
             made.rows.push(rows);
@@ -103,7 +103,7 @@ impl Ntuple {
         Ok(made)
     }
 
-    /// Counts the rows of a column in the buffers that were written.
+    /// Counts the rows of a column in its written buffers.
     fn written_rows(&self, number: usize, column: &NtupleColumn) -> Result<u64> {
         let items = self.items(self.stored_of(number));
         let each = column.values();
@@ -117,8 +117,8 @@ impl Ntuple {
             }
         })
     }
-    /// The running sums of an index column that was written, as far as they are there: behind the last row of a buffer
-    /// that is not full they rise no more.
+    /// Returns the running sums of an index column, as far as they were written: after the last row of an incomplete
+    /// buffer they stop rising.
     fn sums(&self, column: usize) -> Result<Vec<i64>> {
         let mut sums: Vec<i64> = Vec::new();
         for page in self.stored.get(column).map_or(&[][..], |stored| &stored.pages) {
@@ -139,7 +139,7 @@ impl Ntuple {
         let last = self.stored.get(column).and_then(|stored| stored.pages.last());
         last.map_or(0, |page| page.first + page.items as u64)
     }
-    /// Fails where rows are claimed that no buffer holds.
+    /// Fails if there are more rows than the buffers hold.
     fn verify_sizes(&self) -> Result<()> {
         for (number, column) in self.description.columns.iter().enumerate() {
             let items = self.items(self.stored_of(number));
@@ -162,14 +162,14 @@ impl Ntuple {
     pub fn description(&self) -> &Description {
         &self.description
     }
-    /// The column that says how long the lists of another are.
+    /// Returns the column with the list lengths of another.
     pub fn counter(&self, field: usize) -> Option<usize> {
         self.description.columns.get(field)?.index
     }
     fn counts(&self, field: usize) -> bool {
         self.description.columns.get(field).is_some_and(|column| column.is_index)
     }
-    /// Buffers of a column.
+    /// Number of buffers of a column.
     pub fn num_pages(&self, field: usize) -> usize {
         self.stored.get(self.stored_of(field)).map_or(0, |stored| stored.pages.len())
     }
@@ -180,12 +180,12 @@ impl Ntuple {
         let column = self.description.columns.get(field);
         column.map_or(1, NtupleColumn::values).max(1)
     }
-    /// Items of a stored column that are needed for some rows, as far as they are known without reading: of lists all
-    /// that can be.
+    /// Returns the range of items of a stored column needed for some rows, as far as it is known without reading. For
+    /// lists, these are all items that may be needed.
     fn item_range(&self, field: usize, start: u64, stop: u64) -> (u64, u64) {
         let Some(column) = self.description.columns.get(field) else { return (0, 0) };
         if column.index.is_some() {
-            // About: lists are taken to be of one length.
+            // An estimate: it assumes lists of equal length.
             let (items, rows) = (u128::from(self.items(field)), u128::from(self.rows(field).max(1)));
             let at = |row: u64| u64::try_from(items * u128::from(row) / rows).unwrap_or(u64::MAX);
             return (at(start), at(stop.min(self.rows(field))).saturating_add(1));
@@ -220,14 +220,14 @@ impl Ntuple {
             }
         }
     }
-    /// Pages with the items from one to another.
+    /// Returns the pages that contain a range of items.
     pub(super) fn pages_of(&self, field: usize, start: u64, stop: u64) -> Result<Vec<PageWanted>> {
         let empty = StoredColumn::default();
         let stored = self.stored.get(self.stored_of(field)).unwrap_or(&empty);
         let mut pages = Vec::new();
         let mut covered = start;
         if stored.pages.is_empty() && (start, stop) == (0, 1) && self.counts(field) {
-            // No list was ever written: the first one starts at 0.
+            // No list was ever written: the first list starts at 0.
             return Ok(vec![PageWanted {
                 number: 0,
                 first: 0,
@@ -259,7 +259,7 @@ impl Ntuple {
     }
 }
 
-/// What a column is declared to be, with the block that it is in.
+/// Returns the declaration of a column, with its block.
 fn title(description: &Description, column: &NtupleColumn) -> String {
     let letter = match column.kind {
         Kind::Real => 'R',
@@ -332,7 +332,7 @@ impl Table for Ntuple {
         let each = (bytes / self.entries.max(1)).max(1);
         let step = (CLUSTER_BYTES / each).max(1);
         let mut borders = vec![0];
-        // The bytes are in the file, so that there are no more clusters than it has room for.
+        // The bytes are in the file, so that its size limits the number of clusters.
         borders.extend((1..self.entries.div_ceil(step)).map(|cluster| cluster * step));
         borders.push(self.entries);
         borders.dedup();

@@ -1,4 +1,4 @@
-//! The same member of many objects together: what is streamed member by member.
+//! Decoding member-wise data: the same member of many objects together.
 
 use super::super::kind::{Class, Kind, Record, Version};
 use super::super::values::numbers;
@@ -10,7 +10,7 @@ use crate::wire::Cursor;
 use crate::wire::grow::Grow;
 
 impl Decoder<'_> {
-    /// `n` collections streamed member by member, after a class version that stands once for all of them.
+    /// Decodes `n` member-wise collections after a class version that applies to all of them.
     pub(super) fn member_wise(
         &mut self,
         kind: &Kind,
@@ -22,7 +22,7 @@ impl Decoder<'_> {
         (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))
     }
 
-    /// The same member of `n` objects: a container writes its version header once for all of them.
+    /// Decodes the same member of `n` objects: a container has one version header for all of them.
     pub fn column(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
         match kind {
             Kind::Framed(inner) if n > 0 => self.framed_column(inner, c, out, n),
@@ -46,7 +46,7 @@ impl Decoder<'_> {
         end_at(c, frame, "a container")
     }
 
-    /// The same member of as many objects as the rest of the buffer holds.
+    /// Decodes the same member of as many objects as there are in the rest of the buffer.
     pub fn column_to_end(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
         let (kind, header) = match kind {
             Kind::Framed(inner) if c.remaining() > 0 => {
@@ -77,7 +77,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// One collection streamed member by member: its size and each member of all its elements.
+    /// Decodes one member-wise collection: its size and each member of all its elements.
     pub(super) fn member_wise_one(
         &mut self,
         kind: &Kind,
@@ -125,8 +125,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Keys or values of a map, or halves of pairs, streamed member-wise: containers and strings have one version
-    /// header for all.
+    /// Decodes keys or values of a map, or halves of pairs, streamed member-wise. Containers and strings have one
+    /// version header for all.
     pub(super) fn half(
         &mut self,
         kind: &Kind,
@@ -160,7 +160,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Members of `n` objects, one member of all after the other.
+    /// Decodes the members of `n` objects, one member of all objects after the other.
     pub fn columns(
         &mut self,
         record: &Record,
@@ -222,7 +222,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The members of a base class of `n` objects, whose version the derived class tells.
+    /// Decodes the members of a base class of `n` objects; the derived class determines its version.
     pub(super) fn base_columns(
         &mut self,
         class: &Class,
@@ -243,7 +243,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Rows of objects (`TStreamerLoop`), as many as `counts` says for each, after one header for all.
+    /// Decodes arrays of objects (`TStreamerLoop`) after one header for all; `counts` holds the length of each array.
     pub fn rows(
         &mut self,
         item: &Kind,
@@ -261,7 +261,8 @@ impl Decoder<'_> {
     }
 }
 
-/// The `TArray` that is a base of `n` objects: all sizes, then for each whether numbers follow, and the numbers.
+/// Decodes a `TArray` that is a base of `n` objects: all sizes, then for each object a byte that says whether numbers
+/// follow, and the numbers.
 fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
     let (Kind::Number(number), Builder::List { offsets, values }) = (item, out) else {
         return Err(misfit(item, c));

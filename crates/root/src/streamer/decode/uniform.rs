@@ -1,5 +1,5 @@
-//! Objects one behind the other that all take the same bytes: their headers are compared, and each member is gathered
-//! from all of them.
+//! Fast path for consecutive objects of equal size: their headers are compared, and each member is gathered from all
+//! objects.
 
 use super::super::kind::{Class, Kind};
 use super::super::values::gather;
@@ -10,20 +10,20 @@ use crate::error::Result;
 use crate::wire::Cursor;
 use crate::wire::cursor::IS_REFERENCED;
 
-/// How many objects make it worth while to look for a run.
+/// Minimum number of objects for which looking for a run pays off.
 pub(super) const FEWEST: usize = 4;
-/// How deep bases and members may lie within each other.
+/// Maximum nesting depth of bases and members.
 const DEEPEST: usize = 16;
-/// Version, unique id and status bits of a `TObject` without a byte count and without a process number.
+/// Version, unique id and status bits of a `TObject` without byte count and process number.
 const OBJECT_BITS: usize = 10;
-/// The byte of these in which a bit says that a process number follows.
+/// Index of the byte in these with the bit for a following process number.
 const REFERENCED: usize = 9;
-/// Set in the first byte of a version that a byte count precedes.
+/// Bit in the first byte of a version that has a byte count before it.
 const COUNTED: u8 = 0x40;
 
 impl Decoder<'_> {
-    /// Decodes the next objects, `n` at most, as far as they have the same layout; returns their number. It is 0 if
-    /// the layouts differ or the objects are too few.
+    /// Decodes up to `n` next objects while they have the same layout; returns their number. It is 0 if the layouts
+    /// differ or there are too few objects.
     pub(super) fn run(
         &mut self,
         class: &Class,
@@ -50,20 +50,20 @@ impl Decoder<'_> {
     }
 }
 
-/// Where the parts of an object lie, counted from its start.
+/// Positions of the parts of an object, counted from its start.
 pub(super) struct Uniform {
-    /// Bytes of an object.
+    /// Size of an object in bytes.
     size: usize,
-    /// Headers: where each lies, and its bytes.
+    /// Headers: position and bytes.
     headers: Vec<(usize, Vec<u8>)>,
-    /// The bytes of status bits in which a bit would say that two more bytes follow.
+    /// Positions of the status bits that could announce two more bytes.
     bits: Vec<usize>,
-    /// The members: the path of fields to each, how it lies, and where. Without a kind, an object that is a member.
+    /// The members: path of fields, kind and position. `None` as kind marks an object that is a member.
     members: Vec<(Vec<usize>, Option<Kind>, usize)>,
 }
 
 impl Uniform {
-    /// The layout of the object that the cursor is at; none where its size depends on more than its headers.
+    /// Returns the layout of the object at the cursor; `None` if its size depends on more than its headers.
     fn of(class: &Class, c: &Cursor<'_>) -> Option<Self> {
         let mut layout = Self { size: 0, headers: Vec::new(), bits: Vec::new(), members: Vec::new() };
         let mut c = c.clone();
@@ -73,7 +73,7 @@ impl Uniform {
         (layout.size > 0).then_some(layout)
     }
 
-    /// Adds an object with its header, whose first field is `shift` behind the one that the path leads to.
+    /// Adds an object with its header. Its first field is `shift` after the field at the path.
     fn object(
         &mut self,
         class: &Class,
@@ -119,7 +119,7 @@ impl Uniform {
         (c.pos() == end).then_some(())
     }
 
-    /// How many objects of this layout the bytes begin with, up to a number.
+    /// Number of objects with this layout at the start of the bytes, up to a maximum.
     fn run(&self, bytes: &[u8], most: usize) -> usize {
         let alike = |object: &&[u8]| {
             self.headers
@@ -145,7 +145,7 @@ impl Uniform {
         Ok(())
     }
 
-    /// Whether all members have a field.
+    /// Whether every member has a field.
     fn fits(&self, fields: &mut Fields) -> bool {
         self.members.iter().all(|(path, kind, _)| {
             descend(fields, path)
@@ -154,7 +154,7 @@ impl Uniform {
     }
 }
 
-/// The field that a path leads to.
+/// Returns the field at a path.
 fn descend<'a>(fields: &'a mut Fields, path: &[usize]) -> Option<&'a mut Builder> {
     let (first, rest) = path.split_first()?;
     let (_, field) = fields.get_mut(*first)?;
@@ -180,7 +180,7 @@ mod tests {
         Arc::new(Class { name: name.into(), versions: vec![Version { version: 3, checksum: 7, record }] })
     }
 
-    /// A class with a `TObject` and another class as bases, an object, an array and numbers as members.
+    /// Returns a class with a `TObject` and another class as bases, and an object, an array and numbers as members.
     fn track() -> Arc<Class> {
         let point = class(
             "Point",
@@ -205,7 +205,7 @@ mod tests {
         [&count.to_be_bytes()[..], &version.to_be_bytes(), body].concat()
     }
 
-    /// An object of these classes, with or without a process number behind its status bits.
+    /// Returns an object of these classes, with or without a process number after its status bits.
     fn object(i: u8, referenced: bool) -> Vec<u8> {
         let bits: &[u8] = if referenced {
             &[0, 1, 0, 0, 0, 0, 3, 0, 0, 0x10, 0, 9]
@@ -217,7 +217,7 @@ mod tests {
         framed(3, &[&base[..], &point, &[i; 16], &[i]].concat())
     }
 
-    /// What objects become, decoded together or one by one.
+    /// Returns the decoded objects, decoded together or one by one.
     fn decoded(bytes: &[u8], n: usize, together: bool) -> Result<String> {
         let kind = Kind::Object(track());
         let programs = Programs::new(Arc::new(Classes::default()));

@@ -1,12 +1,12 @@
-//! Which version of a class an object was written with.
+//! Determining the class version of a stored object.
 
 use super::super::kind::{Class, Kind, Version};
 use crate::error::{Error, Result};
 use crate::wire::Cursor;
 use crate::wire::cursor::BYTE_COUNT_MASK;
 
-/// Whether an object that is a whole entry has a header, or is the bare steps of its class (as ROOT writes it when
-/// the class has no streamer of its own). Bare, the header of the first base may span the entry as well.
+/// Whether an object that is a whole entry has a header. Without one it is only the members of its class, as ROOT
+/// writes it when the class has no streamer of its own. Even then, the header of the first base may span the entry.
 pub(super) fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
     let spanning = |c: &Cursor<'_>| {
         c.clone().u32().ok() == Some(BYTE_COUNT_MASK | c.remaining().saturating_sub(4) as u32)
@@ -21,7 +21,7 @@ pub(super) fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
     {
         return class.versions.iter().any(|v| v.checksum == sum);
     }
-    // Then every class down the line of first bases has a header that spans the entry, or only those below it.
+    // Then the headers of all first bases span the entry, or only those below the class.
     let mut record = class.versions.first().map(|v| &v.record);
     while let Some((first, rest)) = record.and_then(|r| r.steps.split_first()) {
         let Kind::Object(base) = &first.kind else { break };
@@ -41,8 +41,8 @@ pub(super) fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
     true
 }
 
-/// The version that an object's header names. Version 0 is that of a class without a number, whose checksum
-/// follows; some classes have the number 0 and no checksum.
+/// Returns the version given by an object's header. Version 0 is that of a class without a number and is followed by
+/// its checksum. Some classes have the number 0 and no checksum.
 pub(super) fn choose<'a>(
     class: &'a Class,
     version: i32,

@@ -48,7 +48,7 @@ fn class(name: &str, version: i32, checksum: u32, elements: Vec<Element>) -> Str
     StreamerInfo { name: name.to_owned().into(), title: String::new(), version, checksum, elements }
 }
 
-/// Writes a frame around what `content` writes.
+/// Writes a frame around the output of `content`.
 fn frame(w: &mut Writer, version: i16, content: impl FnOnce(&mut Writer)) {
     let opened = w.open(version);
     content(w);
@@ -138,7 +138,7 @@ fn a_part_that_cannot_be_read_leaves_the_rest() {
     });
     let bytes = w.into_bytes();
 
-    // A member with a byte count: what follows it is read.
+    // A member with a byte count: the bytes after it are read.
     let with_count = classes(500);
     let outer = object(ObjectReader::new(&with_count, &bytes, 0).payload("Outer"));
     let found = inner(&outer);
@@ -153,7 +153,7 @@ fn a_part_that_cannot_be_read_leaves_the_rest() {
         "type Odd is streamed by code of its own (TStreamerObjectAny of kind 500) (at byte 26)"
     );
 
-    // And without: what follows is lost, up to the end of the object.
+    // Without a byte count, everything up to the end of the object is lost.
     let without = classes(99);
     let outer = object(ObjectReader::new(&without, &bytes, 0).payload("Outer"));
     assert_eq!((outer.int("first"), outer.int("last")), (Some(1), Some(3)));
@@ -361,7 +361,7 @@ fn counts_are_checked_against_the_bytes_left() {
 
 #[test]
 fn objects_without_bytes_are_counted() {
-    // A class of nothing but bases, two of each: 2^60 of them in no bytes.
+    // A class with nothing but bases, two at each level: 2^60 of them in zero bytes.
     let infos = (0..60).map(|i| {
         let next = format!("L{}", i + 1);
         class(&format!("L{i}"), 1, i, vec![base(&next), base(&next)])
@@ -448,7 +448,7 @@ fn any_bytes_give_a_value_or_an_error() {
         ),
     ])
     .unwrap();
-    // A generator of numbers (Knuth's MMIX), mostly small so that counts and tags are met.
+    // A random number generator (Knuth's MMIX). Most numbers are small, to hit counts and tags.
     let mut state = 1_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
