@@ -1,9 +1,9 @@
-//! The block cache: blocks of remote files, kept in a local folder, for any number of processes.
+//! The block cache: blocks of remote files in a local folder, shared by any number of processes.
 //!
-//! A remote file has two files here: its blocks, each at its own place in a sparse file, and an index with a digest of
-//! each. Both are named by a digest of the URL, the version and the size, so that a file that was changed has others.
-//! A block is written before its digest, and believed only if they agree: no lock is needed, and what was damaged or
-//! written by halves is as if it were not there. What was not used for longest is removed, a whole file at a time.
+//! A remote file has two files in the cache: a sparse file with each block at its own offset, and an index with a
+//! digest of each block. Both are named by a digest of URL, version and size, so that a changed file gets new ones. A
+//! block is written before its digest and is valid only if both agree. No lock is therefore needed, and damaged or
+//! partly written blocks count as missing. The least recently used files are removed, always as a whole.
 
 #![allow(clippy::disallowed_methods, reason = "the files of the block cache are our own")]
 
@@ -20,23 +20,23 @@ use std::time::SystemTime;
 /// Bytes of a block.
 pub const BLOCK: u64 = 64 << 10;
 
-/// The version of the layout, a part of the names of the files.
+/// Version of the layout, which is a part of the file names.
 const LAYOUT: &str = "1";
 
 /// A folder of blocks.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// The most bytes that all its files may take.
+    /// Maximum bytes of all files together.
     limit: u64,
-    /// Bytes written since the files were counted last.
+    /// Bytes written since the files were last counted.
     written: AtomicU64,
-    /// Whether there is no room, and nothing to be removed.
+    /// Whether the cache is full and nothing can be removed.
     full: AtomicBool,
 }
 
 impl Folder {
-    /// Opens a folder, made if it is missing, that holds this many bytes at most.
+    /// Opens a cache of at most this many bytes in a folder, which is created if it is missing.
     pub fn open(path: &Path, limit: u64) -> Result<Arc<Self>> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::new(e.kind(), format!("block cache {}: {e}", path.display())))?;
@@ -48,12 +48,13 @@ impl Folder {
         }))
     }
 
-    /// How much may be written before the files are counted again.
+    /// Bytes that may be written before the files are counted again.
     fn slack(&self) -> u64 {
         self.limit / 16
     }
 
-    /// Whether there is room for some bytes; removes what was not used for longest, save the files of `keep`.
+    /// Whether there is room for some bytes. Removes the least recently used files if necessary, except those of
+    /// `keep`.
     fn has_room(&self, bytes: u64, keep: &str) -> bool {
         let before = self.written.load(Relaxed);
         if before.saturating_add(bytes) > self.slack() {
@@ -68,7 +69,7 @@ impl Folder {
         room
     }
 
-    /// Removes files until the others take no more than `most`; whether that could be done.
+    /// Removes files until the others take at most `most` bytes; returns whether that succeeded.
     fn shrink(&self, most: u64, keep: &str) -> Result<bool> {
         let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
         let mut total = 0u64;
@@ -90,7 +91,7 @@ impl Folder {
             if index.file_stem().is_some_and(|name| name == keep) {
                 continue;
             }
-            // Another process may have removed it, or go on using it, open and without a name.
+            // Another process may have removed it, or may continue to use it as an open, unlinked file.
             let _ = std::fs::remove_file(&index);
             let _ = std::fs::remove_file(index.with_extension("blocks"));
             total = total.saturating_sub(bytes);
@@ -98,7 +99,7 @@ impl Folder {
         Ok(total <= most)
     }
 
-    /// The blocks of a file: by its URL, its version and its size.
+    /// Returns the blocks of a file, identified by its URL, version and size.
     pub fn file(self: &Arc<Self>, url: &str, version: &str, size: u64) -> Result<Blocks> {
         let name = hex(digest(&SHA256, format!("{LAYOUT}\n{url}\n{version}\n{size}").as_bytes()).as_ref());
         let open = |ending| {
@@ -106,7 +107,7 @@ impl Folder {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
         };
         let (data, index) = (open("blocks")?, open("index")?);
-        // The age by which files are removed.
+        // The modification time determines which files are removed.
         index.set_modified(SystemTime::now())?;
         Ok(Blocks { folder: self.clone(), name, size, data, index })
     }
@@ -123,14 +124,14 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The whole blocks that a range is in.
+    /// Extends a range to whole blocks.
     pub fn around(&self, range: Range) -> Range {
         let offset = range.offset / BLOCK * BLOCK;
         let end = range.end().div_ceil(BLOCK).saturating_mul(BLOCK).min(self.size);
         Range { offset, length: end - offset }
     }
 
-    /// Hands over the blocks of ranges that are here, in the order of the file; gives their bytes.
+    /// Passes on the cached blocks of ranges, in file order; returns their number of bytes.
     pub fn read(&self, ranges: &[Range], put: &mut dyn FnMut(u64, &[u8])) -> u64 {
         let mut next = 0;
         let mut bytes = vec![0; BLOCK as usize];
@@ -154,18 +155,18 @@ impl Blocks {
         total
     }
 
-    /// Forgets all that is here.
+    /// Drops all cached blocks of the file.
     pub fn clear(&self) {
-        // Without their digests blocks are not believed.
+        // Blocks without digests are not valid.
         let _ = self.index.set_len(0);
     }
 
-    /// What takes bytes as they come, and keeps the blocks that are whole by them.
+    /// Returns a keeper, which takes bytes as they arrive and caches the blocks that they complete.
     pub fn keeper(&self) -> Keeper<'_> {
         Keeper { blocks: self, start: 0, bytes: Vec::new() }
     }
 
-    /// Keeps a block, if there is room. That it cannot be written is no reason not to go on.
+    /// Caches a block if there is room. A failed write is ignored.
     fn keep(&self, number: u64, block: &[u8]) {
         if self.folder.has_room(block.len() as u64, &self.name)
             && self.data.write_all_at(block, number * BLOCK).is_ok()
@@ -185,16 +186,16 @@ impl Blocks {
     }
 }
 
-/// Makes blocks of bytes that come.
+/// Collects arriving bytes into blocks.
 pub struct Keeper<'a> {
     blocks: &'a Blocks,
-    /// Where the bytes begin, always with a block.
+    /// Offset of the bytes, always the start of a block.
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl Keeper<'_> {
-    /// Takes bytes that lie at `offset`.
+    /// Takes bytes at `offset`.
     pub fn take(&mut self, offset: u64, bytes: &[u8]) {
         if self.bytes.is_empty() || offset != self.start + self.bytes.len() as u64 {
             self.bytes.clear();
@@ -243,7 +244,7 @@ mod tests {
             keeper.take(start, &bytes[start as usize..stop as usize]);
         }
         keeper.take(3 * BLOCK, &bytes[3 * BLOCK as usize..]);
-        // The first one is not whole.
+        // The first block is incomplete.
         assert_eq!(found(&file, &all), [1, 3]);
         assert_eq!(
             found(&folder.file("u", "1", size).unwrap(), &[Range { offset: BLOCK + 5, length: 1 }]),

@@ -1,4 +1,4 @@
-//! Giving up what is under way.
+//! Cancelling operations that are in progress.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a thread that waits looks whether anybody still wants it to.
+/// Interval at which a waiting thread checks for cancellation.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-/// Says to the threads of one operation that nobody waits for its result any more.
+/// Tells the threads of one operation that its result is no longer needed.
 #[derive(Debug, Clone, Default)]
 pub struct Token(Arc<AtomicBool>);
 
@@ -18,11 +18,11 @@ thread_local! {
 }
 
 impl Token {
-    /// Gives the operation up.
+    /// Cancels the operation.
     pub fn give_up(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-    /// Whether it was given up.
+    /// Whether the operation was cancelled.
     pub fn is_given_up(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -33,18 +33,18 @@ impl Token {
         CURRENT.set(before);
         result
     }
-    /// That of the operation for which this thread works now.
+    /// Returns the token of the operation for which this thread works.
     pub fn current() -> Self {
         CURRENT.with_borrow(|token| token.clone().unwrap_or_default())
     }
 }
 
-/// Whether the operation for which this thread works was given up.
+/// Whether the operation for which this thread works was cancelled.
 pub fn given_up() -> bool {
     CURRENT.with_borrow(|token| token.as_ref().is_some_and(Token::is_given_up))
 }
 
-/// Sleeps as long as the operation for which this thread works is not given up.
+/// Sleeps for a time, or until the operation for which this thread works is cancelled.
 pub fn sleep(time: Duration) {
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero())

@@ -1,4 +1,4 @@
-//! Checksums of whole files, as storage tells them.
+//! Checksums of whole files, as reported by storage.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use crc_fast::CrcAlgorithm;
 use md5::{Digest, Md5};
 use std::io::{Error, ErrorKind, Result};
 
-/// What the bytes of a file come to.
+/// The checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
     kind: Kind,
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By the name that `XRootD`, HTTP or S3 have for it.
+    /// Returns the kind with this name in `XRootD`, HTTP or S3.
     fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "adler32" | "adler" => Self::Adler32,
@@ -67,13 +67,13 @@ impl Kind {
 }
 
 impl Checksum {
-    /// One of this name, its value in hexadecimal digits or base 64; nothing if it is of an unknown kind or length, or zero
-    /// or empty, by which servers say that they do not know.
+    /// Parses a checksum of this name from hexadecimal digits or base 64. Returns `None` if the kind or the length is
+    /// unknown. Also returns `None` for zero and empty values, with which servers report that they do not know it.
     pub fn named(name: &str, value: &str) -> Option<Self> {
         let kind = Kind::named(name)?;
         let value = Some(value.trim()).filter(|value| !value.is_empty())?;
         let digits = if kind.bytes() <= 8 && value.len() < 2 * kind.bytes() && !value.ends_with('=') {
-            // Some leave out zeros in front of a number.
+            // Some servers omit leading zeros.
             format!("{value:0>width$}", width = 2 * kind.bytes())
         } else {
             value.to_owned()
@@ -85,7 +85,8 @@ impl Checksum {
         value.iter().any(|byte| *byte != 0).then_some(Self { kind, value })
     }
 
-    /// The first of a list that is known: `sha-256=:BASE64:, adler=:BASE64:` of RFC 9530, `adler32=HEX,md5=BASE64` of RFC 3230.
+    /// Returns the first known checksum of a list: `sha-256=:BASE64:, adler=:BASE64:` of RFC 9530,
+    /// `adler32=HEX,md5=BASE64` of RFC 3230.
     pub fn listed(text: &str) -> Option<Self> {
         text.split(',').find_map(|one| {
             let (name, value) = one.split_once('=')?;
@@ -94,7 +95,7 @@ impl Checksum {
         })
     }
 
-    /// The same kind of checksum of the bytes that `give` hands over.
+    /// Computes the same kind of checksum over the bytes that `give` passes on.
     pub fn of(&self, give: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<()>) -> Result<Self> {
         let kind = self.kind;
         let crc = |algorithm| crc_fast::Digest::new(algorithm);
@@ -132,7 +133,7 @@ impl Checksum {
         Ok(Self { kind, value })
     }
 
-    /// An error if what was found is something else than this, which was promised.
+    /// Returns an error if the computed checksum differs from this one, which storage reported.
     pub fn check(&self, found: &Self) -> Result<()> {
         if self == found {
             return Ok(());
@@ -156,7 +157,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Of the nine digits from 1 on, by the catalogue of CRCs, and by coreutils and Python's zlib.
+    /// Checksums of the digits 1 to 9, from the catalogue of CRCs, coreutils and Python's zlib.
     const DIGITS: [(&str, &str); 8] = [
         ("adler32", "091e01de"),
         ("crc32", "cbf43926"),

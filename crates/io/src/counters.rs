@@ -1,16 +1,16 @@
-//! What reading cost, as sums over threads.
+//! Counters of the cost of reading, summed over threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
-        /// Sums since the owner was made; times are nanoseconds summed over threads.
+        /// Sums since the owner was created; times are nanoseconds summed over threads.
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[doc = $doc])* pub $name: AtomicU64),* }
 
         impl Counters {
-            /// Names and values, in a fixed order.
+            /// Returns names and values in a fixed order.
             pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.load(Relaxed))),*]
             }
@@ -25,29 +25,29 @@ macro_rules! counters {
 counters! {
     /// Requests sent to storage.
     read_calls,
-    /// Bytes the decoder needed.
+    /// Bytes that the decoder needed.
     bytes_requested,
-    /// Bytes that storage delivered, over-read included.
+    /// Bytes that storage delivered, including over-read.
     bytes_read,
-    /// Bytes that the block cache delivered instead of storage.
+    /// Bytes that the block cache delivered in place of storage.
     bytes_kept,
-    /// Bytes of pages before decompression, key headers left out.
+    /// Bytes of pages before decompression, without key headers.
     bytes_compressed,
     /// Bytes of pages after decompression.
     bytes_decompressed,
-    /// Pages decoded; users know them as baskets.
+    /// Pages decoded, shown to users as baskets.
     baskets,
-    /// Bytes of the wanted entries among these.
+    /// Bytes of the wanted entries in these pages.
     bytes_used,
-    /// Pages that remote storage had not fetched ahead.
+    /// Pages that remote storage had not prefetched.
     misses,
     /// Requests that were sent again.
     retries,
-    /// Requests that failed for good.
+    /// Requests that failed permanently.
     failures,
     /// Nanoseconds in storage.
     time_storage_ns,
-    /// Nanoseconds in which bytes that were on their way were waited for.
+    /// Nanoseconds spent waiting for bytes in flight.
     time_waiting_ns,
     /// Nanoseconds in decompression.
     time_decompression_ns,

@@ -1,7 +1,7 @@
 //! HTTP and HTTPS, and S3 through them.
 //!
-//! Ranges by RFC 9110: a server may take one range, ten or a thousand, may answer with other ranges than were asked for,
-//! or with the whole file. What it takes is learnt from what it answers.
+//! Ranges follow RFC 9110. A server may accept one range, ten or a thousand. It may answer with other ranges than
+//! requested, or with the whole file. The limits of a server are learnt from its answers.
 
 mod address;
 mod answer;
@@ -36,36 +36,37 @@ use std::time::{Duration, Instant};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, ResponseExt};
 
-/// How files are asked for.
+/// Options for requesting files.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
-    /// Bytes that the line of ranges may have: servers refuse longer headers.
+    /// Maximum bytes of the range header: servers refuse longer ones.
     pub header_bytes: usize,
-    /// The most ranges of a request.
+    /// Maximum number of ranges in a request.
     pub ranges: usize,
-    /// How requests are signed for S3.
+    /// Keys for signing S3 requests.
     pub keys: Option<Keys>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // nginx and others take 8 KiB for a line.
+        // nginx and others accept 8 KiB for a line.
         Self { headers: Vec::new(), header_bytes: 7 << 10, ranges: 1000, keys: None }
     }
 }
 
-/// What is read first: it tells the size, too.
+/// Bytes of the first read, which also returns the file size.
 const FIRST: u64 = 64 << 10;
-/// The most bytes of a file that comes whole from a server that does not say how many there are.
+/// Maximum bytes of a whole file from a server that does not report its size.
 const ENDLESS: u64 = 1 << 30;
-/// The most bytes between ranges that an answer may have with them.
+/// Maximum bytes that an answer may have between ranges.
 const BETWEEN: u64 = 1 << 20;
-/// How often a request may be redirected.
+/// Maximum number of redirections of a request.
 const MOST_REDIRECTIONS: usize = 10;
 
-/// Opens a file by its URL; by several, if they lead to the same bytes. `ledger` has what did not go well, also if it fails.
+/// Opens a file by its URL, or by several URLs of the same bytes. Problems are recorded in `ledger`, even if opening
+/// fails.
 pub fn open(
     urls: &[String],
     settings: &Settings,
@@ -105,7 +106,7 @@ pub fn open(
             let mut beside = None;
             let begun = http.look(first, &mut beside);
             let repeated = match &begun {
-                // What is not there yet is asked for when it is needed.
+                // Missing bytes are requested when they are needed.
                 Ok(Begun::Ranged { transport, .. }) => transport.size > first.length,
                 Ok(Begun::Whole(..)) => true,
                 Err(fault) => {
@@ -114,7 +115,7 @@ pub fn open(
                     most = most.max(retries_of_opening(&fault.error, options.retries));
                     let waits = pause.is_none_or(|pause| pause <= options.timeout);
                     again = passing && attempt < most && waits && !cancel::given_up();
-                    // One of several that fails is passed over, until all have failed.
+                    // A failing URL is skipped, until all have failed.
                     again && at + 1 == urls.len()
                 }
             };
@@ -151,7 +152,7 @@ pub fn open(
 fn agent(options: &Options) -> Agent {
     static PROVIDER: std::sync::Once = std::sync::Once::new();
     PROVIDER.call_once(|| {
-        // Somebody else in the process may have chosen one already.
+        // Another part of the process may have chosen one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let tls = ureq::tls::TlsConfig::builder().root_certs(ureq::tls::RootCerts::PlatformVerifier).build();
@@ -160,7 +161,7 @@ fn agent(options: &Options) -> Agent {
         .tls_config(tls)
         .user_agent(concat!("sapwood/", env!("CARGO_PKG_VERSION")))
         .accept_encoding("identity")
-        // They are followed here, where it is known what is secret.
+        // Redirections are followed here, where secret headers are known.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .timeout_connect(Some(options.timeout))
@@ -177,37 +178,38 @@ fn agent(options: &Options) -> Agent {
 struct Http {
     urls: Vec<String>,
     state: PerProcess<Mutex<State>>,
-    /// When it was opened, the first bytes, and by which of the URLs.
+    /// File version when it was opened, its first bytes, and the index of the URL.
     version: Option<Version>,
     start: Vec<u8>,
     first: usize,
     settings: Settings,
     options: Options,
     size: u64,
-    /// Ranges that the server is thought to take in one request.
+    /// Number of ranges that the server is assumed to accept in one request.
     ranges: AtomicUsize,
-    /// Requests of several ranges, one after the other, that the server closed the connection on.
+    /// Consecutive requests of several ranges for which the server closed the connection.
     cuts: AtomicUsize,
 }
 
 struct State {
     way: Way,
-    /// Of each server that told one; that by which the file was opened is the first.
+    /// Versions by server, for those that reported one; the first is from the server that opened the file.
     versions: Vec<Version>,
     agent: Agent,
-    /// Which of the URLs were seen to lead to the file that was opened, and which to another one.
+    /// URLs verified to lead to the opened file, and URLs that lead to another one.
     same: Vec<usize>,
     elsewhere: Vec<usize>,
 }
 
-/// Where requests go. Each has the one that it was sent by: where that led counts only as long as it was not left.
+/// The destination of requests. Each request keeps the one it was sent to; its redirection counts only until that
+/// destination was left.
 #[derive(Clone)]
 struct Way {
-    /// Of those that were taken one after the other.
+    /// Sequence number.
     number: u64,
-    /// Which of the URLs it began with.
+    /// Index of the URL that it began with.
     replica: usize,
-    /// Where that led to.
+    /// URL after redirections.
     url: String,
 }
 
@@ -226,7 +228,7 @@ enum Begun {
 
 impl Http {
     fn state(&self) -> MutexGuard<'_, State> {
-        // The connections of a parent process are neither used nor closed in a child.
+        // A child neither uses nor closes the connections of its parent.
         let fresh = || State {
             way: Way {
                 number: 0,
@@ -265,8 +267,8 @@ impl Http {
         Err(Fault::lasting(Error::other("redirected without end")).at(&server_of(&url)))
     }
 
-    /// Sends a request to one server. Secrets are for the servers only that were named, not for those to which they
-    /// redirect.
+    /// Sends a request to one server. Secrets are sent only to the servers that the user named, not to redirection
+    /// targets.
     fn send_to(
         &self,
         method: &str,
@@ -296,14 +298,14 @@ impl Http {
             .map_err(|error| fault(error).at(&server_of(url)))
     }
 
-    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own, which
-    /// may fail by itself.
+    /// Reads the first bytes, and with them the properties of the file. A parallel request, which may fail
+    /// independently, reads the last bytes.
     fn look(mut self, first: Range, beside: &mut Option<Fault>) -> std::result::Result<Begun, Fault> {
         let limit = self.options.timeout;
         let way = self.way();
         let began = Instant::now();
         let (response, latency, end) = thread::scope(|scope| {
-            // Where blocks are kept the end may be among them.
+            // The block cache may have the end of the file.
             let ask = || thread::Builder::new().spawn_scoped(scope, || self.end(&way));
             let end = self.options.blocks.is_none().then(ask).and_then(Result::ok);
             let response = self.get(&way, &format!("bytes=0-{}", first.length - 1), limit);
@@ -337,13 +339,13 @@ impl Http {
             return Ok(Begun::Ranged { transport: Arc::new(self), openings, latency });
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
-            // It takes no ranges (or the file is empty): all of it is fetched, once.
+            // The server accepts no ranges (or the file is empty): fetch the whole file once.
             return self.whole(&way, response, version).map_err(|fault| fault.at(&server));
         }
         Err(refused(response))
     }
 
-    /// Copies a file of which a server gives all, or nothing.
+    /// Copies a file that a server delivers only as a whole.
     fn whole(
         &self,
         way: &Way,
@@ -356,7 +358,7 @@ impl Http {
             let response = if length.is_some_and(|length| length <= FIRST) {
                 response
             } else {
-                // That it takes so long was not foreseen.
+                // The duration was not foreseen.
                 drop(response);
                 let limit = self.options.timeout + Duration::from_secs(length.unwrap_or(ENDLESS) / SLOWEST);
                 self.send("GET", way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?
@@ -383,7 +385,7 @@ impl Http {
         Ok(Begun::Whole(file, version))
     }
 
-    /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
+    /// Reads the last bytes, wherever they begin. Returns `None` if the server does not deliver them on their own.
     fn end(&self, way: &Way) -> std::result::Result<Option<End>, Fault> {
         let response = self.get(way, &format!("bytes=-{END}"), self.options.timeout)?;
         match response.status() {
@@ -406,9 +408,9 @@ impl Http {
         self.state().way.clone()
     }
 
-    /// Has a redirection followed from now on.
+    /// Follows a redirection for all later requests.
     ///
-    /// Signed requests are signed for where they go first, so each is led there.
+    /// Signed requests are signed for their first destination, so that each is redirected on its own.
     fn lead(&self, way: &Way, to: String) {
         let mut state = self.state();
         if self.settings.keys.is_none() && state.way.number == way.number {
@@ -416,12 +418,12 @@ impl Http {
         }
     }
 
-    /// Whether it was a redirection that led there.
+    /// Whether a redirection led there.
     fn led(&self, way: &Way, to: &str) -> bool {
         self.urls.get(way.replica).is_some_and(|begin| begin != to)
     }
 
-    /// Takes a way from its beginning again.
+    /// Returns to the start of a redirected destination.
     fn lead_back(&self, way: &Way) {
         let mut state = self.state();
         if self.led(way, &way.url)
@@ -433,7 +435,7 @@ impl Http {
         }
     }
 
-    /// As many of the ranges as fit into a request, as a header says it.
+    /// Formats as many ranges as fit into a request header.
     fn header(&self, ranges: &[Range]) -> (String, usize) {
         let mut text = String::from("bytes=");
         let most = self.ranges.load(Ordering::Relaxed).max(1);
@@ -452,13 +454,14 @@ impl Http {
         (text, taken)
     }
 
-    /// Learns that a server took fewer ranges than it was asked for.
+    /// Records that a server accepted fewer ranges than requested.
     fn fewer(&self, ranges: usize) {
         self.ranges.fetch_min(ranges.max(1), Ordering::Relaxed);
         self.cuts.store(0, Ordering::Relaxed);
     }
 
-    /// A server that closes the connection once may have had its reasons; twice, it does not like what it is asked.
+    /// Counts connections closed by the server. The first may have other reasons; after the second, the request itself
+    /// is assumed to be refused.
     fn cut_off(&self, fault: Fault, asked: usize) -> Fault {
         let closed = fault.again && fault.error.kind() != ErrorKind::TimedOut && asked > 1;
         if closed && self.cuts.fetch_add(1, Ordering::Relaxed) > 0 {
@@ -468,7 +471,7 @@ impl Http {
         fault
     }
 
-    /// Sees whether it is still the same file.
+    /// Verifies that it is still the same file.
     fn verify(&self, now: Option<&Version>, size: u64) -> std::result::Result<(), Fault> {
         let changed = |what: &str| {
             Fault::lasting(Error::other(format!("the file was changed while it was read ({what})")))
@@ -490,7 +493,7 @@ impl Http {
         }
     }
 
-    /// Sees whether a way leads to the file that was opened, by its first bytes, before others of it are believed.
+    /// Verifies by the first bytes that a destination has the opened file, before other bytes from there are used.
     fn compare(&self, way: &Way, limit: Duration) -> std::result::Result<(), Fault> {
         if self.state().same.contains(&way.replica) {
             return Ok(());
@@ -519,7 +522,7 @@ impl Http {
         Err(Fault::lasting(error).at(&server_of(&way.url)))
     }
 
-    /// What [`Transport::request`] does, by one way.
+    /// Implements [`Transport::request`] for one destination.
     fn exchange(
         &self,
         way: &Way,
@@ -538,7 +541,7 @@ impl Http {
         let server = server_of(&led);
         match status {
             StatusCode::PARTIAL_CONTENT | StatusCode::OK => {}
-            // Too long a header, or more ranges than are taken.
+            // The header is too long, or has more ranges than the server accepts.
             StatusCode::BAD_REQUEST
             | StatusCode::PAYLOAD_TOO_LARGE
             | StatusCode::URI_TOO_LONG
@@ -563,7 +566,7 @@ impl Http {
         self.answered(way, response, (ranges, asked), take).map_err(|fault| fault.at(&server))
     }
 
-    /// Takes what comes of the first `asked` of some ranges.
+    /// Takes the answer to the first `asked` of some ranges.
     fn answered(
         &self,
         way: &Way,
@@ -576,7 +579,7 @@ impl Http {
         if let Some(boundary) = multipart::boundary(response.headers()) {
             let mut parts = 0;
             let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
-            // What lies between two ranges may come with them.
+            // The bytes between two ranges may be included.
             let most = ranges.iter().take(asked).map(|r| r.length).fold(BETWEEN, u64::saturating_add);
             let unclear = |error: Error| {
                 if error.kind() == ErrorKind::InvalidData && asked > 1 {
@@ -600,7 +603,7 @@ impl Http {
                 }
             }
             finish(&mut body);
-            // Overlapping ranges may come as one, others not at all.
+            // Overlapping ranges may be merged, others omitted.
             if parts < asked {
                 self.fewer(parts);
             }
@@ -610,7 +613,7 @@ impl Http {
         let (range, size) = match content_range(response.headers()) {
             Some(place) => place,
             None if status == StatusCode::OK => {
-                // The whole file. What is wanted of it is taken, but no more such requests are sent.
+                // The whole file. Take the wanted bytes, but send no more such requests.
                 if asked > 1 {
                     self.fewer(if asked > 10 { 10 } else { 1 });
                 }
@@ -645,7 +648,7 @@ impl Transport for Http {
         self.size
     }
     fn most_ranges(&self) -> usize {
-        // Two numbers of a file's offsets, a dash and a comma each.
+        // Two file offsets, a dash and a comma for each range.
         let digits = self.size.max(1).ilog10() as usize + 1;
         self.ranges.load(Ordering::Relaxed).min(self.settings.header_bytes / (2 * digits + 2)).max(1)
     }
@@ -658,7 +661,7 @@ impl Transport for Http {
         let way = self.way();
         let result = self.compare(&way, limit).and_then(|()| self.exchange(&way, ranges, limit, take));
         if result.as_ref().is_err_and(|fault| fault.again && fault.pause) {
-            // Where a redirection led may have been for some time only, or nobody is there any more.
+            // A redirection target may have been temporary, or no longer exist.
             self.lead_back(&way);
         }
         result
@@ -694,12 +697,12 @@ impl Transport for Http {
             _ => return Err(refused(response)),
         }
         let size = response.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse().ok());
-        // What is said of another version is not for this one.
+        // Errors about another version do not apply to this one.
         self.verify(version_of(&way, &response).as_ref(), size.unwrap_or(self.size))?;
         Ok(promised(response.headers()))
     }
     fn mistrust(&self) {
-        // Where a redirection led to may be one of many.
+        // The redirection target may be one of many.
         self.lead_back(&self.way());
     }
     fn interrupt(&self) {

@@ -1,4 +1,4 @@
-//! What requests cost, and which did not go well.
+//! Counters of requests, and a list of those that had problems.
 
 use crate::counters::{self, Counters};
 use crate::plan::Range;
@@ -8,27 +8,27 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-/// A request that did not go well.
+/// A request that had a problem.
 #[derive(Debug, Clone)]
 pub struct Incident {
     /// Nanoseconds since 1970.
     pub time: u64,
-    /// First byte asked for.
+    /// First byte requested.
     pub offset: u64,
-    /// Bytes asked for, gaps left out.
+    /// Number of bytes requested, without gaps.
     pub length: u64,
-    /// Which attempt it was, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Whether it was sent again.
+    /// Whether the request was repeated.
     pub again: bool,
-    /// What happened.
+    /// Description.
     pub message: String,
 }
 
-/// Letters of what a server says that are handed on.
+/// Maximum number of characters of a server message.
 const LONGEST: usize = 500;
 
-/// What a server says, to be shown: one line of it, without what would steer a terminal, and not too much.
+/// Returns one line of a server message for display: without terminal control characters, and with limited length.
 pub fn said(text: &str) -> String {
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
@@ -39,11 +39,11 @@ pub fn said(text: &str) -> String {
     }
 }
 
-/// Incidents that are kept.
+/// Maximum number of incidents kept.
 const INCIDENTS: usize = 10_000;
 
-/// Requests for a file, from the first by which it was opened: counted, and those that did not go well listed. A clone is
-/// the same ledger.
+/// The requests for a file, from the one that opened it: all are counted, and those with problems are listed. A clone
+/// is the same ledger.
 #[derive(Clone, Default)]
 pub struct Ledger {
     counters: Arc<Counters>,
@@ -51,12 +51,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// One without incidents, which counts where others count.
+    /// Creates a ledger without incidents that uses existing counters.
     pub fn of(counters: Arc<Counters>) -> Self {
         Self { counters, incidents: Arc::default() }
     }
 
-    /// What it counts.
+    /// Returns its counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
@@ -68,14 +68,14 @@ impl Ledger {
         }
     }
 
-    /// Adds the time since `start` likewise, in nanoseconds.
+    /// Adds the time since `start` to both, in nanoseconds.
     pub fn clock(&self, which: impl Fn(&Counters) -> &AtomicU64, start: Instant) {
         for c in [&*self.counters, Counters::process()] {
             counters::clock(which(c), start);
         }
     }
 
-    /// Counts and traces a request that has ended, by what came of it.
+    /// Counts and traces a finished request, with the ranges received.
     pub fn ended(&self, name: &str, came: &[Range], cause: Cause, start: Instant) {
         self.count(|c| &c.read_calls, 1);
         self.count(|c| &c.bytes_read, came.iter().map(|range| range.length).sum());
@@ -83,13 +83,13 @@ impl Ledger {
         trace::request(name, came, cause, start);
     }
 
-    /// Counts and lists one that did not go well.
+    /// Counts and lists a request that had a problem.
     pub fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
         self.count(|c| if again { &c.retries } else { &c.failures }, 1);
         self.list(spans, attempt, again, error.to_string());
     }
 
-    /// Lists what is no request for bytes, and is not counted.
+    /// Lists an incident that is not a request for bytes, without counting it.
     pub fn list(&self, spans: &[Range], attempt: u32, again: bool, message: String) {
         let mut incidents = self.incidents.lock().unwrap_or_else(PoisonError::into_inner);
         if incidents.len() < INCIDENTS {
@@ -105,7 +105,7 @@ impl Ledger {
         }
     }
 
-    /// Those that did not go well, the oldest first.
+    /// Returns the incidents, oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
         self.incidents.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

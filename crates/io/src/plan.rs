@@ -1,4 +1,4 @@
-//! Merging of byte ranges into requests; no I/O here.
+//! Merging byte ranges into requests, without I/O.
 
 /// A half-open range of bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,24 +10,24 @@ pub struct Range {
 }
 
 impl Range {
-    /// One past the last byte; saturates.
+    /// One past the last byte (saturating).
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
-/// One read from storage and the wanted ranges inside it.
+/// One read from storage, with the wanted ranges inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is read.
+    /// The range to read.
     pub range: Range,
-    /// Indexes (into the list given to [`coalesce`]) of the ranges it covers.
+    /// Indices of the ranges that it covers, in the list passed to [`coalesce`].
     pub wanted: Vec<usize>,
 }
 
-/// Merges ranges that are at most `gap` bytes apart, up to `largest` bytes a request, in file order.
+/// Merges ranges that are at most `gap` bytes apart, up to `largest` bytes for each request, in file order.
 ///
-/// Every range lies wholly in exactly one request; a range larger than `largest` has a request of its own.
+/// Every range is contained in exactly one request; a range larger than `largest` has a request of its own.
 pub fn coalesce(ranges: &[Range], gap: u64, largest: u64) -> Vec<Request> {
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_by_key(|&i| ranges.get(i).copied());

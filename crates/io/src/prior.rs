@@ -19,34 +19,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Whether a file is copied before it is read, and where to.
+/// Whether and where a file is copied before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prior {
-    /// It is not.
+    /// It is not copied.
     Never,
-    /// Into memory, where that pays: half or more of the last remote file was wanted, and this one has no more bytes than
-    /// this, and comes within one latency.
+    /// Into memory if that pays. It does if
+    ///
+    /// * at least half of the last remote file was wanted,
+    /// * this file has at most this many bytes,
+    /// * and it arrives within one latency.
     Auto(u64),
     /// Into memory.
     Memory,
-    /// To a temporary file, which is gone when it is closed.
+    /// To a temporary file, which is removed when it is closed.
     Disk,
 }
 
-/// Bytes that are announced together while a file is copied.
+/// Bytes announced together during a copy.
 const PIECE: u64 = 4 << 20;
-/// Bytes of a file that may be copied: a server can say that there are any number.
+/// Maximum bytes of a file to copy: a server can report any size.
 const LARGEST: u64 = 16 << 40;
-/// How long it is waited for checksums of one server when copies are there already, in all, beside one latency for each: the
-/// first may need a connection of its own.
+/// Total time to wait for the checksums of one server after the copies are complete, in addition to one latency for
+/// each: the first checksum may need a connection of its own.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// What of it is left for each server; nothing for one that did not answer, and is not asked again.
+/// The remaining time for each server; `None` for a server that did not answer and is not queried again.
 static LEFT: PerProcess<Mutex<BTreeMap<String, Option<Duration>>>> = PerProcess::empty();
 
-/// How much of the last remote file was wanted, in thousandths.
+/// Fraction of the last remote file that was wanted, in thousandths.
 static LATELY: AtomicU32 = AtomicU32::new(0);
 
-/// Notes how much of a remote file is wanted.
+/// Records how much of a remote file was wanted.
 pub fn wanted(bytes: u64, size: u64) {
     LATELY.store((bytes.saturating_mul(1000) / size.max(1)).min(1000) as u32, Relaxed);
 }
@@ -59,7 +62,7 @@ fn pays(size: u64, latency: Duration) -> bool {
     LATELY.load(Relaxed) >= 500 && size as f64 <= latency.as_secs_f64() * USUAL as f64
 }
 
-/// Copies a file, if that is wanted or pays.
+/// Copies a file if this is requested or pays.
 pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> {
     let disk = match prior {
         Prior::Never => return Ok(source),
@@ -102,17 +105,17 @@ fn pieces(size: u64) -> impl Iterator<Item = Range> {
     (0..size).step_by(PIECE as usize).map(move |offset| Range { offset, length: PIECE.min(size - offset) })
 }
 
-/// A question to storage, what the whole file comes to, while it is copied. Nobody waits for the answer once this is gone.
+/// A query for the checksum of the whole file during the copy. Dropping it ends the wait for the answer.
 struct Asked {
     server: String,
-    /// What may be waited for it beyond a latency.
+    /// Time to wait for the answer beyond one latency.
     patience: Duration,
     answer: Receiver<Result<Option<Checksum>>>,
     token: Token,
 }
 
 impl Asked {
-    /// Asks, unless the server was asked before and did not say.
+    /// Sends the query, unless the server failed to answer an earlier one.
     fn of(source: &Arc<dyn Source>) -> Option<Self> {
         let server = source.server()?;
         let known = patience().get(&server).copied();
@@ -128,8 +131,8 @@ impl Asked {
         started.is_ok().then_some(asked)
     }
 
-    /// The answer, if it is there with the copy, which was begun then, or soon after. A missing answer is no reason
-    /// not to read, nor to miss a deadline.
+    /// Returns the answer if it arrives with the copy, which began at `began`, or soon after. A missing answer must not
+    /// prevent reading or exceed a deadline.
     fn answer(self, source: &Arc<dyn Source>, began: Instant) -> Option<Checksum> {
         let latency = source.latency().unwrap_or_default();
         let left = source.deadline().map_or(Duration::MAX, |limit| limit.saturating_sub(began.elapsed()) / 2);
@@ -155,7 +158,8 @@ impl Drop for Asked {
     }
 }
 
-/// With what keeps storage from ending requests that nobody waits for any more: the checksum may be among them.
+/// Copies the file. The returned announcement keeps storage from ending requests nobody waits for, because the checksum
+/// query may be one of them.
 fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option<Announced>)> {
     let size = source.size();
     if size > LARGEST {
@@ -183,7 +187,7 @@ fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option
         Arc::new(source::Local::of(file, source.name().to_owned(), Ledger::default())?)
     } else {
         for piece in &pieces {
-            // Memory is touched as bytes come, however many were promised.
+            // Memory is touched as bytes arrive, however many were promised.
             let start = bytes.len();
             bytes.resize(start + piece.length as usize, 0);
             source.fetch(&[*piece], bytes.get_mut(start..).unwrap_or_default(), Cause::Prefetch)?;
@@ -193,7 +197,7 @@ fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option
     Ok((copy, announced))
 }
 
-/// A file that was copied. It counts what the copying cost; reading the copy is no access to storage.
+/// A copied file. Its counters hold the cost of the copy; reads of the copy are not storage accesses.
 struct Copied {
     far: Arc<dyn Source>,
     copy: Arc<dyn Source>,

@@ -1,7 +1,7 @@
-//! What each process has for itself, also one that was forked while other threads were at work.
+//! Values that belong to one process, including a process forked while other threads were running.
 //!
-//! A lock that another thread held when the process was forked is never given back in the child. So nothing that was
-//! inherited is waited for: the child makes what it needs again, behind a pointer, and leaves the old as it is.
+//! A lock that another thread held during the fork is never released in the child. A child therefore never waits for
+//! anything inherited: it creates the values that it needs again, behind a pointer, and leaves the old ones untouched.
 
 #![allow(unsafe_code, reason = "a value that is never freed while it can be seen, found without any lock")]
 
@@ -10,10 +10,10 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A value of this process. A forked one gets another.
+/// A value of this process. A forked child gets another one.
 pub struct PerProcess<T> {
     slot: AtomicPtr<Of<T>>,
-    /// May be shared among threads only if the value may.
+    /// Can be shared among threads only if the value can.
     of: PhantomData<Of<T>>,
 }
 
@@ -23,23 +23,23 @@ struct Of<T> {
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// None yet: it is made when it is asked for.
+    /// Creates an empty slot; the value is created at first use.
     pub const fn empty() -> Self {
         Self { slot: AtomicPtr::new(ptr::null_mut()), of: PhantomData }
     }
 
-    /// That of the process that opens something.
+    /// Creates a slot with the value of the current process.
     pub fn new(value: T) -> Self {
         let of = Box::into_raw(Box::new(Of { process: std::process::id(), value }));
         Self { slot: AtomicPtr::new(of), of: PhantomData }
     }
 
-    /// That of this process. If there is none, it is made of the one that was inherited, if any, which may be in the
-    /// hands of threads that are not there: `make` must not wait for its locks.
+    /// Returns the value of this process. If there is none, `make` creates it from the inherited value, if any. Threads
+    /// that do not exist here may hold the locks of the inherited value: `make` must not wait for them.
     pub fn get(&self, make: impl FnOnce(Option<&T>) -> T) -> &T {
         let process = std::process::id();
         let found = self.slot.load(Ordering::Acquire);
-        // SAFETY: what the slot points to was made by `Box::into_raw`, and is freed with this only.
+        // SAFETY: the pointer in the slot was made by `Box::into_raw`, and is freed with this object only.
         let inherited = unsafe { found.as_ref() };
         if let Some(of) = inherited.filter(|of| of.process == process) {
             return &of.value;
@@ -50,7 +50,7 @@ impl<T: Send + Sync> PerProcess<T> {
             // SAFETY: as above; it is in the slot now.
             Ok(_) => unsafe { &(*new).value },
             Err(now) => {
-                // SAFETY: nobody has seen the new one; another thread of this process has put its own into the slot.
+                // SAFETY: the new value was never shared; another thread of this process has put its own into the slot.
                 unsafe {
                     drop(Box::from_raw(new));
                     &(*now).value
@@ -63,7 +63,8 @@ impl<T: Send + Sync> PerProcess<T> {
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let found = *self.slot.get_mut();
-        // SAFETY: nobody else has it any more. What was inherited is left: freeing it could wait for its locks.
+        // SAFETY: no one else has it any more. An inherited value is leaked, because freeing it could wait for its
+        // locks.
         unsafe {
             if found.as_ref().is_some_and(|of| of.process == std::process::id()) {
                 drop(Box::from_raw(found));
@@ -72,12 +73,12 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The process that opened something to write. A forked child inherits the handle, but must not use it.
+/// The process that opened something for writing. A forked child inherits the handle but must not use it.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner(u32);
 
 impl Owner {
-    /// This process.
+    /// Returns this process as the owner.
     pub fn here() -> Self {
         Self(std::process::id())
     }
@@ -85,7 +86,7 @@ impl Owner {
     pub fn is_here(self) -> bool {
         self.0 == std::process::id()
     }
-    /// Refuses to write in a forked child.
+    /// Returns an error in a forked child, which must not write.
     pub fn check(self) -> Result<()> {
         if self.is_here() {
             return Ok(());
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn what_another_process_made_is_only_looked_at() {
         let mut own = PerProcess::new(vec![1]);
-        // SAFETY: it is there, and nobody else has it.
+        // SAFETY: it exists, and no one else has it.
         unsafe { (**own.slot.get_mut()).process = 0 };
         assert_eq!(*own.get(|old| old.into_iter().flatten().chain(&[2]).copied().collect()), [1, 2]);
         assert_eq!(*own.get(|_| Vec::new()), [1, 2]);

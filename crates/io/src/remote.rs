@@ -1,4 +1,4 @@
-//! Remote storage: what is announced is fetched ahead, in few requests; what fails is tried again.
+//! Remote storage: announced ranges are prefetched with few requests, and failed requests are retried.
 
 mod ahead;
 mod imagined;
@@ -31,93 +31,94 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use tries::{BEFORE_LEAVING, next_in_turn, pause_before, retries_of_opening};
 
-/// A way to storage: sends one request at a time from each thread that asks.
+/// A connection to storage. Each calling thread sends one request at a time.
 pub trait Transport: Send + Sync {
     /// Path or URL, for messages.
     fn name(&self) -> &str;
     /// Length in bytes.
     fn size(&self) -> u64;
-    /// The most ranges that a request may ask for, as far as is known.
+    /// Maximum number of ranges in a request, as far as is known.
     fn most_ranges(&self) -> usize;
-    /// Sends one request for `ranges`, which rise, and hands over what comes: where in the file, and bytes.
+    /// Sends one request for `ranges`, in ascending order, and passes on the answer: file offset and bytes.
     ///
-    /// It may be more or less than was asked for. Ends early when `take` gives false. `limit` is all the time it has.
+    /// The answer may have more or fewer bytes than requested. The request ends early if `take` returns false. `limit`
+    /// is the total time allowed.
     fn request(
         &self,
         ranges: &[Range],
         limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault>;
-    /// Which of several ways to the same bytes is taken now.
+    /// Index of the replica in use.
     fn replica(&self) -> usize {
         0
     }
-    /// How many ways there are, those left out that were seen to lead to another file.
+    /// Number of replicas, without those that lead to another file.
     fn replicas(&self) -> usize {
         1
     }
-    /// Takes the way after `failed` from now on, in turn, if there is another one and that was not left already.
+    /// Switches to the replica after `failed`, in turn, if there is another one and `failed` is still in use.
     fn leave_replica(&self, _failed: usize) {}
-    /// Which version of the file it is, if storage says so.
+    /// Returns the version of the file, if storage reports it.
     fn identity(&self) -> Option<Version> {
         None
     }
-    /// Who is asked now: host and port.
+    /// Returns host and port of the current server.
     fn server(&self) -> Option<String> {
         None
     }
-    /// What is to be listed of requests that brought their bytes all the same; once.
+    /// Returns, once, remarks to list about requests that succeeded nevertheless.
     fn remarks(&self) -> Vec<Error> {
         Vec::new()
     }
-    /// What the bytes of the whole file come to, as storage says now; nothing if it has no such thing.
+    /// Returns the whole-file checksum that storage reports now; `None` if it has none.
     fn promised(&self, _limit: Duration) -> std::result::Result<Option<Checksum>, Fault> {
         Ok(None)
     }
-    /// Notes that a copy of the whole file was not what was promised: another server is asked, if there is one.
+    /// Records that a copy of the whole file did not match its checksum: another server is used, if there is one.
     fn mistrust(&self) {}
-    /// Ends the requests that are under way, at once; they fail. Later ones are sent as ever.
+    /// Cancels the requests in progress, which then fail. Later requests are sent as usual.
     fn interrupt(&self) {}
-    /// Gives up what a server holds open for the file: no more will be asked.
+    /// Releases resources that a server holds for the file; no requests follow.
     fn close(&self) {}
 }
 
 /// The version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Who says so: each server numbers versions in its own way.
+    /// The source of the version: each server numbers versions in its own way.
     pub of: String,
-    /// An `ETag`, or a date of change, with a number if there is one.
+    /// An `ETag`, or a modification time, with a number if there is one.
     pub tag: String,
 }
 
-/// Why a request failed.
+/// The failure of a request.
 #[derive(Debug)]
 pub struct Fault {
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub again: bool,
-    /// Whether to wait before that.
+    /// Whether to wait before the retry.
     pub pause: bool,
-    /// How long, if the server says it.
+    /// Waiting time requested by the server.
     pub after: Option<Duration>,
-    /// What happened.
+    /// The error.
     pub error: Error,
 }
 
 impl Fault {
-    /// One that may pass.
+    /// Creates a failure that may be temporary.
     pub fn passing(error: impl Into<Error>) -> Self {
         Self { again: true, pause: true, after: None, error: error.into() }
     }
-    /// One that comes of the way of asking, which is another one from now on.
+    /// Creates a failure caused by the form of the request, which has been adjusted.
     pub fn learnt(message: impl Into<String>) -> Self {
         Self { again: true, pause: false, after: None, error: Error::other(message.into()) }
     }
-    /// One that will not.
+    /// Creates a permanent failure.
     pub fn lasting(error: impl Into<Error>) -> Self {
         Self { again: false, pause: false, after: None, error: error.into() }
     }
-    /// The same, which says at which server.
+    /// Adds the name of the server.
     #[must_use]
     pub fn at(self, server: &str) -> Self {
         if server.is_empty() {
@@ -127,21 +128,21 @@ impl Fault {
     }
 }
 
-/// How remote storage is read.
+/// Options for reading remote storage.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The longest wait for anything to come. A request as a whole, with those in its place, has twice this and the time of
-    /// its bytes at 64 KiB/s.
+    /// Maximum time without receiving anything. A request as a whole, including its retries, has twice this time plus
+    /// the time of its bytes at 64 KiB/s.
     pub timeout: Duration,
-    /// How often a request is sent again that brought nothing new.
+    /// Maximum number of retries of a request that brings nothing new.
     pub retries: u32,
-    /// Bytes that may be fetched ahead.
+    /// Maximum bytes to prefetch.
     pub ahead: u64,
-    /// Requests in flight for what is fetched ahead.
+    /// Maximum number of prefetching requests in flight.
     pub workers: usize,
-    /// How long an operation may take as a whole.
+    /// Maximum time of an operation as a whole.
     pub deadline: Option<Duration>,
-    /// Where blocks are kept for the next time.
+    /// Folder of the block cache.
     pub blocks: Option<Arc<blocks::Folder>>,
 }
 
@@ -158,29 +159,30 @@ impl Default for Options {
     }
 }
 
-/// The slowest transfer that is waited for, in bytes a second.
+/// Minimum transfer speed assumed for timeouts, in bytes a second.
 pub const SLOWEST: u64 = 64 << 10;
-/// Bytes of a request, if no range alone is larger: what ROOT makes a cluster by default.
+/// Maximum bytes of a request, unless a single range is larger; the size of a ROOT cluster by default.
 const LARGEST: u64 = 32 << 20;
-/// Bytes of a request, if as many are wanted: smaller ones would only be more.
+/// Minimum bytes of a request, if that many are wanted: smaller ones only increase their number.
 const SMALLEST: u64 = 4 << 20;
-/// Bytes of a file's start that are compared before another way to it is believed: ROOT has a number of the file's own in
-/// them (`fUUID`).
+/// Bytes at the start of a file that are compared before another replica is trusted: ROOT stores an identifier of the
+/// file in them (`fUUID`).
 pub const TOLD_APART: usize = 512;
-/// How often a file is copied again from the same place that was not what had been promised.
+/// Maximum number of repeated copies from the same replica after a checksum mismatch.
 const MOST_COPIES: u32 = 1;
-/// What is read around a record of the file's own: others often lie beside it.
+/// Bytes read around a record of the file itself: other records are often next to it.
 const WINDOW: u64 = 256 << 10;
-/// Windows that are kept.
+/// Number of windows kept.
 const WINDOWS: usize = 6;
-/// What of the end of a file is read with the first of its records, if it was not when it was opened: most of them lie there.
+/// Bytes at the end of a file that are read with its first record, unless they were read at opening: most records are
+/// there.
 pub const END: u64 = 256 << 10;
 
-/// A request by which a file was opened, and what it brought: bytes, with where they begin.
+/// The request that opened a file, with the bytes it returned and their offsets.
 pub struct Opening {
-    /// When it was sent.
+    /// Time when it was sent.
     pub began: Instant,
-    /// What it brought.
+    /// Offsets and bytes received.
     pub pieces: Vec<(u64, Vec<u8>)>,
 }
 
@@ -193,7 +195,7 @@ pub struct Remote {
     name: String,
     size: u64,
     counters: Arc<Counters>,
-    /// Bytes that were announced so far.
+    /// Bytes announced so far.
     wanted: AtomicU64,
 }
 
@@ -206,17 +208,18 @@ struct Shared {
     ledger: Ledger,
     blocks: Option<Arc<Blocks>>,
     closed: AtomicBool,
-    /// Bytes that came, whether wanted or not.
+    /// Bytes received, whether wanted or not.
     came: AtomicU64,
-    /// Bytes that came of those that were to be fetched ahead.
+    /// Prefetched bytes received.
     filled: AtomicU64,
     born: Instant,
-    /// When the newest request for such bytes began to come, in nanoseconds since then.
+    /// Time when the newest prefetching request began to receive bytes, in nanoseconds since then.
     flowing: AtomicU64,
 }
 
 impl Remote {
-    /// Reads through `transport`, of which something was read already; `ledger` has what did not go well at that.
+    /// Creates a source that reads through `transport`. `opening` holds bytes that were read already, and `ledger` the
+    /// problems so far.
     pub fn new(
         transport: Arc<dyn Transport>,
         options: Options,
@@ -226,7 +229,7 @@ impl Remote {
         let counters = ledger.counters().clone();
         let (name, size) = (transport.name().to_owned(), transport.size());
         let kept = options.blocks.as_ref().zip(transport.identity());
-        // A folder that cannot be used is no reason not to read.
+        // A folder that cannot be used must not prevent reading.
         let blocks =
             kept.and_then(|(folder, version)| folder.file(&name, &version.tag, size).ok()).map(Arc::new);
         let several = transport.most_ranges() > 1;
@@ -251,12 +254,13 @@ impl Remote {
         Self { shared, transport, options, blocks, name, size, counters, wanted: AtomicU64::new(0) }
     }
 
-    /// Takes into account how long a request took that was sent before this was made.
+    /// Records the latency of a request that was sent before this was created.
     pub fn answered_in(&self, latency: Duration) {
         self.shared().pace.suppose(latency, None);
     }
 
-    /// What threads share; made again in a forked process, which has none of the threads and none of the connections.
+    /// Returns the state shared by threads. A forked child creates its own, because it has none of the threads and
+    /// connections.
     fn shared(&self) -> Arc<Shared> {
         let fresh = || {
             let ledger = Ledger::of(self.counters.clone());
@@ -279,7 +283,7 @@ impl Source for Remote {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.fetch(&[Range { offset, length: out.len() as u64 }], out, Cause::Object)
     }
-    /// Requests are planned when ranges are announced: here each stands for itself.
+    /// Requests are planned when ranges are announced: here each range is its own request.
     fn plan(&self, ranges: &[Range]) -> Vec<Request> {
         coalesce(ranges, 0, 0)
     }
@@ -336,7 +340,7 @@ impl Source for Remote {
     }
     fn close(&self) {
         let shared = self.shared();
-        // Under the lock: who waits must not look before and sleep after.
+        // Under the lock: a waiting thread must not check before this and sleep after it.
         let state = shared.state();
         shared.closed.store(true, Relaxed);
         state.token.give_up();
@@ -402,7 +406,7 @@ impl Origin for Remote {
         }
         shared.state().windows.clear();
         shared.transport.mistrust();
-        // Then once from each of the others.
+        // Then once from each of the other replicas.
         let others = attempt < most + shared.transport.replicas() as u32;
         if !again && others {
             shared.transport.leave_replica(replica);
@@ -434,7 +438,7 @@ impl Shared {
         }
     }
 
-    /// Fails where nobody waits for bytes any more.
+    /// Returns an error if the bytes are no longer needed.
     fn check(&self) -> Result<()> {
         if self.closed.load(Relaxed) {
             return Err(Error::other(format!("the file is closed: {}", self.transport.name())));
@@ -446,7 +450,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits before a request is sent again, unless it is given up.
+    /// Waits before a retry, unless it is cancelled.
     fn pause(&self, pause: Duration) -> Result<()> {
         let end = Instant::now() + pause;
         while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

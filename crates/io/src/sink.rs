@@ -1,4 +1,4 @@
-//! Where written bytes go. The only place that creates files.
+//! Destinations of written bytes. The only module that creates files.
 
 use crate::process::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -6,20 +6,20 @@ use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::thread::{Builder, JoinHandle};
 
-/// Bytes that are handed to the disk at a time, where they are handed to it before the end.
+/// Bytes passed to the disk at a time, if they are passed on before the end.
 const AHEAD: u64 = 32 << 20;
 
-/// Takes bytes at offsets. Bytes never written read as zero.
+/// Takes bytes at offsets. Bytes that were never written read as zero.
 pub trait Sink: Send {
     /// Writes all of `parts`, one after another, from `offset` on.
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()>;
-    /// Makes the storage `length` bytes long and hands everything to it; called at the end and at commits.
+    /// Sets the length of the storage to `length` bytes and flushes everything; called at the end and at commits.
     fn finish(&mut self, length: u64) -> io::Result<()>;
     /// Name for messages.
     fn name(&self) -> &str;
 }
 
-/// A local file, which no other sink takes while this one lasts, where the file system has locks.
+/// A local file, locked against other sinks if the file system has locks.
 #[derive(Debug)]
 pub struct FileSink {
     file: File,
@@ -29,7 +29,7 @@ pub struct FileSink {
     ahead: Option<Ahead>,
 }
 
-/// Has the disk take what was written while more is written, for a file that is to be safe on the disk in the end.
+/// Writes to the disk in the background while more bytes arrive, for a file that will be synchronized at the end.
 #[derive(Debug)]
 struct Ahead {
     every: u64,
@@ -41,7 +41,7 @@ impl Ahead {
     fn new(every: u64) -> Self {
         Self { every, waiting: 0, under_way: None }
     }
-    /// Counts bytes that were written, and begins to hand them over once there are enough.
+    /// Counts written bytes and starts to write them to the disk once there are enough.
     fn wrote(&mut self, bytes: u64, file: &File) -> io::Result<()> {
         self.waiting += bytes;
         if self.waiting < self.every || self.under_way.as_ref().is_some_and(|thread| !thread.is_finished()) {
@@ -54,7 +54,7 @@ impl Ahead {
         self.under_way = Some(thread.spawn(move || file.sync_data())?);
         Ok(())
     }
-    /// Waits for what is under way. The system reports an error of the disk only once, so it must not get lost.
+    /// Waits for the write in progress. The system reports a disk error only once, so that it must not get lost.
     fn wait(&mut self) -> io::Result<()> {
         let thread = self.under_way.take().map(JoinHandle::join);
         thread.map_or(Ok(()), |done| {
@@ -64,26 +64,26 @@ impl Ahead {
 }
 
 impl FileSink {
-    /// Makes a file, and fails if there is one already.
+    /// Creates a file; fails if it exists.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().write(true).create_new(true))
     }
-    /// Makes a file, in place of one that may be there.
+    /// Creates a file, replacing an existing one.
     pub fn recreate(path: &Path) -> io::Result<Self> {
         let sink = Self::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
-        // Only once nobody else writes it.
+        // Only after the lock ensures that no one else writes it.
         if sink.file.metadata()?.len() > 0 {
             sink.file.set_len(0)?;
         }
         Ok(sink)
     }
-    /// Begins to hand bytes to the disk while more are written: who has the file flushed in the end waits for less.
+    /// Starts to write bytes to the disk early, so that the final flush takes less time.
     #[must_use]
     pub fn flushing(mut self) -> Self {
         self.ahead = Some(Ahead::new(AHEAD));
         self
     }
-    /// Opens a file that is there, to change it.
+    /// Opens an existing file to change it.
     pub fn update(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().write(true))
     }
@@ -91,7 +91,7 @@ impl FileSink {
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let name = path.display().to_string();
         let file = options.open(path).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
-        // Devices are for anyone.
+        // Devices are not locked.
         if file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let text = format!("{name}: it is being written already; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
@@ -102,7 +102,8 @@ impl FileSink {
 
 impl Drop for FileSink {
     fn drop(&mut self) {
-        // A forked child shares the lock: it would keep it if the owner did not unlock, and end it if it unlocked itself.
+        // A forked child shares the lock. Without an unlock by the owner it would keep the lock; with an unlock of its
+        // own it would end it.
         if self.owner.is_here() {
             let _ = self.file.unlock();
         }
@@ -113,7 +114,7 @@ impl Sink for FileSink {
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.owner.check()?;
         if self.position != offset {
-            // An error leaves the place unknown: no later write may take the old one for granted.
+            // After an error the position is unknown: no later write may rely on the old one.
             self.position = u64::MAX;
             self.file.seek(SeekFrom::Start(offset))?;
         }
@@ -143,7 +144,7 @@ impl Sink for FileSink {
     }
 }
 
-/// Memory, for tests and for handing a file over without a disk. Holds only what lies past `start`.
+/// A sink in memory, for tests and for passing on a file without a disk. It holds only the bytes after `start`.
 #[derive(Debug, Default)]
 pub struct MemorySink {
     bytes: Vec<u8>,
@@ -151,15 +152,15 @@ pub struct MemorySink {
 }
 
 impl MemorySink {
-    /// An empty sink.
+    /// Creates an empty sink.
     pub fn new() -> Self {
         Self::default()
     }
-    /// A sink that forgets all bytes before `start`: stands for a large file.
+    /// Creates a sink that drops all bytes before `start`, which simulates a large file.
     pub fn starting_at(start: u64) -> Self {
         Self { bytes: Vec::new(), start }
     }
-    /// What was written.
+    /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

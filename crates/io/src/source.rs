@@ -1,4 +1,4 @@
-//! Where bytes come from; here a local file, or memory.
+//! Sources of bytes: the interface, local files and memory.
 
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Storage that delivers exact byte ranges; safe to use from many threads.
+/// Storage that delivers exact byte ranges; thread-safe.
 pub trait Source: Origin {
     /// Path or URL, for messages.
     fn name(&self) -> &str;
@@ -26,25 +26,25 @@ pub trait Source: Origin {
     fn size(&self) -> u64;
     /// Fills `out` from `offset`, or fails; never delivers less.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
-    /// Merges ranges that are wanted together into those that [`Source::fetch`] is best asked for.
+    /// Merges ranges that are wanted together into the best ranges for [`Source::fetch`].
     fn plan(&self, ranges: &[Range]) -> Vec<Request> {
         coalesce(ranges, 16 << 10, 1 << 20)
     }
-    /// Bytes that are best fetched at a time, when `threads` fetch `bytes` together: enough chunks for all of them, but
-    /// none that is not worth a request.
+    /// Best number of bytes to fetch at a time when `threads` fetch `bytes` together: enough chunks for all threads,
+    /// but each worth a request.
     fn chunk(&self, bytes: u64, threads: usize) -> u64 {
         (bytes / (4 * threads as u64).max(1)).clamp(128 << 10, 1 << 20)
     }
-    /// Whether what it delivers hardly ever has to be waited for.
+    /// Whether reads hardly ever have to wait.
     fn is_near(&self) -> bool {
         false
     }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
-    /// Gives up what the system holds open for it; reading more fails, what is being read comes to its end.
+    /// Releases the system resources. Later reads fail; reads in progress finish.
     fn close(&self) {}
 
-    /// Fills `out` with the bytes of `ranges`, one behind the other, checked against the size and counted.
+    /// Fills `out` with the bytes of `ranges`, end to end. The ranges are checked against the size, and counted.
     fn fetch(&self, ranges: &[Range], out: &mut [u8], cause: Cause) -> Result<()> {
         let mut rest = out;
         for range in ranges {
@@ -63,7 +63,7 @@ pub trait Source: Origin {
         }
         Ok(())
     }
-    /// The requests by which `threads` would fetch ranges, each of one or several ranges.
+    /// Returns the requests with which `threads` would fetch ranges, each of one or several ranges.
     fn requests(&self, ranges: &[Range], threads: usize) -> Vec<Vec<Range>> {
         let mut ranges = ranges.to_vec();
         ranges.sort();
@@ -85,35 +85,36 @@ pub trait Source: Origin {
     }
 }
 
-/// The stored file behind a source: its state, and what only remote storage can do. By default nothing is known of it.
+/// The stored file behind a source: its state, and operations of remote storage. By default nothing is known.
 pub trait Origin: Send + Sync {
-    /// Says which ranges will be fetched, in this order, each as it is given here. Remote storage fetches them ahead,
-    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them. `together`:
-    /// nobody gets anything before all of them are there, so that it does not matter much which are there first.
+    /// Announces ranges that will be fetched, in this order and exactly as given. Remote storage prefetches them and
+    /// keeps them until they were fetched or the result is dropped. Other storage does not call `ranges`. `together`:
+    /// no range is of use before all have arrived, so that their order hardly matters.
     fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
         None
     }
-    /// Says that a record of the file itself will be wanted: remote storage reads it with the next one that is.
+    /// Announces a record of the file itself: remote storage reads it together with the next record that is needed.
     fn foresee(&self, _range: Range) {}
-    /// How long remote storage takes to begin an answer, as far as is known.
+    /// Latency of remote storage, as far as is known.
     fn latency(&self) -> Option<Duration> {
         None
     }
-    /// How long an operation may take.
+    /// Maximum time of an operation.
     fn deadline(&self) -> Option<Duration> {
         None
     }
-    /// Ends the requests that are under way; those that are still wanted are sent again.
+    /// Ends the requests in progress; those still needed are sent again.
     fn interrupt(&self) {}
-    /// How the file differs from the one that was opened, where that can be told at once; one that has grown does not.
+    /// Describes how the file differs from the opened one, if this can be determined at once; growth is not a
+    /// difference.
     fn changed(&self) -> Option<String> {
         None
     }
-    /// Whether a local file was written to since it was opened, which is no error as long as what is read fits together.
+    /// Whether a local file was written to since it was opened; not an error as long as the bytes read are consistent.
     fn written_to(&self) -> bool {
         false
     }
-    /// Which version of the file it is, if storage says so.
+    /// Returns the version of the file, if storage reports it.
     fn version(&self) -> Option<Version> {
         None
     }
@@ -121,23 +122,23 @@ pub trait Origin: Send + Sync {
     fn promised(&self) -> Result<Option<Checksum>> {
         Ok(None)
     }
-    /// Who is asked that: host and port, where it is remote storage.
+    /// Host and port of the server that reports the checksum, for remote storage.
     fn server(&self) -> Option<String> {
         None
     }
-    /// Lists a copy of the whole file that could not be compared with what it comes to, since that was not said.
+    /// Lists a copy of the whole file that could not be verified, because no checksum was reported.
     fn unchecked(&self, _why: &Error) {}
-    /// Lists a copy of the whole file that was not what had been promised; whether to copy it again.
+    /// Lists a copy of the whole file that did not match its checksum; returns whether to copy it again.
     fn miscopied(&self, _attempt: u32, _error: &Error) -> bool {
         false
     }
-    /// What went wrong and was tried again, or not.
+    /// Returns the incidents, whether the requests were repeated or not.
     fn ledger(&self) -> Vec<Incident> {
         Vec::new()
     }
 }
 
-/// An error for a range that is not in a file of `size` bytes.
+/// Returns an error for a range outside a file of `size` bytes.
 pub fn check(range: Range, size: u64, name: &str) -> Result<()> {
     if range.offset.checked_add(range.length).is_some_and(|end| end <= size) {
         return Ok(());
@@ -151,7 +152,7 @@ pub(crate) fn too_small() -> Error {
     Error::new(ErrorKind::InvalidInput, "a buffer smaller than what is wanted")
 }
 
-/// A file without a name, gone when it is closed.
+/// Creates an unnamed file, which is removed when it is closed.
 pub(crate) fn temporary() -> Result<File> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -161,7 +162,7 @@ pub(crate) fn temporary() -> Result<File> {
     Ok(file)
 }
 
-/// Hands over a file from its start to its end, and goes back to the start.
+/// Passes on a file from start to end, and returns to the start.
 pub(crate) fn read_all(file: &mut File, take: &mut dyn FnMut(&[u8])) -> Result<()> {
     let mut bytes = vec![0; 1 << 20];
     file.rewind()?;
@@ -175,13 +176,13 @@ pub(crate) fn read_all(file: &mut File, take: &mut dyn FnMut(&[u8])) -> Result<(
 
 /// Bytes of a page of memory.
 const PAGE: usize = 4096;
-/// Where an address is fewer bytes than this further in its page than the byte of the file that goes there, some
-/// processors copy five times slower.
+/// Distance in bytes, within a page, between a memory address and its file offset below which some processors copy five
+/// times slower.
 const SLOW: usize = 32;
-/// Bytes that are read at a time to be copied to such addresses; fewer are read there.
+/// Bytes read at a time for copying to such addresses; fewer bytes are read directly.
 const ASIDE: usize = 128 << 10;
 
-/// Reads from `offset` on; to an address that is slow through memory that lies half a page apart from it.
+/// Reads from `offset` on. Slow addresses are filled through a buffer that is half a page apart.
 fn read_exact(file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
     let in_page = (offset % PAGE as u64) as usize;
     let further = out.as_ptr().addr().wrapping_sub(in_page) % PAGE;
@@ -201,7 +202,7 @@ fn read_exact(file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds that an empty file is waited for, one after another.
+/// Pauses in milliseconds to wait for an empty file to be filled.
 const EMPTY_PAUSES: [u64; 5] = [2, 4, 8, 16, 32];
 
 /// Opens a local file.
@@ -211,13 +212,13 @@ pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
 
 /// A local file, read with `pread`.
 pub struct Local {
-    /// None once it is closed.
+    /// `None` after it was closed.
     file: PerProcess<RwLock<Option<Arc<File>>>>,
     name: String,
     size: u64,
-    /// When it had been written to, if the system knows.
+    /// Modification time when it was opened, if the system reports it.
     written: Option<SystemTime>,
-    /// What is said of it: where it was copied from, or else when it had been written to.
+    /// Reported version: the origin of a copy, otherwise the modification time.
     version: Option<Version>,
     ledger: Ledger,
 }
@@ -227,12 +228,12 @@ impl Local {
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let fail = |e: Error| Error::new(e.kind(), format!("{name}: {e}"));
-        // Asked before it is opened: opening a pipe would wait for somebody to write to it.
+        // Checked before opening: opening a pipe would wait for a writer.
         if !std::fs::metadata(path).map_err(fail)?.is_file() {
             return Err(Error::new(ErrorKind::InvalidInput, format!("{name}: not a regular file")));
         }
         let file = File::open(path).map_err(fail)?;
-        // A writer that starts the file again has it empty for a moment.
+        // A writer that recreates the file leaves it empty for a moment.
         for pause in EMPTY_PAUSES {
             if file.metadata().map_err(fail)?.len() > 0 {
                 break;
@@ -241,7 +242,7 @@ impl Local {
         }
         Self::of(file, name.clone(), Ledger::default()).map_err(fail)
     }
-    /// A file that is open already, by another name; `ledger` has what did not go well when it was fetched.
+    /// Wraps an open file under another name; `ledger` holds the problems of fetching it.
     pub fn of(file: File, name: String, ledger: Ledger) -> Result<Self> {
         let about = file.metadata()?;
         let (size, written) = (about.len(), about.modified().ok());
@@ -257,7 +258,7 @@ impl Local {
     fn open_file(&self) -> Option<Arc<File>> {
         self.slot().read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// The same as a copy of a remote file, of this version.
+    /// Marks it as a copy of a remote file of this version.
     #[must_use]
     pub fn known_as(self, version: Option<Version>) -> Self {
         Self { version, ..self }
@@ -317,7 +318,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Wraps `bytes`; `name` is for messages.
+    /// Wraps `bytes`; `name` is used in messages.
     pub fn new(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         Self { bytes: bytes.into(), name: name.into(), counters: Counters::default() }
     }

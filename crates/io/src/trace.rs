@@ -1,4 +1,4 @@
-//! A record of every access, on request.
+//! Optional recording of every access.
 
 use crate::counters;
 use crate::plan::Range;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-/// Why bytes were read.
+/// The reason for a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The header of the file.
@@ -19,18 +19,18 @@ pub enum Cause {
     Streamers,
     /// An object: a tree's own record, a histogram.
     Object,
-    /// Pages, when they were needed.
+    /// Pages, read when they were needed.
     Page,
-    /// Pages, ahead of need.
+    /// Pages, read ahead of need.
     Prefetch,
-    /// Pages that were announced but not there in time, or not announced, from storage that reads ahead.
+    /// Pages from prefetching storage that were not announced or did not arrive in time.
     Miss,
-    /// The beginnings of pages, to see how they are compressed.
+    /// The first bytes of pages, to determine their compression.
     Head,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 8] = [
         Self::Header,
         Self::Directory,
@@ -42,7 +42,7 @@ impl Cause {
         Self::Head,
     ];
 
-    /// As it is called in a trace.
+    /// Returns the name in a trace.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Header => "header",
@@ -57,16 +57,16 @@ impl Cause {
     }
 }
 
-/// What the requests of one cause were since the process began: counted always, with or without a trace.
+/// Totals of the requests with one cause since the process began; always counted, with or without a trace.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Requests to storage.
     pub requests: AtomicU64,
-    /// Ranges of these.
+    /// Ranges of these requests.
     pub ranges: AtomicU64,
     /// Bytes of the ranges.
     pub bytes: AtomicU64,
-    /// Nanoseconds from sending to having them, summed.
+    /// Nanoseconds from sending a request to receiving it, summed.
     pub time: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ static TALLIES: [Tally; 8] = [const {
     }
 }; 8];
 
-/// The sums of each cause.
+/// Returns the totals of each cause.
 pub fn tallies() -> impl Iterator<Item = (Cause, &'static Tally)> {
     Cause::ALL.into_iter().zip(&TALLIES)
 }
@@ -95,24 +95,24 @@ pub fn request(file: &str, ranges: &[Range], cause: Cause, start: Instant) {
     record(|trace| trace.request(file, ranges, cause, start));
 }
 
-/// One record: a byte range of a request to storage, or a page that was decoded.
+/// One record of a trace: a byte range of a request to storage, or a decoded page.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Path or URL.
+    /// Path or URL, as an index in the list of names.
     pub file: u32,
-    /// Table, as a number in the list of names; the empty name for a request.
+    /// Table, as an index in the list of names; the empty name for a request.
     pub table: u32,
-    /// Field, likewise.
+    /// Field, as an index in the list of names.
     pub field: u32,
-    /// Why (the name); "decode" for a page.
+    /// Name of the cause; "decode" for a page.
     pub cause: &'static str,
-    /// Number of the page; -1 for a request.
+    /// Index of the page; -1 for a request.
     pub page: i64,
-    /// Number of the cluster in which the page begins; -1 for a request.
+    /// Index of the cluster in which the page begins; -1 for a request.
     pub cluster: i64,
-    /// First entry that was wanted.
+    /// First wanted entry.
     pub entry_start: i64,
-    /// One past the last.
+    /// One past the last wanted entry.
     pub entry_stop: i64,
     /// First byte in the file.
     pub offset: u64,
@@ -128,23 +128,23 @@ pub struct Row {
     pub decoding: u64,
     /// Bytes after decompression.
     pub decompressed: u64,
-    /// Bytes of the wanted entries among these.
+    /// Bytes of the wanted entries in these.
     pub used: u64,
-    /// Ranges of one request share its number; 0 for a basket.
+    /// Number of the request, shared by its ranges; 0 for a basket.
     pub request: u64,
     /// Number of the thread.
     pub thread: u32,
 }
 
-/// What was recorded.
+/// A recorded trace.
 #[derive(Debug, Clone)]
 pub struct Trace {
     began: Instant,
-    /// When it began, in nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970.
     pub epoch: u64,
-    /// In the order of their ends.
+    /// Records in the order of their ends.
     pub rows: Vec<Row>,
-    /// Files, trees and branches.
+    /// Names of files, trees and branches.
     pub names: Vec<String>,
     numbers: HashMap<String, u32>,
     requests: u64,
@@ -157,12 +157,12 @@ fn trace() -> MutexGuard<'static, Option<Trace>> {
     TRACE.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether accesses are recorded; cheap.
+/// Whether accesses are being recorded; fast.
 pub fn on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Begins to record; false where that is done already.
+/// Starts recording; returns false if it is already on.
 pub fn start() -> bool {
     let mut slot = trace();
     if slot.is_some() {
@@ -183,19 +183,19 @@ pub fn start() -> bool {
     true
 }
 
-/// Ends recording and gives what was recorded.
+/// Stops recording and returns the trace.
 pub fn stop() -> Option<Trace> {
     let mut slot = trace();
     ON.store(false, Ordering::Relaxed);
     slot.take()
 }
 
-/// What was recorded so far.
+/// Returns a copy of the trace so far.
 pub fn so_far() -> Option<Trace> {
     trace().clone()
 }
 
-/// Takes out what was recorded so far; the trace goes on.
+/// Takes the records so far out of the trace, which continues.
 pub fn take() -> Option<Trace> {
     let mut slot = trace();
     let running = slot.as_mut()?;
@@ -213,7 +213,7 @@ pub fn record(add: impl FnOnce(&mut Trace)) {
 }
 
 impl Trace {
-    /// The number of a name.
+    /// Returns the index of a name.
     pub fn number(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -223,7 +223,7 @@ impl Trace {
         self.numbers.insert(name.to_owned(), number);
         number
     }
-    /// Nanoseconds from the beginning.
+    /// Nanoseconds since the start of the trace.
     pub fn since(&self, when: Instant) -> u64 {
         when.saturating_duration_since(self.began).as_nanos() as u64
     }
@@ -256,7 +256,7 @@ impl Trace {
     }
 }
 
-/// A number for the present thread.
+/// Returns a number for the current thread.
 pub fn thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {

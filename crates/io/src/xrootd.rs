@@ -1,8 +1,8 @@
 //! `XRootD`: `root://`, and `roots://` with TLS.
 //!
-//! A client of our own: two copies of the `XRootD` project's client in one process crash, and ROOT brings one. Requests to
-//! one server share a connection, each on a stream of its own. A file is found through a redirector, if there is one; a
-//! server that fails is named to it when another is asked for.
+//! This is a separate client, because two copies of the `XRootD` project's client in one process crash, and ROOT
+//! includes one. Requests to one server share a connection, each on its own stream. Files are located through a
+//! redirector, if there is one. When another server is requested, the redirector is told which one failed.
 
 mod auth;
 mod handle;
@@ -35,28 +35,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::{Address, Answer, Reader, Refusal, kind};
 
-/// What is read first of the start.
+/// Bytes of the first read at the start.
 const FIRST: u64 = 64 << 10;
-/// Redirections from one server to the next, until a file must be open.
+/// Maximum number of redirections until a file must be open.
 const MOST_HOPS: usize = 16;
-/// What `kXR_query` asks for: the checksum of a file.
+/// Parameters of `kXR_query` for the checksum of a file.
 const CHECKSUM_OF: [u8; 2] = [0, 3];
-/// Servers that are remembered as failed: a redirector is told all their names.
+/// Maximum number of failed servers remembered: a redirector gets all their names.
 const MOST_TRIED: usize = 32;
-/// How often a server is not asked that failed before, although it is named again; and the pause before another is asked for.
+/// Number of times that a failed server is skipped although it is named again, and the pause before another is
+/// requested.
 const PASSED_OVER: usize = 4;
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
-/// How long nothing is tried again for which time ran out.
+/// Time without further attempts after a time-out.
 const MOMENT: Duration = Duration::from_secs(1);
-/// The longest pause before the same is asked for again, whatever a server says.
+/// Longest pause before a request is repeated, whatever a server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether a URL is for this module.
+/// Whether this module handles a URL.
 pub fn takes(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| wire::encrypted(scheme).is_some())
 }
 
-/// Opens a file by its URL; by several, if they lead to the same bytes. `ledger` has what did not go well, also if it fails.
+/// Opens a file by its URL, or by several URLs of the same bytes. Problems are recorded in `ledger`, even if opening
+/// fails.
 pub fn open(urls: &[String], who: &Identity, options: &Options, ledger: Ledger) -> Result<Arc<dyn Source>> {
     let addresses = urls.iter().map(|url| address_of(url));
     let mut file = Xrootd {
@@ -79,7 +81,7 @@ pub fn open(urls: &[String], who: &Identity, options: &Options, ledger: Ledger) 
         let deadline = began + options.timeout;
         let found = file.look(deadline);
         let (first, none) = ([Range { offset: 0, length: FIRST }], [Range { offset: 0, length: 0 }]);
-        // The start was asked for with the login, too.
+        // The start was requested together with the login, too.
         for error in lock(&file.state().history).stumbled.drain(..) {
             ledger.ended(&file.name, &none, Cause::Header, began);
             ledger.note(&first, attempt + 1, true, &error);
@@ -125,14 +127,14 @@ struct Xrootd {
     who: Identity,
     options: Options,
     size: u64,
-    /// When it was opened first, and its first bytes.
+    /// File version when it was first opened, and its first bytes.
     version: Option<Version>,
     start: Vec<u8>,
     most_ranges: AtomicUsize,
     replica: AtomicUsize,
-    /// Whether nothing is answered at all to what the file is now, so that it is not asked for any more.
+    /// Whether the server never answers a request for the file status, so that none are sent any more.
     unwatched: AtomicBool,
-    /// What is open belongs to one process: a child neither uses nor closes it.
+    /// Open handles belong to one process: a child neither uses nor closes them.
     state: PerProcess<State>,
 }
 
@@ -140,31 +142,32 @@ struct Xrootd {
 struct State {
     /// The open file.
     current: Mutex<Option<Arc<Handle>>>,
-    /// What is known from before; held by the thread that opens the file again.
+    /// Earlier failures; locked by the thread that reopens the file.
     history: Mutex<History>,
-    /// What is to be listed though the bytes came.
+    /// Remarks to list although the bytes arrived.
     remarks: Mutex<Vec<Error>>,
-    /// Who was seen to have the file that was opened first.
+    /// Servers verified to have the file that was opened first.
     same: Mutex<Vec<String>>,
-    /// Which of the URLs lead to another one.
+    /// URLs that lead to another file.
     elsewhere: Mutex<Vec<usize>>,
 }
 
 #[derive(Default)]
 struct History {
-    /// Servers that failed, and why, as redirectors want to be told.
+    /// Failed servers with reasons, in the form for redirectors.
     tried: Vec<Tried>,
-    /// The last failure, in words.
+    /// Text of the last failure.
     trouble: Option<String>,
-    /// Connections that ended at login, and were made again.
+    /// Connections that ended at login and were made again.
     stumbled: Vec<Error>,
-    /// What it was where it was open last.
+    /// File version at the last successful opening.
     version: Option<Version>,
-    /// When it could not be opened, and why, and whether that may pass: who waited for it need not try the same.
+    /// Time, kind and text of a failed opening, and whether it may be temporary: threads that waited for it need not
+    /// repeat it.
     failed: Option<(Instant, ErrorKind, String, bool)>,
 }
 
-/// A server that failed, why, and where redirectors look for it.
+/// A failed server, the reason, and its name for redirectors.
 struct Tried {
     host: String,
     server: String,
@@ -172,7 +175,7 @@ struct Tried {
 }
 
 impl History {
-    /// Keeps what an open file tells of the file.
+    /// Records the properties of an opened file.
     fn note(&mut self, handle: &Handle, trouble: Option<String>, failed: Option<&'static str>) {
         let server = handle.session.place.server();
         self.trouble = trouble.map(|why| format!("{server}: {why}"));
@@ -205,7 +208,7 @@ impl Xrootd {
         self.state.get(|_| State::default())
     }
 
-    /// Opens the file and reads its start, and its end with it if that was not under way before its size was known.
+    /// Opens the file and reads its start. Also reads its end, unless that was requested before the size was known.
     fn look(&mut self, deadline: Instant) -> std::result::Result<(Opening, Duration), Fault> {
         let mut handle = self.find(self.replica(), &mut lock(&self.state().history), FIRST, deadline)?;
         let (size, latency) = (handle.size, handle.session.latency);
@@ -233,7 +236,7 @@ impl Xrootd {
         Ok((opening, latency))
     }
 
-    /// Reads ranges, each to where a piece begins.
+    /// Reads ranges into pieces, each at its offset.
     fn read_into(
         &self,
         handle: &Handle,
@@ -266,7 +269,7 @@ impl Xrootd {
         handle
     }
 
-    /// The open file; opened again if it is not.
+    /// Returns the open file; reopens it if necessary.
     fn handle(&self, deadline: Instant) -> std::result::Result<Arc<Handle>, Fault> {
         let state = self.state();
         let usable = |handle: &Arc<Handle>| handle.session.over().is_none();
@@ -281,11 +284,11 @@ impl Xrootd {
                 *lock(&state.current) = Some(handle.clone());
                 return Ok(handle);
             }
-            // Its connection ended, maybe while nothing was asked for.
+            // Its connection ended, perhaps while it was idle.
             let (kind, why) = handle.session.over().unwrap_or((ErrorKind::Other, String::new()));
             history.note(&handle, Some(why), (kind == ErrorKind::TimedOut).then_some("srverr"));
         }
-        // All the time that there was is spent on it once, not by one request after the other.
+        // One opening uses all the available time; later requests do not repeat it one after the other.
         if let Some((when, kind, why, again)) = &history.failed
             && (*when > asked || (!again && when.elapsed() < MOMENT))
         {
@@ -317,7 +320,8 @@ impl Xrootd {
         Ok(self.keep(handle))
     }
 
-    /// Sees whether a server has the file that was opened first, by its first bytes, before others of it are believed.
+    /// Verifies by the first bytes that a server has the file that was opened first, before other bytes from it are
+    /// used.
     fn compare(
         &self,
         handle: &Handle,
@@ -347,7 +351,7 @@ impl Xrootd {
         let server = handle.session.place.server();
         let error = Error::other(format!("{server} has another file by this name: it begins otherwise"));
         if handle.redirected {
-            // Whoever named it may name another one.
+            // The redirector may name another server.
             history.add(&handle.session.place, "ioerr");
             return Err(Fault::passing(error));
         }
@@ -355,7 +359,7 @@ impl Xrootd {
         Err(Fault::lasting(error))
     }
 
-    /// Gives up an open file; if its server failed, it will be the last one that is asked again.
+    /// Gives up an open file; if its server failed, it is tried last.
     fn lose(&self, handle: &Arc<Handle>, failed: Option<(&'static str, &Error)>) {
         let state = self.state();
         let mut current = lock(&state.current);
@@ -368,7 +372,7 @@ impl Xrootd {
         history.note(handle, failed.map(|(_, error)| error.to_string()), failed.map(|(reason, _)| reason));
     }
 
-    /// Finds the file and opens it, wherever the way leads.
+    /// Locates the file and opens it, following redirections.
     fn find(
         &self,
         replica: usize,
@@ -384,7 +388,7 @@ impl Xrootd {
         let mut stop = first.clone();
         let (mut hops, mut refresh, mut naming, mut passed) = (0, false, true, 0);
         let mut pause = Duration::from_millis(100);
-        // What may help later, or elsewhere, is waited for until time is out.
+        // Retry temporary failures and other servers until the time is out.
         loop {
             if cancel::given_up() {
                 return Err(Fault::lasting(Error::new(ErrorKind::Interrupted, "given up")));
@@ -392,14 +396,14 @@ impl Xrootd {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
-                // Trying again is what was done all the time.
+                // Retries were made all the time.
                 let error = Error::new(ErrorKind::TimedOut, format!("not opened in time{why}"));
                 return Err(Fault::lasting(error));
             }
             let server = stop.place.server();
             let failed_before = stop.redirected && history.tried.iter().any(|t| t.server == server);
             if failed_before && passed < PASSED_OVER {
-                // Redirectors name servers in turn: another one may be next.
+                // Redirectors name servers in turn: the next may be another one.
                 passed += 1;
                 naming = !naming;
                 (stop, hops) = (first.clone(), 0);
@@ -422,7 +426,7 @@ impl Xrootd {
                 Ok((Answer::Wait(wait, why), _)) => {
                     let said = if why.is_empty() { String::new() } else { format!(": {why}") };
                     history.trouble.get_or_insert(format!("{server} says to wait{said}"));
-                    // It may take too many for those that failed, as all of one host.
+                    // The list of failed servers may cover too many, for example all of one host.
                     naming = !naming || history.tried.is_empty();
                     if naming {
                         cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
@@ -438,7 +442,7 @@ impl Xrootd {
             };
             if fault.error.kind() != ErrorKind::PermissionDenied {
                 if stop.redirected {
-                    // The server that was named does not do: the redirector names another one.
+                    // The named server fails: ask the redirector for another one.
                     history.trouble = Some(format!("{server}: {}", plain(&fault.error, &server)));
                     history.add(&stop.place, reason);
                     if failed_before {
@@ -449,7 +453,7 @@ impl Xrootd {
                     continue;
                 }
                 if naming && !history.tried.is_empty() {
-                    // Nobody else has the file. Those that failed get another chance.
+                    // No other server has the file. The failed ones get another chance.
                     naming = false;
                     continue;
                 }
@@ -466,7 +470,7 @@ fn changed(what: &str) -> Fault {
     Fault::lasting(Error::other(format!("the file was changed while it was read ({what})")))
 }
 
-/// An answer with little data.
+/// Returns an answer with little data.
 fn small(mut stream: Stream, quiet: Instant, deadline: Instant) -> Result<(Answer, Vec<u8>)> {
     let mut body = Vec::new();
     let answer = stream.finish(quiet, deadline, &mut |bytes| {
@@ -476,7 +480,7 @@ fn small(mut stream: Stream, quiet: Instant, deadline: Instant) -> Result<(Answe
     Ok((answer.unwrap_or(Answer::Done), body))
 }
 
-/// An error without the server's name, if it begins with it.
+/// Returns the text of an error without the server's name at its start.
 fn plain(error: &Error, server: &str) -> String {
     let text = error.to_string();
     text.strip_prefix(&format!("{server}: ")).map_or(text.clone(), str::to_owned)
@@ -511,7 +515,7 @@ impl Transport for Xrootd {
                 Err(Fault::learnt(format!("{server} says to wait: {why}")))
             }
             Ok(Some(Answer::Redirect(target))) => {
-                // Whoever is asked next knows where the file is now.
+                // The next server that is queried knows the current location of the file.
                 self.lose(&handle, None);
                 Err(Fault::learnt(format!("{server} sends to {}", target.host)))
             }
@@ -575,7 +579,7 @@ impl Transport for Xrootd {
             Answer::Done => {
                 Ok(text.trim().split_once(' ').and_then(|(name, value)| Checksum::named(name, value)))
             }
-            // It has none.
+            // The server has no checksum.
             Answer::Refused(no) if no.is(&["ArgInvalid", "InvalidRequest", "Unsupported"]) => Ok(None),
             Answer::Refused(no) => Err(refused(no)),
             _ => Err(Fault::passing(Error::other("the server puts off a checksum"))),

@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 struct Reader {
     schema: SchemaRef,
-    /// Read when their batches are asked for.
+    /// Slices, read when their batches are requested.
     pending: VecDeque<Slice>,
-    /// Called with what was left out of a batch.
+    /// Called with the values left out of a batch.
     warn: Py<PyAny>,
 }
 
@@ -48,7 +48,7 @@ impl Iterator for Reader {
                 let mut message = error.value(py).to_string();
                 if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                     "interrupted".clone_into(&mut message);
-                    // Whoever asked makes another error of it: Python hears of it when it goes on.
+                    // The consumer replaces the exception: interrupt Python when it continues.
                     let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
                 }
                 ArrowError::ExternalError(message.into())
@@ -90,7 +90,7 @@ impl RecordBatchReader for Once {
     }
 }
 
-/// The Arrow type of a column's type; nothing where only the data tell.
+/// Returns the Arrow type of a column type; `None` if only the data determine it.
 fn data_type(of: &Type) -> Option<DataType> {
     let field = |name: &str, of: &Type| Some(Arc::new(Field::new(name, data_type(of)?, true)));
     Some(match of {
@@ -128,7 +128,7 @@ fn wrong(error: &ArrowError) -> Error {
     Error::corrupt(error.to_string())
 }
 
-/// Numbers of a buffer, which is copied in the rare case that its memory is not aligned for them.
+/// Returns the numbers in a buffer. The buffer is copied in the rare case that its memory is not aligned.
 fn scalars<T: ArrowNativeType>(buffer: Buffer) -> ScalarBuffer<T> {
     if buffer.as_ptr().align_offset(align_of::<T>()) == 0 {
         ScalarBuffer::from(buffer)
@@ -147,7 +147,7 @@ fn offsets(buffer: Buffer) -> Result<OffsetBuffer<i64>> {
     Ok(OffsetBuffer::new(starts))
 }
 
-/// Text must be UTF-8 in Arrow: bytes that are not are read as Latin-1, as everywhere in the file.
+/// Returns a text column. Arrow requires UTF-8: other bytes are read as Latin-1, as everywhere in the file.
 fn text(starts: Buffer, bytes: Buffer) -> Result<LargeStringArray> {
     let starts = offsets(starts)?;
     if let Ok(array) = LargeStringArray::try_new(starts.clone(), bytes.clone(), None) {
@@ -216,7 +216,7 @@ fn array(column: Column) -> Result<ArrayRef> {
     })
 }
 
-/// Values or none, laid out again with a null where there is none.
+/// Returns optional values as an Arrow array with nulls.
 fn optional(index: &Buffer, values: Column) -> Result<ArrayRef> {
     let places: ScalarBuffer<i64> = scalars(index.clone());
     let values = array(values)?.to_data();

@@ -1,4 +1,4 @@
-//! `NumPy` arrays as buffers, without a copy.
+//! `NumPy` arrays as buffers, without copying.
 #![allow(unsafe_code, reason = "a buffer points into an array that it keeps alive")]
 
 use arrow_buffer::Buffer;
@@ -10,23 +10,23 @@ use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Keeps an array alive for as long as a buffer points into it.
+/// Keeps an array alive while a buffer points into it.
 struct Owner {
     _array: AssertUnwindSafe<Py<PyAny>>,
 }
 
-/// The bytes of a one-dimensional contiguous array of `T`.
+/// Returns the bytes of a one-dimensional contiguous array of `T`.
 pub fn array<T: Element>(array: &Bound<'_, PyAny>) -> PyResult<Buffer> {
     let view: PyReadonlyArray1<'_, T> = array.extract().map_err(|_| wrong(array))?;
     let slice = view.as_slice()?;
     let owner = Arc::new(Owner { _array: AssertUnwindSafe(array.clone().unbind()) });
     let pointer = NonNull::from(slice).cast::<u8>();
-    // SAFETY: the slice is valid for `size_of_val` bytes for as long as the array lives, which the owner sees to.
-    // Python code that changes the array meanwhile changes what is written, as the caller is told.
+    // SAFETY: the slice is valid for `size_of_val` bytes while the array lives, which the owner ensures. If Python code
+    // changes the array meanwhile, the written bytes change; this is documented for the caller.
     Ok(unsafe { Buffer::from_custom_allocation(pointer, size_of_val(slice), owner) })
 }
 
-/// The bytes of an array of numbers, and what numbers they are.
+/// Returns the bytes of an array of numbers, and their number type.
 pub fn numbers(values: &Bound<'_, PyAny>) -> PyResult<(Number, Buffer)> {
     let dtype: String = values.getattr("dtype")?.getattr("name")?.extract()?;
     Ok(match dtype.as_str() {

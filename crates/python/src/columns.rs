@@ -1,4 +1,4 @@
-//! Columns as nested tuples of `NumPy` arrays, in both directions without a copy.
+//! Columns as nested tuples of `NumPy` arrays, converted in both directions without copying.
 
 #![allow(unsafe_code, reason = "NumPy arrays are made over buffers that their base object keeps alive")]
 
@@ -15,7 +15,7 @@ use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::pool::Filled;
 use sapwood_root::array::{Column, Number, Type};
 
-/// Keeps a buffer alive while an array looks at it.
+/// Keeps a buffer alive while an array uses it.
 #[pyclass(frozen)]
 struct Owner(#[allow(dead_code, reason = "held, never read")] Buffer);
 
@@ -35,14 +35,14 @@ fn descriptor(py: Python<'_>, number: Number) -> Bound<'_, PyArrayDescr> {
     }
 }
 
-/// A one-dimensional read-only array over a buffer.
+/// Returns a one-dimensional read-only array over a buffer.
 pub fn array(py: Python<'_>, number: Number, buffer: Buffer) -> PyResult<Bound<'_, PyAny>> {
     over(py, number, buffer, 0)
 }
 
-/// A one-dimensional array that may be changed.
+/// Returns a one-dimensional writable array.
 pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Bound<'_, PyAny>> {
-    // Nothing else looks at this buffer.
+    // This buffer is not shared.
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
@@ -51,9 +51,9 @@ fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<
     let data = buffer.as_ptr();
     let owner = Bound::new(py, Owner(buffer))?;
     let mut shape: [npy_intp; 1] = [length as npy_intp];
-    // SAFETY: the descriptor's reference is given to NumPy; the memory holds `length` elements, whose bytes are valid
-    // for every number type (bools were checked to be 0 or 1 or come from such bytes); the owner becomes the base of
-    // the array and frees the memory after it.
+    // SAFETY: the reference to the descriptor is passed to NumPy. The memory holds `length` elements, whose bytes are
+    // valid for every number type (bools were checked to be 0 or 1, or come from such bytes). The owner becomes the
+    // base of the array and outlives it.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -72,7 +72,7 @@ fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<
     }
 }
 
-/// A column as the tuples that `_native.pyi` describes.
+/// Converts a column to the tuples described in `_native.pyi`.
 pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
     match column {
         Column::Number { number, values } => {
@@ -109,13 +109,13 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
     }
 }
 
-/// The fields of a record: a list, or an empty tuple for a nameless record without fields, which is a tuple.
+/// Returns the fields of a record: a list, or an empty tuple for a nameless record without fields, which is a tuple.
 fn fields_of<'py>(name: &str, fields: Bound<'py, PyList>) -> Bound<'py, PyAny> {
     let is_tuple = name.is_empty() && fields.is_empty();
     if is_tuple { PyTuple::empty(fields.py()).into_any() } else { fields.into_any() }
 }
 
-/// A type as tuples of the same shape.
+/// Converts a type to tuples of the same shape.
 pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>> {
     match of {
         Type::Number(number) => ("number", number.dtype()).into_pyobject(py),
@@ -138,12 +138,12 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
     }
 }
 
-/// Columns from nested tuples; arrays are borrowed, not copied.
+/// Converts nested tuples to columns; arrays are borrowed, not copied.
 pub fn to_columns(columns: &Bound<'_, PyList>) -> PyResult<Vec<Column>> {
     columns.iter().map(|column| to_column(column.cast::<PyTuple>()?)).collect()
 }
 
-/// A column from nested tuples; arrays are borrowed, not copied.
+/// Converts nested tuples to a column; arrays are borrowed, not copied.
 pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
     let kind: String = column.get_item(0)?.extract()?;
     let inner = |index: usize| -> PyResult<Box<Column>> {

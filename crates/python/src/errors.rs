@@ -13,7 +13,7 @@ mod raised {
     pyo3::import_exception!(sapwood.errors, ChangedFileError);
 }
 
-/// The exception for an error.
+/// Returns the exception for an error.
 pub fn raise(error: impl Into<Error>) -> PyErr {
     let error: Error = error.into();
     let message = error.to_string();
@@ -27,7 +27,7 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
         _ => {
             let raised = raised::UnsupportedError::new_err(message);
             if let Some(column) = error.column() {
-                // It says more; that it cannot be said is no reason to lose what was raised.
+                // An optional attribute: a failure to set it must not hide the exception.
                 Python::attach(|py| raised.value(py).setattr("column", column).ok());
             }
             raised

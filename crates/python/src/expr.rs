@@ -120,7 +120,7 @@ impl PyCorrection {
     }
 }
 
-/// Inputs with the kinds and numbers of their bins, the contents of these, and what holds outside of them.
+/// Inputs with bin types and edges, the contents of the bins, and the treatment of values outside of them.
 type BinsGiven = (Vec<(usize, String, Vec<f64>)>, Vec<usize>, (String, usize));
 
 fn content(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<Content> {
@@ -167,9 +167,9 @@ fn content(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<Content> {
     })
 }
 
-/// Kind of bins, its numbers, whether there is an underflow and an overflow bin, and the node of the values.
+/// Bin type, its numbers, whether there is an underflow and an overflow bin, and the node of the values.
 type AxisGiven = (String, Vec<f64>, bool, bool, usize);
-/// Axes, the nodes of selection, weight and sample, and what is kept of each bin.
+/// Axes; the nodes of selection, weight and sample; and the storage type of the bins.
 type FillGiven = (Vec<AxisGiven>, Option<usize>, Option<usize>, Option<usize>, String);
 
 fn edges(kind: &str, numbers: &[f64]) -> PyResult<Edges> {
@@ -200,7 +200,7 @@ fn fills(given: Vec<FillGiven>) -> PyResult<Vec<Fill>> {
     given.into_iter().map(fill).collect()
 }
 
-/// The arrays of bins: sums, and squares or means, and deviations.
+/// Returns the arrays of bins: sums, squares or means, and deviations.
 fn arrays(py: Python<'_>, bins: Vec<Bins>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for bins in bins {

@@ -25,7 +25,7 @@ pub struct PyFile {
 }
 
 impl PyFile {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub fn open(py: Python<'_>, source: &Arc<dyn Source>, deadline: Deadline) -> PyResult<Self> {
         let theirs = source.clone();
         let file = if source.latency().is_some() {
@@ -55,7 +55,7 @@ impl PyFile {
         far: Option<Far>,
         prior: Option<&str>,
     ) -> PyResult<Self> {
-        // Of all that opening takes: the way there, copying, the header.
+        // The deadline covers the whole opening: connection, copy, header.
         let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
         let source = storage::source(source, name, far.as_ref(), prior, deadline)?;
         Self::open(py, &source, deadline)
@@ -92,17 +92,18 @@ impl PyFile {
     fn size(&self) -> u64 {
         self.file.source().size()
     }
-    /// Bytes of the file.
+    /// Returns bytes of the file.
     fn bytes<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
         let found = with_file(py, &self.file, || self.file.bytes(offset, length, Cause::Object))?;
         Ok(PyBytes::new(py, &found))
     }
-    /// Where the header says that other records are, and how long they are: free segments, streamer info.
+    /// Position and length of the other records in the header: free segments, streamer info.
     fn places(&self) -> (u64, u64, u64, u64) {
         let h = self.file.header();
         (h.seek_free, h.nbytes_free.into(), h.seek_info, h.nbytes_info.into())
     }
-    /// What is wrong with baskets: place, length, entries and branch name of each. `deep` decompresses them, too.
+    /// Returns the faults of baskets, given position, length, entries and branch name of each. `deep` also decompresses
+    /// them.
     #[allow(clippy::type_complexity, reason = "a list of tuples")]
     fn check_baskets(
         &self,
@@ -118,8 +119,8 @@ impl PyFile {
         };
         Ok(py.detach(|| pool.install(|| baskets.par_iter().map(check).collect())))
     }
-    /// Puts RNTuples together from records (first byte behind the key, number of bytes), but for those whose header lies
-    /// at a known offset.
+    /// Reassembles RNTuples from records (first byte after the key, number of bytes). Skips those whose header is at a
+    /// known offset.
     fn salvage(
         &self,
         py: Python<'_>,
@@ -150,7 +151,7 @@ impl PyFile {
     fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
         storage::ledger(self.file.source().as_ref())
     }
-    /// Who says which version of the file it is, and which.
+    /// Returns the source of the file version, and the version.
     fn stored_version(&self) -> Option<(String, String)> {
         self.file.source().version().map(|version| (version.of, version.tag))
     }
@@ -262,7 +263,7 @@ impl PyDirectory {
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.directory.keys.iter().map(|key| PyKey { key: key.clone() }))
     }
-    /// Names, classes and cycles of all keys.
+    /// Returns names, classes and cycles of all keys.
     fn listing<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyList>; 3]> {
         let keys = &self.directory.keys;
         Ok([

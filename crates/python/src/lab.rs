@@ -1,4 +1,4 @@
-//! The probes of a machine, and the events of a study.
+//! Benchmarks of a machine, and the events of a study.
 
 use numpy::{Element, PyArray1};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use sapwood_lab as lab;
 
 #[pyfunction]
 fn lab_probe(name: &str, size: usize, count: usize, folder: &str, seconds: f64) -> PyResult<Vec<f64>> {
-    // The lock is kept: a probe that forks must not meet another thread.
+    // The interpreter lock is kept: a probe that forks must not meet another thread.
     Ok(lab::run(name, size, count, folder, seconds)?)
 }
 

@@ -1,4 +1,4 @@
-//! How data become branches, and branches as nested tuples of Python.
+//! Mapping data to branches, and branches to nested Python tuples.
 
 use crate::errors::raise;
 use crate::shapes::{from_shape, to_data_type, to_shape};
@@ -22,13 +22,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// index of the counter, split level, whether member-wise, compression code.
 pub type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32, bool, Option<u32>);
 
-/// Data of one name: their type, what lists become, what records become, split level, whether member-wise.
+/// Data of one name: type, layout of lists, layout of records, split level, whether member-wise.
 type NamedData<'py> = (String, Bound<'py, PyTuple>, String, String, i32, bool);
 
-/// Branches, and where the data of each name go.
+/// Branches, and the destination of the data of each name.
 type PlannedBranches<'py> = (Vec<Branch<'py>>, Vec<(String, PyDestination)>);
 
-/// Where data go: the index of a branch, or the name of records, whether they are lists, and their fields.
+/// Destination of data: the index of a branch; or the name of records, whether they are lists, and their fields.
 #[derive(IntoPyObject)]
 enum PyDestination {
     Branch(usize),
@@ -48,7 +48,7 @@ impl From<Destination> for PyDestination {
     }
 }
 
-/// The branches for data, and where the data of each name go.
+/// Returns the branches for data, and the destination of the data of each name.
 #[pyfunction]
 fn plan_branches<'py>(
     py: Python<'py>,
@@ -67,7 +67,7 @@ fn plan_branches<'py>(
         Ok(BranchData { name, kind: to_data_type(&kind)?, lists, records, split_level, member_wise })
     });
     let data: Vec<BranchData> = data.collect::<PyResult<_>>()?;
-    // An exception of a function that names branches goes on as it is.
+    // An exception raised by a naming function is passed on unchanged.
     let raised = RefCell::new(None);
     let named = |name: PyResult<Bound<'py, PyAny>>| -> Result<String> {
         name.and_then(|name| name.extract()).map_err(|error| {

@@ -11,14 +11,14 @@ use sapwood_root::ntuple::verify::verify;
 use sapwood_root::ntuple::{ClusterPages, NTuple, encoding};
 use std::sync::Arc;
 
-/// What only RNTuples have.
+/// The additional methods of RNTuples.
 #[pyclass(frozen, extends = PyTable, name = "NTuple", module = "sapwood._native")]
 pub struct PyNTuple {
     ntuple: Arc<NTuple>,
 }
 
 impl PyNTuple {
-    /// Of an opened one.
+    /// Wraps an open RNTuple.
     pub fn new(py: Python<'_>, ntuple: NTuple) -> PyResult<Py<Self>> {
         let ntuple = Arc::new(ntuple);
         let table = PyTable::of(ntuple.clone());
@@ -30,11 +30,11 @@ impl PyNTuple {
     }
 }
 
-/// What the schema says of a field, in the order of its record.
+/// The description of a field in the schema, in the order of its record.
 type FieldRecord<'a> =
     (u32, u32, usize, u16, u16, u64, Option<usize>, Option<u32>, &'a str, &'a str, &'a str, &'a str);
 
-/// A page: its elements, whether a checksum follows it, and where it is in the file: first byte and bytes.
+/// A page: number of elements, whether a checksum follows, and its location in the file (first byte and length).
 type PageRecord = (u64, bool, Option<(u64, u64)>);
 /// A column in a cluster: whether it is suppressed, its first element, its compression, its pages.
 type ColumnPages = (bool, u64, u32, Vec<PageRecord>);
@@ -54,13 +54,13 @@ impl PyNTuple {
         let add = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         Ok(each.into_iter().fold((0, 0), add))
     }
-    /// First entry and number of entries of each cluster.
+    /// Returns first entry and number of entries of each cluster.
     fn cluster_entries(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
         let clusters = with_file(py, &self.ntuple.file, || self.ntuple.clusters(0, self.ntuple.entries))?;
         let each = clusters.iter().filter_map(ClusterPages::cluster);
         Ok(each.map(|cluster| (cluster.first_entry, cluster.entries)).collect())
     }
-    /// Where its header lies.
+    /// Location of its header.
     #[getter]
     fn header_offset(&self) -> u64 {
         self.ntuple.anchor.header.offset
@@ -108,11 +108,11 @@ impl PyNTuple {
     fn alias_records(&self) -> Vec<(usize, usize)> {
         self.ntuple.schema.aliases.clone()
     }
-    /// First entry, entries and clusters of each group.
+    /// Returns first entry, number of entries and number of clusters of each group.
     fn cluster_groups(&self) -> Vec<(u64, u64, u32)> {
         self.ntuple.groups.iter().map(|group| (group.first_entry, group.entries, group.clusters)).collect()
     }
-    /// The clusters of a group: first entry, entries, and for each column its pages.
+    /// Returns the clusters of a group: first entry, number of entries, and the pages of each column.
     fn page_list(&self, py: Python<'_>, group: usize) -> PyResult<Vec<(u64, u64, Vec<ColumnPages>)>> {
         let list = with_file(py, &self.ntuple.file, || self.ntuple.page_list(group))?;
         let column = |range| column_pages(&list, range);
@@ -126,8 +126,8 @@ impl PyNTuple {
         let sets = self.ntuple.attributes.iter();
         sets.map(|set| (set.name.as_str(), set.version.0, set.version.1)).collect()
     }
-    /// Compares clusters and pages with what describes them: faults (code, part, text, first entry of the cluster), and the
-    /// first byte and end of each stretch in use.
+    /// Verifies clusters and pages against their description. Returns the faults (code, part, text, first entry of the
+    /// cluster), and first byte and end of each byte range in use.
     #[allow(clippy::type_complexity, reason = "a plain table")]
     fn verify(
         &self,
@@ -186,7 +186,7 @@ fn record(id: usize, field: &Field) -> FieldRecord<'_> {
     )
 }
 
-/// What only fields of RNTuples have.
+/// The additional methods of RNTuple fields.
 #[pyclass(frozen, extends = PyField, name = "NTupleField", module = "sapwood._native")]
 pub struct PyNTupleField {
     ntuple: Arc<NTuple>,

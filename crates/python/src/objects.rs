@@ -1,4 +1,4 @@
-//! Objects by key: a tree of values, turned into Python objects a level at a time.
+//! Objects in keys: a tree of values, converted to Python objects one level at a time.
 
 use crate::errors::raise;
 use crate::runtime::with_file;
@@ -15,7 +15,7 @@ use sapwood_root::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What one key holds.
+/// The contents of one key.
 struct Graph {
     seen: HashMap<u64, Arc<Object>>,
 }
@@ -58,22 +58,22 @@ impl PyObjectTree {
         add(&self.object, &mut names);
         names
     }
-    /// The objects of its base classes, made with the callables (model, sequence, mapping, unreadable).
+    /// Returns the objects of its base classes, created with the callables (model, sequence, mapping, unreadable).
     fn bases<'py>(&self, py: Python<'py>, makers: Makers<'py>) -> PyResult<Bound<'py, PyList>> {
         let maker = Maker::new(py, &self.graph, makers);
         let bases: PyResult<Vec<_>> = self.object.bases.iter().map(|base| maker.object(base)).collect();
         PyList::new(py, bases?)
     }
-    /// Which base has a member: its number; -1 for a member of the object itself, None where there is none.
+    /// Returns the index of the base that has a member; -1 for a member of the object itself, `None` if there is none.
     fn owner(&self, name: &str) -> Option<isize> {
         if self.object.has(name) {
             return Some(-1);
         }
-        // As elsewhere, the last base that has it wins.
+        // As elsewhere, the last base with the member wins.
         let bases = self.object.bases.iter().enumerate().rev();
         bases.filter(|(_, base)| has_anywhere(base, name)).map(|(i, _)| i as isize).next()
     }
-    /// One of its own members, an error where there is none of that name.
+    /// Returns one of its own members; an error if there is none of that name.
     fn member<'py>(&self, py: Python<'py>, name: &str, makers: Makers<'py>) -> PyResult<Bound<'py, PyAny>> {
         let maker = Maker::new(py, &self.graph, makers);
         match self.object.own(name) {
@@ -84,7 +84,7 @@ impl PyObjectTree {
             },
         }
     }
-    /// All of its own members; those in `known` are taken from there.
+    /// Returns all of its own members; those in `known` are reused.
     fn members<'py>(
         &self,
         py: Python<'py>,
@@ -105,7 +105,7 @@ impl PyObjectTree {
         }
         Ok(members)
     }
-    /// What could not be read: (the way there through members, why).
+    /// Returns the unreadable parts: (path of members, reason).
     fn problems(&self) -> PyResult<Vec<(String, String)>> {
         let found = self.object.problems().map_err(raise)?;
         Ok(found.into_iter().map(|(path, error)| (path, error.to_string())).collect())
@@ -122,7 +122,7 @@ fn has_anywhere(object: &Object, name: &str) -> bool {
 
 type Makers<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// Makes Python objects of values.
+/// Converts values to Python objects.
 struct Maker<'a, 'py> {
     py: Python<'py>,
     graph: &'a Arc<Graph>,
@@ -142,7 +142,7 @@ impl<'a, 'py> Maker<'a, 'py> {
         self.model.call1((PyObjectTree { graph: self.graph.clone(), object: object.clone() },))
     }
 
-    /// What stands for the members behind the one that could not be read.
+    /// Returns the placeholder for members after an unreadable one.
     fn lost(&self, object: &Object) -> PyResult<Bound<'py, PyAny>> {
         match object.members.last() {
             Some((name, Value::Unreadable(error))) => {
@@ -243,10 +243,10 @@ fn numbers<'py>(
     })
 }
 
-/// What could not be read: where, and why.
+/// Unreadable parts: path and reason.
 type Problems = Vec<(String, String)>;
 
-/// The object of a key, made with the callables that [`PyObjectTree::load`] takes; and what could not be read.
+/// Returns the object of a key, created with the callables that [`PyObjectTree::load`] takes, and its unreadable parts.
 pub fn read<'py>(
     py: Python<'py>,
     file: &RootFile,
@@ -259,7 +259,7 @@ pub fn read<'py>(
     Ok((value, problems))
 }
 
-/// An object that has all members itself, as for writing, as it would be read from a file.
+/// Returns an object that has all members itself, as for writing, in the form of an object read from a file.
 pub fn of_members<'py>(
     py: Python<'py>,
     object: &Object,
@@ -312,7 +312,7 @@ fn read_value(file: &RootFile, key: &Key) -> Result<Read, Error> {
     Ok((value, seen, problems))
 }
 
-/// All classes of a file: (name, version, checksum, elements), an element a dict of ROOT's members.
+/// Returns all classes of a file: (name, version, checksum, elements); each element is a dict of ROOT's members.
 pub fn describe<'py>(py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for info in classes.iter() {

@@ -1,4 +1,4 @@
-//! Rows of columns for batches, what an index keeps of the values of zones, and checksums of columns.
+//! Rows of columns for batches, statistics of zones for an index, and checksums of columns.
 
 use crate::borrow;
 use crate::columns::{array, writable};
@@ -14,7 +14,7 @@ use sapwood_root::array::pool::Filled;
 use sapwood_root::ntuple::envelope;
 use sapwood_root::{Error, Result};
 
-/// A column: its numbers, how many of them an entry (or an item of a list) has, which of the lists of offsets it has,
+/// A column: its numbers, how many of them are in an entry (or an item of a list), the index of its list of offsets,
 /// and the length to which its lists are padded.
 struct Source {
     number: Number,
@@ -25,7 +25,7 @@ struct Source {
 }
 
 impl Source {
-    /// The numbers of some rows, and if lists are padded, which of their items are there.
+    /// Returns the numbers of some rows and, for padded lists, which items are present.
     fn rows(&self, rows: Rows<'_>, lists: &[Lists]) -> Result<(Filled, Option<Filled>)> {
         let width = self.width.saturating_mul(self.number.size());
         let Some(place) = self.lists else { return Ok((gather::fixed(&self.values, width, rows)?, None)) };

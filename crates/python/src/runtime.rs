@@ -1,4 +1,4 @@
-//! What work runs on, and what ends it: the thread pool, Ctrl-C, deadlines.
+//! The execution of work and its cancellation: thread pool, Ctrl-C, deadlines.
 
 use crate::errors::raise;
 use crate::storage;
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pool that reading and writing use; replaced as a whole when the number of threads changes. A fork takes over none
-/// of its threads, and has one of its own with as many.
+/// The pool for reading and writing; it is replaced when the number of threads changes. A forked child inherits none of
+/// its threads and creates its own pool of the same size.
 fn slot() -> MutexGuard<'static, Option<Arc<rayon::ThreadPool>>> {
     static POOL: PerProcess<Mutex<Option<Arc<rayon::ThreadPool>>>> = PerProcess::empty();
     POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many threads it has; 0 before the first one.
+/// Number of its threads; 0 before the first pool.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
@@ -31,7 +31,7 @@ fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// The pool.
+/// Returns the pool.
 pub fn pool() -> PyResult<Arc<rayon::ThreadPool>> {
     let mut slot = slot();
     if let Some(pool) = &*slot {
@@ -63,7 +63,7 @@ fn set_num_threads(n: i64) -> PyResult<()> {
         Ok(threads @ 1..=4096) => {
             let before = slot().replace(make_pool(threads)?);
             THREADS.store(threads, Relaxed);
-            // Outside the lock: its threads come to their end.
+            // Outside the lock, because this waits for its threads to end.
             drop(before);
             Ok(())
         }
@@ -88,7 +88,7 @@ fn kept_memory() -> usize {
     buffers::kept()
 }
 
-/// By when something must be done, as a whole; or whenever it is.
+/// Deadline of a whole operation, if any.
 #[derive(Clone, Copy, Default)]
 pub struct Deadline {
     limit: Option<Duration>,
@@ -96,13 +96,13 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So long from now.
+    /// Returns a deadline after this time.
     pub fn after(limit: Option<Duration>) -> Self {
         Self { limit, end: limit.and_then(|limit| Instant::now().checked_add(limit)) }
     }
 }
 
-/// Ends jobs, from another thread: what they wait for, and what would have them wait.
+/// Stops jobs from another thread, including those that wait or are about to wait.
 #[pyclass(frozen, name = "Stop", module = "sapwood._native")]
 pub struct PyStop {
     token: Token,
@@ -114,7 +114,7 @@ impl PyStop {
     fn new() -> Self {
         Self { token: Token::default() }
     }
-    /// Calls something that it may end.
+    /// Calls a function that this can stop.
     fn call<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.token.during(|| work.call0())
     }
@@ -123,9 +123,9 @@ impl PyStop {
     }
 }
 
-/// Does work on another thread while this one listens for signals and looks at the clock.
+/// Runs work on another thread while this one watches for signals and the deadline.
 ///
-/// After Ctrl-C or the deadline the work is given up: `interrupt` is called, and nobody waits for its end.
+/// Ctrl-C and the deadline cancel the work: `interrupt` is called, and its end is not awaited.
 pub fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     deadline: Deadline,
@@ -147,10 +147,10 @@ pub fn interruptible<T: Send + 'static>(
     result
 }
 
-/// How often signals are looked for.
+/// Interval for checking signals.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Waits for a result, for a signal, for the deadline, or until the job is given up for which this thread works.
+/// Waits for a result, a signal, the deadline, or the cancellation of the job for which this thread works.
 fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>) -> PyResult<T> {
     let Deadline { limit, end } = deadline;
     loop {
@@ -184,7 +184,7 @@ fn receive<T: Send>(
     py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
 }
 
-/// Does work that Ctrl-C and the deadline end. The thread that asks listens, and does not work itself.
+/// Runs work that Ctrl-C and the deadline can stop. The calling thread only listens.
 pub fn interruptibly<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
@@ -203,7 +203,7 @@ pub fn interruptibly<T: Send>(
         if heard.is_err() {
             token.give_up();
             py.detach(&interrupt);
-            // The work borrows what this thread has; given up, it is done at once.
+            // The work borrows from this thread; once cancelled, it ends at once.
             let _ = receive(py, &receiver, Duration::MAX);
         }
         result = Some(heard);
@@ -211,7 +211,7 @@ pub fn interruptibly<T: Send>(
     result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))
 }
 
-/// Does work on a file, which Ctrl-C and the deadline end where it is remote.
+/// Runs work on a file. If the file is remote, Ctrl-C and the deadline can stop it.
 pub fn with_file<T: Send>(
     py: Python<'_>,
     file: &RootFile,
@@ -220,7 +220,7 @@ pub fn with_file<T: Send>(
     with_files(py, &[file.source().as_ref()], &Token::default(), work)
 }
 
-/// The same on the file of a table.
+/// Like [`with_file`], for the file of a table.
 pub fn with_table<T: Send>(
     py: Python<'_>,
     table: &dyn Table,
@@ -229,7 +229,7 @@ pub fn with_table<T: Send>(
     with_files(py, &[table.source().as_ref()], &Token::default(), work)
 }
 
-/// The same with several.
+/// Like [`with_file`], for several files.
 pub fn with_files<T: Send>(
     py: Python<'_>,
     files: &[&dyn Source],

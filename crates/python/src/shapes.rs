@@ -1,4 +1,4 @@
-//! Types as C++ has them, as nested tuples of Python; and the table of number types.
+//! C++ types as nested Python tuples, and the table of number types.
 
 use crate::errors::raise;
 use pyo3::exceptions::PyTypeError;
@@ -11,7 +11,7 @@ use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::packed::Packing;
 use sapwood_root::zebra::hbook::Class as HbookClass;
 
-/// Names the records of keys and values in columns of maps; no class has such a name.
+/// Name of the records of keys and values in map columns; no class has such a name.
 const MAP_ENTRY: &str = "<entry of a map>";
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,20 +25,20 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packing_range, module)?)
 }
 
-/// Of each number type: its name in `NumPy`, its names in C++ and ROOT, and its type codes. The first name and the first
-/// code are those that are written.
+/// Returns for each number type its name in `NumPy`, its names in C++ and ROOT, and its type codes. The first name and
+/// the first code are used for writing.
 #[pyfunction]
 fn number_types() -> Vec<(&'static str, Vec<&'static str>, &'static [i32])> {
     Number::ALL.into_iter().map(|number| (number.dtype(), number.names().collect(), number.codes())).collect()
 }
 
-/// The type that a C++ name stands for, if it can be written.
+/// Returns the type of a C++ name, if it can be written.
 #[pyfunction]
 fn parse_shape<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyTuple>>> {
     Shape::parse(name).map(|shape| from_shape(py, &shape)).transpose()
 }
 
-/// The type of C++ that the data of a field become.
+/// Returns the C++ type for the data of a field.
 #[pyfunction]
 fn shape_of<'py>(
     py: Python<'py>,
@@ -50,13 +50,13 @@ fn shape_of<'py>(
     from_shape(py, &to_data_type(kind)?.shape(name, &classes, nameless).map_err(raise)?)
 }
 
-/// Lowest and highest value of packed numbers, by the text inside the brackets of their type.
+/// Returns lowest and highest value of packed numbers, from the text inside the brackets of their type.
 #[pyfunction]
 fn packing_range(text: &str) -> Option<(f64, f64)> {
     Packing::range(text).map(|(low, high, _)| (low, high))
 }
 
-/// The nested tuples of a type.
+/// Converts a type to nested tuples.
 pub fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTuple>> {
     let inner = |shape: &Shape| from_shape(py, shape);
     match shape {
@@ -80,7 +80,7 @@ pub fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, Py
     }
 }
 
-/// A type from nested tuples.
+/// Converts nested tuples to a type.
 pub fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
     let kind: String = shape.get_item(0)?.extract()?;
     let inner = |index: usize| -> PyResult<Box<Shape>> {
@@ -118,7 +118,7 @@ pub fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
     })
 }
 
-/// The type of data from nested tuples.
+/// Converts nested tuples to a type of data.
 pub fn to_data_type(kind: &Bound<'_, PyTuple>) -> PyResult<DataType> {
     let head: String = kind.get_item(0)?.extract()?;
     let inner = |index: usize| -> PyResult<Box<DataType>> {

@@ -1,4 +1,4 @@
-//! Python objects that are read as files.
+//! Python objects as file sources.
 
 use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -30,12 +30,12 @@ struct Object {
     reader: Py<PyAny>,
     name: String,
     size: u64,
-    /// How long it may take, beside the time of its bytes; where it can be told that.
+    /// Time limit, in addition to the time for its bytes; `None` if the object takes no limit.
     patience: Option<Duration>,
 }
 
 impl Object {
-    /// Reads ranges in so much time as is left.
+    /// Reads ranges within the remaining time.
     fn read(
         &self,
         ranges: &[Range],
@@ -75,7 +75,7 @@ impl Object {
             }
             Ok(())
         };
-        // The interpreter may be on its way out.
+        // The interpreter may be shutting down.
         Python::try_attach(read).unwrap_or_else(|| Err(Fault::lasting(IoError::other("Python has ended"))))
     }
 }
@@ -102,7 +102,7 @@ impl Transport for Object {
     }
 }
 
-/// An object that reads one range at a time, and not from remote storage as far as is known.
+/// An object that reads one range at a time and is not known to be remote.
 struct Near {
     object: Object,
     counters: Counters,
@@ -120,7 +120,7 @@ impl Source for Near {
         let result = self.object.read(&[range], Duration::MAX, |_, bytes| out.copy_from_slice(bytes));
         result.map_err(|f| IoError::new(f.error.kind(), format!("{}: {}", self.object.name, f.error)))
     }
-    /// A call of Python may stand for a request to a server.
+    /// A Python call may be a request to a server.
     fn chunk(&self, _bytes: u64, _threads: usize) -> u64 {
         8 << 20
     }

@@ -1,4 +1,4 @@
-//! Where files are read from, as Python names it.
+//! Opening the sources that Python names.
 
 use crate::errors::raise;
 use crate::runtime::{Deadline, interruptible};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How remote storage is read, as `sapwood.storage.locate` gives it.
+/// Options for remote storage, from `sapwood.storage.locate`.
 #[derive(FromPyObject)]
 pub struct Far {
     timeout: f64,
@@ -41,7 +41,7 @@ impl Far {
         let timeout = timeout.ok_or_else(|| {
             raise(Error::argument(format!("a timeout is a number of seconds above 0, not {}", self.timeout)))
         })?;
-        // More than any clock can be set forward by is as good as none.
+        // Beyond the range of any clock is the same as no limit.
         let timeout = timeout.min(LONGEST);
         let deadline = self.deadline()?;
         let blocks = self.blocks.as_ref().map(|(folder, size)| Folder::open(folder, *size)).transpose()?;
@@ -54,7 +54,7 @@ impl Far {
             blocks,
         })
     }
-    /// How long an operation may take.
+    /// Maximum time of an operation.
     pub fn deadline(&self) -> PyResult<Option<Duration>> {
         let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
         deadline.map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))
@@ -70,7 +70,8 @@ impl Far {
     }
 }
 
-/// Opens what Python means: a path, bytes, URLs, or an object that reads; copies it first if `prior` says so.
+/// Opens the source given in Python: a path, bytes, URLs, or an object with reading methods. Copies it first if `prior`
+/// says so.
 pub fn source(
     source: &Bound<'_, PyAny>,
     name: Option<String>,
@@ -81,7 +82,7 @@ pub fn source(
     let py = source.py();
     let prior = match prior {
         None => Prior::Never,
-        // As much as may be fetched ahead.
+        // The limit is that of prefetching.
         Some("auto") => far.map_or(Prior::Never, |far| Prior::Auto(far.prefetch)),
         Some("memory") => Prior::Memory,
         Some("disk") => Prior::Disk,
@@ -140,7 +141,7 @@ fn direct(
     crate::source::open(source, name, far.map(Far::options).transpose()?)
 }
 
-/// The names in a folder of an `XRootD` server, and whether they are folders themselves.
+/// Returns the names in a folder of an `XRootD` server, and whether they are folders themselves.
 #[pyfunction]
 fn list_folder(py: Python<'_>, url: String, far: Far) -> PyResult<Vec<(String, bool)>> {
     let (identity, options) = (far.identity(), far.options()?);
@@ -154,7 +155,7 @@ impl PyStorage {
         let source = &self.source;
         py.detach(|| {
             for range in &ranges {
-                // Before room is made for it.
+                // Before memory is allocated for it.
                 sapwood_io::source::check(*range, source.size(), source.name())?;
             }
             let total: u64 = ranges.iter().map(|range| range.length).sum();
@@ -165,7 +166,7 @@ impl PyStorage {
     }
 }
 
-/// Storage as such, without a file's structure: requests are sent as they are given.
+/// Raw storage without a file structure: requests are sent exactly as given.
 #[pyclass(frozen, name = "Storage", module = "sapwood._native")]
 pub struct PyStorage {
     source: Arc<dyn Source>,
@@ -183,11 +184,11 @@ impl PyStorage {
     fn size(&self) -> u64 {
         self.source.size()
     }
-    /// Reads ranges by one request, and forgets them; gives their bytes.
+    /// Reads ranges with one request and discards them; returns their number of bytes.
     fn request(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<u64> {
         self.fetched(py, &ranges).map(|bytes| bytes.len() as u64)
     }
-    /// Reads ranges by one request.
+    /// Reads ranges with one request.
     fn read<'py>(&self, py: Python<'py>, ranges: Vec<(u64, u64)>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let all = self.fetched(py, &ranges)?;
         let mut rest = all.as_slice();
@@ -210,7 +211,7 @@ impl PyStorage {
     }
 }
 
-/// The requests by which ranges, wanted in this order, would be fetched from storage of which so much is known.
+/// Returns the requests with which ranges, wanted in this order, would be fetched from storage with known properties.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "a plain table")]
 fn plan_requests(
@@ -236,19 +237,20 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan_requests, module)?)
 }
 
-/// An incident as Python gets it: time in nanoseconds since 1970, offset, length, attempt, whether it was sent again, why.
+/// An incident in Python: time in nanoseconds since 1970, offset, length, attempt, whether it was sent again,
+/// description.
 type Row = (u64, u64, u64, u32, bool, String);
 
 fn rows(incidents: Vec<Incident>) -> Vec<Row> {
     incidents.into_iter().map(|i| (i.time, i.offset, i.length, i.attempt, i.again, i.message)).collect()
 }
 
-/// What did not go well of a file's requests.
+/// Returns the incidents of a file's requests.
 pub fn ledger(source: &dyn Source) -> Vec<Row> {
     rows(source.ledger())
 }
 
-/// An error of storage, with what did not go well before: whoever gets it may have no file to ask.
+/// Adds earlier incidents to a storage error, because the caller may have no file object to query.
 pub fn with_ledger(py: Python<'_>, error: PyErr, incidents: Vec<Incident>) -> PyErr {
     let set = || {
         let incident = py.import("sapwood.errors")?.getattr("Incident")?;
@@ -256,7 +258,7 @@ pub fn with_ledger(py: Python<'_>, error: PyErr, incidents: Vec<Incident>) -> Py
         error.value(py).setattr("ledger", list?)
     };
     if error.is_instance_of::<PyOSError>(py) {
-        // That it cannot be said is no reason to lose what was raised.
+        // A failure to set it must not hide the exception.
         let _ = set();
     }
     error

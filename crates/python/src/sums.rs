@@ -1,4 +1,4 @@
-//! Sums of objects of several files, which merging writes.
+//! Sums of objects from several files, for merging.
 
 use crate::errors::raise;
 use crate::file::{PyDirectory, PyFile, PyKey};
@@ -10,7 +10,7 @@ use sapwood_root::file::Key;
 use sapwood_root::file::writer::{SharedSum, Sum, Sums, lock};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Objects of one shape, added.
+/// A sum of objects with the same shape.
 #[pyclass(frozen, name = "Sum", module = "sapwood._native")]
 pub struct PySum {
     sum: SharedSum,
@@ -18,7 +18,7 @@ pub struct PySum {
 
 #[pymethods]
 impl PySum {
-    /// Reads objects, each the first of a sum.
+    /// Reads objects; each starts a sum.
     #[staticmethod]
     fn read(py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<Self>> {
         let file = file.file();
@@ -42,7 +42,7 @@ impl PySum {
     }
 }
 
-/// Sums under the paths of their objects.
+/// Sums by the paths of their objects.
 #[pyclass(frozen, name = "Sums", module = "sapwood._native")]
 pub struct PySums {
     sums: Mutex<Sums>,
@@ -67,11 +67,12 @@ impl PySums {
     fn new() -> Self {
         Self { sums: Mutex::default() }
     }
-    /// Takes a sum for the objects of a path.
+    /// Inserts a sum for the objects of a path.
     fn insert(&self, path: String, total: &PySum) {
         self.locked().insert(path, total.shared());
     }
-    /// Reads the objects of a directory that are like the sums of their paths; returns the indexes of other keys.
+    /// Reads the objects of a directory that are similar to the sums of their paths; returns the indices of the other
+    /// keys.
     fn read(&self, py: Python<'_>, directory: &PyDirectory, prefix: &str) -> PyResult<Vec<usize>> {
         let (file, directory) = directory.parts();
         let pool = pool()?;
@@ -83,7 +84,7 @@ impl PySums {
         })
         .map_err(raise)
     }
-    /// Adds what was read.
+    /// Adds the objects that were read.
     fn add(&self, py: Python<'_>) -> PyResult<()> {
         let pool = pool()?;
         py.detach(|| {
@@ -93,7 +94,7 @@ impl PySums {
         });
         Ok(())
     }
-    /// Forgets what was read.
+    /// Drops the objects that were read.
     fn forget(&self) {
         self.locked().forget();
     }

@@ -113,7 +113,7 @@ pub struct PyField {
 }
 
 impl PyField {
-    /// For a field of a table.
+    /// Wraps a field of a table.
     pub fn new(table: Arc<dyn Table>, index: usize) -> Self {
         Self { table, index }
     }
@@ -147,7 +147,7 @@ impl PyField {
     fn title(&self) -> PyResult<&str> {
         Ok(self.field()?.title)
     }
-    /// The class that the file names of its values.
+    /// The class name that the file gives for its values.
     #[getter]
     #[allow(clippy::unused_self, reason = "fields of trees have one")]
     const fn classname(&self) -> &'static str {
@@ -229,7 +229,7 @@ impl PyCarry {
     }
 }
 
-/// Entries from one to another of some fields of a table.
+/// A range of entries of some fields in a table.
 pub type Slice = (Arc<dyn Table>, Vec<usize>, u64, u64);
 
 #[pyfunction]
@@ -268,10 +268,10 @@ fn read<'py>(
     made.map(|()| list)
 }
 
-/// This many objects are made without collections of garbage between them.
+/// Minimum number of objects that are created without garbage collection in between.
 const MANY: usize = 500;
 
-/// Makes objects, all of them needed: if there are many, without collections of garbage, which cost as much again.
+/// Creates objects that are all kept. Many objects are created without garbage collection, which would double the cost.
 fn without_garbage<T>(py: Python<'_>, count: usize, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     if count < MANY {
         return make();

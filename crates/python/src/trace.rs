@@ -1,4 +1,4 @@
-//! What was counted, and the trace of what was read.
+//! Counters, and the trace of accesses.
 
 use crate::columns;
 use pyo3::prelude::*;
@@ -26,25 +26,25 @@ fn start_trace() -> bool {
     trace::start()
 }
 
-/// The columns of the trace, or nothing if there is none.
+/// Stops the trace and returns its columns; `None` if there is none.
 #[pyfunction]
 fn stop_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
     trace::stop().map(|trace| traced(py, &trace)).transpose()
 }
 
-/// The same of what was recorded so far.
+/// Returns the columns of the trace so far.
 #[pyfunction]
 fn trace_so_far(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
     trace::so_far().map(|trace| traced(py, &trace)).transpose()
 }
 
-/// The same, and takes it out: the trace goes on without it.
+/// Takes the records so far out of the trace, which continues.
 #[pyfunction]
 fn take_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
     trace::take().map(|trace| traced(py, &trace)).transpose()
 }
 
-/// Requests, ranges, bytes and nanoseconds of each cause since the process began.
+/// Returns requests, ranges, bytes and nanoseconds of each cause since the process began.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "a plain table")]
 fn requests() -> Vec<(&'static str, (u64, u64, u64, u64))> {

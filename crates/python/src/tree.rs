@@ -1,4 +1,4 @@
-//! What only trees and their branches have.
+//! The additional methods of trees and their branches.
 
 use crate::runtime::with_table;
 use crate::table::{PyField, PyTable};
@@ -8,14 +8,14 @@ use pyo3::types::{PyBytes, PyList};
 use sapwood_root::tree::{Basket, Branch, Place, Tree};
 use std::sync::Arc;
 
-/// What only trees have.
+/// The additional methods of trees.
 #[pyclass(frozen, extends = PyTable, name = "Tree", module = "sapwood._native")]
 pub struct PyTree {
     tree: Arc<Tree>,
 }
 
 impl PyTree {
-    /// For a tree that was opened.
+    /// Wraps an open tree.
     pub fn new(py: Python<'_>, tree: Tree) -> PyResult<Py<Self>> {
         let tree = Arc::new(tree);
         let table = PyTable::of(tree.clone());
@@ -60,7 +60,7 @@ impl PyTree {
     }
 }
 
-/// What only branches have.
+/// The additional methods of branches.
 #[pyclass(frozen, extends = PyField, name = "Branch", module = "sapwood._native")]
 pub struct PyBranch {
     tree: Arc<Tree>,
@@ -118,13 +118,13 @@ impl PyBranch {
     fn basket_seeks(&self) -> PyResult<Vec<u64>> {
         Ok(self.branch()?.baskets.iter().map(Basket::seek).collect())
     }
-    /// The numbers of the baskets that are inside the tree object.
+    /// Indices of the baskets inside the tree object.
     #[getter]
     fn embedded_baskets(&self) -> PyResult<Vec<usize>> {
         let baskets = self.branch()?.baskets.iter().enumerate();
         Ok(baskets.filter(|(_, basket)| matches!(basket.place, Place::Tree(_))).map(|(i, _)| i).collect())
     }
-    /// Values of a basket, and where its entries begin and the last ends.
+    /// Returns the values of a basket, the starts of its entries, and the end of the last one.
     fn basket<'py>(
         &self,
         py: Python<'py>,
@@ -133,7 +133,7 @@ impl PyBranch {
         let (data, bounds) = with_table(py, &*self.tree, || self.tree.contents(self.index, number))?;
         Ok((PyBytes::new(py, &data), bounds))
     }
-    /// How its numbers are packed: a range and bits.
+    /// Packing of its numbers: range and bits.
     #[getter]
     fn packing(&self) -> Option<(f64, f64, u32)> {
         self.tree.layout(self.index).ok()?.kind.packing()?.spec()

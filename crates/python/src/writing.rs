@@ -45,7 +45,7 @@ impl Sink for ObjectSink {
                 let mut rest = *part;
                 while !rest.is_empty() {
                     let written = object.call_method1("write", (PyBytes::new(py, rest),))?;
-                    // Buffered streams take everything; raw ones say how much they took.
+                    // Buffered streams take everything; raw streams return the number of bytes taken.
                     let count = written.extract::<usize>().unwrap_or(rest.len());
                     if count == 0 {
                         return Err(std::io::ErrorKind::WriteZero.into());
@@ -77,13 +77,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Works on the file without holding the interpreter.
+    /// Works on the file without holding the interpreter lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
-        // Before any lock: a thread that does not exist in a forked child may hold it.
+        // Before taking any lock: a thread that does not exist in a forked child may hold it.
         self.owner.check().map_err(raise)?;
         let pool = pool()?;
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
@@ -155,7 +155,7 @@ impl Output {
         Ok(Self { inner: Mutex::new(Inner::new(file)), owner: Owner::here() })
     }
 
-    /// Goes on with a file that is there.
+    /// Continues an existing file.
     #[staticmethod]
     #[pyo3(signature = (path, compression, utc_offset, datime, commit_every))]
     fn update(
@@ -172,7 +172,7 @@ impl Output {
         let inner = py
             .detach(|| {
                 let source = sapwood_io::open(&path)?;
-                // Nobody else writes it from this point on: what is read now stays true.
+                // No one else writes it from this point on: what is read now remains true.
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
@@ -184,7 +184,7 @@ impl Output {
     fn delete(&self, py: Python<'_>, directory: usize, name: &str, cycle: Option<u16>) -> PyResult<()> {
         self.with(py, |inner| inner.file.delete(directory, name, cycle))
     }
-    /// The same, with the baskets of trees: the keys of those that go and of those that stay.
+    /// Like `delete`, including the baskets of trees, given the keys that are removed and those that stay.
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn delete_trees(
         &self,
@@ -200,7 +200,7 @@ impl Output {
         let (file, doomed, kept) = (file.file(), keys(doomed), keys(kept));
         self.with(py, |inner| inner.delete(directory, name, cycle, &file, [&doomed, &kept]))
     }
-    /// Copies the object of a key of another file.
+    /// Copies the object of a key from another file.
     fn copy_key(
         &self,
         py: Python<'_>,
@@ -210,7 +210,7 @@ impl Output {
         key: &PyKey,
     ) -> PyResult<()> {
         let (file, key) = (file.file(), key.key());
-        // Outside the pool: it may be remote.
+        // Outside the pool, because it may be remote.
         let record = py.detach(|| Record::read(&file, key)).map_err(raise)?;
         self.with(py, |inner| inner.file.copy(directory, name, &record))
     }
@@ -226,7 +226,7 @@ impl Output {
             sums.into_iter().map(|(name, total)| (name, total.shared())).collect();
         self.with(py, |inner| inner.file.write_sums(directory, &sums))
     }
-    /// Begins a tree made of the baskets of others; returns its number and whether the first has an index.
+    /// Creates a tree from the baskets of others; returns its number and whether the first tree has an index.
     fn join_tree(
         &self,
         py: Python<'_>,
@@ -243,7 +243,8 @@ impl Output {
             Ok((tree, inner.joined_mut(tree)?.0.has_index()))
         })
     }
-    /// Adds the baskets of a tree to such a tree; returns its entries. `known` is that tree if it was read before.
+    /// Adds the baskets of a tree to a joined tree; returns its number of entries. `known` is the tree if it was
+    /// already read.
     #[pyo3(signature = (tree, file, key, processes, known=None))]
     fn join_more(
         &self,
@@ -263,7 +264,7 @@ impl Output {
         })
     }
 
-    /// Adds baskets that no description lists: branch, place, length, first entry and entries of each.
+    /// Adds baskets that no description lists: branch, position, length, first entry and number of entries of each.
     fn join_baskets(
         &self,
         py: Python<'_>,
@@ -278,7 +279,7 @@ impl Output {
             tree.add_baskets(file, &source, &baskets, entries)
         })
     }
-    /// Notes the state of the joined trees, or goes back to it.
+    /// Marks the state of the joined trees, or reverts to the mark.
     fn mark_joined(&self, py: Python<'_>, back: bool) -> PyResult<()> {
         self.with(py, |inner| {
             inner.mark_joined(back);
@@ -350,7 +351,7 @@ impl Output {
             Ok(())
         })
     }
-    /// Lets go of the file without writing what waits.
+    /// Releases the file without writing buffered data.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         if !self.owner.is_here() {
             return Ok(());
@@ -390,7 +391,7 @@ impl Output {
             Ok(inner.add(tree))
         })
     }
-    /// Goes on with the tree of a key of the same file.
+    /// Continues the tree of a key in the same file.
     fn append_tree<'py>(
         &self,
         py: Python<'py>,
@@ -406,7 +407,7 @@ impl Output {
         let branches = specs.into_iter().map(|spec| from_spec(py, spec));
         Ok((number, branches.collect::<PyResult<_>>()?))
     }
-    /// Adds branches, with all their entries, to the tree of a key of the same file.
+    /// Adds branches, with all their entries, to the tree of a key in the same file.
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn add_branches(
         &self,
@@ -456,7 +457,7 @@ impl Output {
             Ok(inner.add(table))
         })
     }
-    /// Goes on with the RNTuple of a key of the same file; returns its fields that take data with their types.
+    /// Continues the RNTuple of a key in the same file; returns its fields that take data, with their types.
     fn append_ntuple<'py>(
         &self,
         py: Python<'py>,
@@ -469,7 +470,7 @@ impl Output {
             NTupleWriter::append(file_writer, directory, &file, key, &NTupleOptions::default())
         })
     }
-    /// Makes an RNTuple with the fields and columns of another; returns its fields that take data with their types.
+    /// Creates an RNTuple with the fields and columns of another; returns its fields that take data, with their types.
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn make_ntuple_like<'py>(
         &self,
@@ -485,8 +486,8 @@ impl Output {
         let options = ntuple_sizes(cluster_bytes, cluster_entries, page_bytes);
         self.add_ntuple(py, |file| NTupleWriter::like(file, directory, name, &source, options))
     }
-    /// Copies the cluster of another RNTuple that begins at an entry, its pages compressed again if a code is given;
-    /// returns whether that could be done.
+    /// Copies the cluster of another RNTuple that begins at an entry; recompresses its pages if a code is given.
+    /// Returns whether this was possible.
     fn copy_cluster(
         &self,
         py: Python<'_>,
@@ -502,7 +503,7 @@ impl Output {
             table.copy_cluster(file, &source, first_entry, compression)
         })
     }
-    /// Adds fields to an RNTuple that is being written, for the entries to come.
+    /// Adds fields to an RNTuple that is being written, for later entries.
     fn add_fields(&self, py: Python<'_>, table: usize, fields: Vec<NamedShape<'_>>) -> PyResult<()> {
         let specs = to_fields(fields)?;
         self.with(py, |inner| {
@@ -524,7 +525,7 @@ impl Output {
             table.add_set(file, name, &specs)
         })
     }
-    /// Names of the attribute sets of an RNTuple that is being written, and the types of what their entries say.
+    /// Returns names and attribute types of the attribute sets of an RNTuple that is being written.
     fn attribute_sets<'py>(
         &self,
         py: Python<'py>,
@@ -534,7 +535,7 @@ impl Output {
         let sets = sets.into_iter();
         sets.map(|(name, kind)| Ok((name, kind.map(|kind| type_of(py, &kind)).transpose()?))).collect()
     }
-    /// Adds entries to an attribute set: first entries, lengths, records of what is said.
+    /// Adds entries to an attribute set: first entries, lengths, records of attributes.
     fn extend_attribute_set(
         &self,
         py: Python<'_>,
@@ -556,7 +557,7 @@ impl Output {
             let (table, file) = inner.table_mut(table)?;
             table.extend(file, &columns)
         });
-        // Here, with the interpreter held again, the borrowed arrays are let go.
+        // The borrowed arrays are released here, where the interpreter lock is held again.
         drop(columns);
         result
     }
@@ -569,7 +570,7 @@ impl Output {
     fn finish(&self, py: Python<'_>, table: usize) -> PyResult<()> {
         self.with(py, |inner| inner.finish(table))
     }
-    /// Entries taken, entries in the file, pages of the column that has most.
+    /// Returns the entries taken, the entries in the file, and the pages of the column with the most pages.
     fn table_counts(&self, py: Python<'_>, table: usize) -> PyResult<(u64, u64, usize)> {
         self.with(py, |inner| {
             let table = inner.table(table)?;
@@ -619,7 +620,7 @@ fn to_fields(fields: Vec<NamedShape<'_>>) -> PyResult<Vec<FieldSpec>> {
     fields.into_iter().map(spec).collect()
 }
 
-/// An object from `(class, {member: value})`.
+/// Converts `(class, {member: value})` to an object.
 fn to_object(object: &Bound<'_, PyTuple>) -> PyResult<Object> {
     let (class, members): (String, Bound<'_, PyDict>) = object.extract()?;
     let mut values = Vec::with_capacity(members.len());

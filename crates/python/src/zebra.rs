@@ -48,7 +48,7 @@ fn with_source<T: Send>(
     with_files(py, &[source.as_ref()], &Token::default(), work)
 }
 
-/// Opens a file of any format that this module knows: what it begins with says which.
+/// Opens a file of any format in this module, detected from its first bytes.
 #[pyfunction]
 #[pyo3(signature = (source, name = None, far = None, prior = None))]
 fn open_file<'py>(
@@ -85,7 +85,7 @@ fn open_file<'py>(
     }
 }
 
-/// A number that stands for a file, in the form of a UUID.
+/// Returns an identifier of a file in the form of a UUID.
 fn identity(source: &dyn Source) -> String {
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let version = source.version().map(|version| version.tag).unwrap_or_default();
@@ -95,7 +95,7 @@ fn identity(source: &dyn Source) -> String {
     format!("{hash:032x}")
 }
 
-/// What files of both kinds have in common.
+/// Methods common to both kinds of files.
 #[pyclass(frozen, subclass, name = "ZebraFile", module = "sapwood._native")]
 pub struct PyZebraFile {
     source: Arc<dyn Source>,
@@ -211,7 +211,7 @@ impl PyRzKey {
     fn key_bytes(&self) -> u16 {
         0
     }
-    /// As ROOT packs it, with years before 1995 below zero.
+    /// Date in ROOT's packed form, with negative years before 1995.
     #[getter]
     fn datetime(&self) -> i64 {
         let (year, month, day, hour, minute) = rz::date(self.date);
@@ -233,11 +233,11 @@ pub struct PyRzDirectory {
     file: Arc<RzFile>,
     directory: Arc<RzDirectory>,
     keys: Vec<PyRzKey>,
-    /// Bytes of the banks that the last call of `collect` found, of each name.
+    /// Bytes of the banks of each name found by the last call of `collect`.
     likely: Mutex<Vec<usize>>,
 }
 
-/// The name of the class of an object; one that is damaged says so where it is read.
+/// Returns the class name of an object; damage is reported when the object is read.
 fn class_of(file: &RzFile, cycle: &Cycle) -> Result<&'static str, Error> {
     match hbook::Class::read(file, cycle) {
         Ok(class) => Ok(class.map_or("Banks", hbook::Class::name)),
@@ -368,7 +368,7 @@ impl PyRzDirectory {
     fn recovered(&self) -> bool {
         false
     }
-    /// What the words of keys are called.
+    /// Tags of the key words.
     #[getter]
     fn tags(&self) -> Vec<String> {
         self.directory.tags.clone()
@@ -391,7 +391,7 @@ impl PyRzDirectory {
         let Err(record) = key.place else { return Err(PyValueError::new_err("not a directory")) };
         with_source(py, self.file.source(), || Self::read(&self.file, record))
     }
-    /// An ntuple.
+    /// Returns an ntuple.
     fn table(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<PyTable> {
         let ntuple = with_source(py, self.file.source(), || {
             let (cycle, bytes) = self.object_bytes(key)?;
@@ -414,7 +414,7 @@ impl PyRzDirectory {
         })?;
         objects::of_members(py, &object, makers)
     }
-    /// The banks of an object.
+    /// Returns the banks of an object.
     fn structure(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<PyStructure> {
         let (cycle, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
         let structure = self.file.structure(&cycle, &bytes);
@@ -422,7 +422,7 @@ impl PyRzDirectory {
         let parsed = Parsed::of(&structure, self.file.before(&cycle, &structure) as usize);
         Ok(PyStructure { bytes: Arc::new(bytes), parsed, order: self.file.order() })
     }
-    /// The words of a vector, as a piece of data.
+    /// Returns the words of a vector, as a piece of data.
     fn vector<'py>(&self, py: Python<'py>, key: &PyRzKey) -> PyResult<Bound<'py, PyAny>> {
         let (cycle, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
         let kind = match cycle.form {
@@ -435,7 +435,7 @@ impl PyRzDirectory {
         let (_, data) = piece(py, &words, (kind, 0, words.len()))?;
         Ok(data)
     }
-    /// As `FzReader.collect`, of the objects of some keys.
+    /// Like `FzReader.collect`, for the objects of some keys.
     fn collect<'py>(
         &self,
         py: Python<'py>,
@@ -448,7 +448,7 @@ impl PyRzDirectory {
             let keys = keys.iter().map(key).collect::<Result<Vec<&PyRzKey>, Error>>()?;
             let cycles = keys.iter().map(|key| key.object()).collect::<Result<Vec<Cycle>, Error>>()?;
             let mut likely = self.likely.lock().unwrap_or_else(PoisonError::into_inner);
-            // Nobody keeps more than the objects have.
+            // No more than the bytes of the objects.
             let most = keys.iter().map(|key| key.object_bytes() as usize).fold(0, usize::saturating_add);
             likely.iter_mut().for_each(|bytes| *bytes = most.min(*bytes));
             let mut collector = Collector::new(&names, &likely);
@@ -508,17 +508,17 @@ impl PyFzFile {
     }
 }
 
-/// Reads the logical records of an FZ file one after the other.
+/// Reads the logical records of an FZ file in order.
 #[pyclass(frozen, name = "FzReader", module = "sapwood._native")]
 pub struct PyFzReader {
-    /// Besides, the bytes of the banks that the last call collected, of each name.
+    /// The reader, and the bytes of the banks of each name collected by the last call.
     reader: Mutex<(Reader, Vec<usize>)>,
     source: Arc<dyn Source>,
 }
 
 #[pymethods]
 impl PyFzReader {
-    /// The next record: what it is, its byte offset, its run number, user words, segments, text, and banks.
+    /// Returns the next record: type, byte offset, run number, user words, segments, text, and banks.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, _) = &mut *guard;
@@ -556,14 +556,14 @@ impl PyFzReader {
         };
         Ok(Some(made))
     }
-    /// Passes over the next record; what it is.
+    /// Skips the next record; returns its type.
     fn skip(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, _) = &mut *guard;
         Ok(with_source(py, &self.source, || reader.pass())?.map(kind_name))
     }
-    /// The data of all banks of some names in the next events: for each name where the banks of each event begin (and
-    /// the last end), the words of each bank, and all words. None at the end of the file.
+    /// Collects the data of all banks of some names in the next events. Returns for each name the start of the banks in
+    /// each event (then the end), the words of each bank, and all words. Returns `None` at the end of the file.
     fn collect<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! URLs and headers: origins, redirections, what is secret.
+//! URLs and headers: origins, redirections, secrets.
 
 use std::io::Error;
 use ureq::http::Uri;

@@ -1,4 +1,4 @@
-//! What an answer of a server means: bytes, redirection, version, checksum, error.
+//! Interpreting a server's answer: bytes, redirection, version, checksum, error.
 
 use super::address::server_of;
 use super::{Way, date, s3};
@@ -14,7 +14,7 @@ use ureq::{Body, ResponseExt};
 
 /// Bytes taken from the network at a time.
 pub(super) const PIECE: usize = 64 << 10;
-/// The longest pause that a server can ask for.
+/// Longest pause accepted from a server.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// Returns the location of a redirection, or `None` if the answer is no redirection.
@@ -29,7 +29,7 @@ pub(super) fn redirection(response: &Response<Body>) -> std::result::Result<Opti
     to.map(|to| Some(to.to_owned())).ok_or_else(unknown)
 }
 
-/// Copies all bytes, until the reading is cancelled.
+/// Copies all bytes, until the read is cancelled.
 pub(super) fn copy(from: &mut impl Read, to: &mut impl Write) -> std::result::Result<u64, Fault> {
     let (mut piece, mut copied) = (vec![0; PIECE], 0);
     loop {
@@ -45,7 +45,7 @@ pub(super) fn copy(from: &mut impl Read, to: &mut impl Write) -> std::result::Re
     }
 }
 
-/// Passes the bytes of a range on as they arrive; returns false if `take` wants no more.
+/// Passes on the bytes of a range as they arrive; returns false if `take` wants no more.
 pub(super) fn forward(
     from: &mut impl Read,
     range: Range,
@@ -81,9 +81,9 @@ pub(super) fn body(response: Response<Body>, range: Range) -> std::result::Resul
     Ok(bytes)
 }
 
-/// Reads the rest of an answer, so that the connection can be used for the next request.
+/// Reads the rest of an answer, so that the connection can be reused.
 pub(super) fn finish(from: &mut impl Read) {
-    // More than that would take longer than another connection.
+    // Reading more would take longer than opening a new connection.
     for _ in 0..4 {
         if !matches!(from.read(&mut [0; 1 << 10]), Ok(1..)) {
             break;
@@ -91,7 +91,7 @@ pub(super) fn finish(from: &mut impl Read) {
     }
 }
 
-/// Converts an error of the HTTP client: can a retry help?
+/// Converts an error of the HTTP client, and decides whether a retry can help.
 pub(super) fn fault(error: ureq::Error) -> Fault {
     match error {
         ureq::Error::Io(error) if is_of_certificate(&error) => {
@@ -162,18 +162,18 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
-/// Returns the version of the file (`ETag`, else `Last-Modified`) that an answer has.
+/// Returns the file version in an answer (`ETag`, otherwise `Last-Modified`).
 pub(super) fn version_of(way: &Way, response: &Response<Body>) -> Option<Version> {
     let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
-    // The same tag may be marked as weak in some answers, as by what packs others.
+    // A server may mark the same tag as weak in some answers, for example if it compresses others.
     let tag = text("etag").map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
     let tag = tag.or_else(|| text("last-modified"))?.to_owned();
     let server = response.get_uri().authority().map_or_else(String::new, ToString::to_string);
-    // Two URLs may lead to different files of one server.
+    // Two URLs may lead to different files on one server.
     Some(Version { of: format!("{} {server}", way.replica), tag })
 }
 
-/// Headers that ask for a checksum of the whole file: RFC 3230, RFC 9530 and S3.
+/// Headers that request a checksum of the whole file: RFC 3230, RFC 9530 and S3.
 pub(super) const WANTED: [(&str, &str); 3] = [
     ("want-digest", "adler32, crc32c;q=0.9, md5;q=0.8, sha-256;q=0.7"),
     ("want-repr-digest", "crc32c=9, adler=8, md5=7, sha-256=6"),
@@ -186,7 +186,7 @@ pub(super) fn promised(headers: &HeaderMap) -> Option<Checksum> {
     let listed = ["repr-digest", "digest"].iter().find_map(|name| Checksum::listed(text(name)?));
     let parts = text("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
     let of_s3 = || {
-        // One of an object's parts has their number behind it, which no length fits.
+        // The checksum of a multipart object ends with the number of parts, so that its length is invalid.
         let kinds = ["crc64nvme", "crc32c", "crc32", "sha256", "sha1"].iter();
         kinds
             .filter(|_| !parts)
@@ -199,7 +199,7 @@ pub(super) fn content_range(headers: &HeaderMap) -> Option<(Range, u64)> {
     parse_content_range(headers.get("content-range")?.to_str().ok()?)
 }
 
-/// `bytes 0-99/1234`: the range, and the size of the file.
+/// Parses `bytes 0-99/1234`: the range, and the size of the file.
 pub(super) fn parse_content_range(text: &str) -> Option<(Range, u64)> {
     let (range, size) = text.trim().strip_prefix("bytes")?.trim().split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -243,9 +243,9 @@ mod tests {
             retry_after(&map).map(|pause| pause.as_secs())
         };
         assert_eq!(after(&[("retry-after", " 7 ")]), Some(7));
-        // Beyond what a clock can be set forward by.
+        // Beyond the range of the clock.
         assert_eq!(after(&[("retry-after", "18446744073709551615")]), Some(LONGEST_PAUSE.as_secs()));
-        // By the server's own clock, whatever the time is here.
+        // By the server's own clock, whatever the local time.
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:50:00 GMT"), date]), Some(23));
         assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:40:00 GMT"), date]), Some(0));

@@ -1,16 +1,16 @@
-//! Dates as servers write them, and as they want them.
+//! Dates in the formats of servers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970, now.
+/// Current time in seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
 
-/// Seconds since 1970 as `20130524T000000Z`.
+/// Formats seconds since 1970 as `20130524T000000Z`.
 pub fn compact(seconds: u64) -> String {
     let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
-    // Days to civil date, in years that begin in March.
+    // Days to civil date, with years that begin in March.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day = shifted.rem_euclid(146_097);
@@ -28,8 +28,9 @@ pub fn compact(seconds: u64) -> String {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Seconds since 1970 of a date of HTTP, in any of the three forms of RFC 9110: `Sun, 06 Nov 1994 08:49:37 GMT`,
-/// `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`. Nothing for others, and for times before 1970.
+/// Parses an HTTP date to seconds since 1970, in any of the three forms of RFC 9110: `Sun, 06 Nov 1994 08:49:37 GMT`,
+/// `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`. Returns `None` for other forms and for times before
+/// 1970.
 pub fn parse(text: &str) -> Option<u64> {
     let words: Vec<&str> = text.split([' ', ',', '-']).filter(|word| !word.is_empty()).collect();
     let month = words.iter().find_map(|word| MONTHS.iter().position(|name| name == word))? as i64 + 1;
@@ -44,7 +45,7 @@ pub fn parse(text: &str) -> Option<u64> {
     let mut clock =
         words.iter().find(|word| word.contains(':'))?.split(':').map(|part| part.parse::<i64>().ok());
     let mut part = |limit| clock.next().flatten().filter(|part| (0..limit).contains(part));
-    // A second may be inserted.
+    // Allows for a leap second.
     let (hour, minute, second) = (part(24)?, part(60)?, part(61)?);
     if !(1..=31).contains(&day) {
         return None;

@@ -5,12 +5,12 @@ use crate::plan::Range;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use ureq::http::HeaderMap;
 
-/// Bytes of a line between parts.
+/// Maximum bytes of a line between parts.
 const LONGEST_LINE: u64 = 8 << 10;
-/// Lines between two parts.
+/// Maximum number of lines between two parts.
 const MOST_LINES: usize = 100;
 
-/// What stands between the parts of an answer that has any.
+/// Returns the boundary of a multipart answer.
 pub fn boundary(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get("content-type")?.to_str().ok()?;
     let (name, parameters) = kind.split_once(';')?;
@@ -23,11 +23,11 @@ pub fn boundary(headers: &HeaderMap) -> Option<String> {
     })
 }
 
-/// The parts of an answer, one after another.
+/// The parts of an answer, in order.
 pub struct Parts<R> {
     from: BufReader<R>,
     border: String,
-    /// Whether the border behind a part was read, and then whether another part follows.
+    /// `None` until the boundary after a part was read; then whether another part follows.
     after: Option<bool>,
 }
 
@@ -49,7 +49,7 @@ impl<R: Read> Parts<R> {
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// Reads empty lines up to a border; gives whether a part follows.
+    /// Reads empty lines up to a boundary; returns whether a part follows.
     fn border(&mut self) -> Result<bool> {
         let mut lines = 0;
         loop {
@@ -65,8 +65,9 @@ impl<R: Read> Parts<R> {
         }
     }
 
-    /// Reads the bytes of a part, as many as its range has. They count only if this succeeds: the border must follow, and
-    /// not come before. False if `wanted`, which is asked now and then, says that nobody wants them any more.
+    /// Reads the bytes of a part, as many as its range has. They are valid only if this succeeds: the boundary must
+    /// follow exactly. Returns false if `wanted`, which is called from time to time, reports that they are no longer
+    /// needed.
     pub fn part(
         &mut self,
         range: Range,
@@ -104,7 +105,8 @@ impl<R: Read> Parts<R> {
         Ok(true)
     }
 
-    /// Goes to the next part, of which all bytes must have been read; gives its range and the size of the file.
+    /// Moves to the next part, after all bytes of the current one were read; returns its range and the size of the
+    /// file.
     pub fn next_part(&mut self) -> Result<Option<(Range, u64)>> {
         let follows = match self.after.take() {
             Some(follows) => follows,
@@ -130,7 +132,7 @@ impl<R: Read> Parts<R> {
 }
 
 impl<R: Read> Read for Parts<R> {
-    /// Reads what stands behind the last part.
+    /// Reads the bytes after the last part.
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         self.from.read(out)
     }
@@ -172,11 +174,11 @@ mod tests {
                 assert!(parts(&text).is_err(), "{text:?}");
             }
         }
-        // Two parts that together have the length that the first claims.
+        // Two parts that together have the length that the first one claims.
         let inner = "\r\n--b\r\nContent-Range: bytes 5-5/99\r\n\r\nxyz";
         let text = format!("--b\r\nContent-Range: bytes 0-{}/99\r\n\r\n{inner}\r\n--b--", inner.len() - 1);
         assert!(parts(&text).is_err());
-        // The border was not seen yet.
+        // The boundary was not read yet.
         assert!(parts(&part("abcdefgh")).is_err());
         assert!(parts(&(part("abcdefgh") + "\r\n")).is_err());
     }

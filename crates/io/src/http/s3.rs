@@ -1,20 +1,20 @@
-//! What S3 has beyond HTTP, as AWS documents it: signed requests (signature version 4), and words for what is refused.
+//! S3's additions to HTTP, as documented by AWS: signed requests (signature version 4) and error codes.
 
 use super::date;
 use crate::ledger::said;
 use ring::{digest, hmac};
 use std::io::{Error, ErrorKind, Read, Result};
 
-/// Who asks, and where.
+/// Credentials and region.
 #[derive(Clone)]
 pub struct Keys {
-    /// The public half.
+    /// The public access key.
     pub access: String,
-    /// The secret half.
+    /// The secret key.
     pub secret: String,
-    /// Of a session.
+    /// The session token.
     pub token: Option<String>,
-    /// Of the server.
+    /// The server's region.
     pub region: String,
 }
 
@@ -36,11 +36,11 @@ fn keyed(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
 }
 
-/// The hash of no bytes.
+/// The hash of an empty body.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 impl Keys {
-    /// The headers that sign a request for `url` now, which has others already.
+    /// Returns the headers that sign a request for `url` at the current time; `others` are its other headers.
     pub fn sign(
         &self,
         method: &str,
@@ -68,7 +68,7 @@ impl Keys {
             ("x-amz-date", time.clone()),
         ];
         headers.extend(self.token.clone().map(|token| ("x-amz-security-token", token)));
-        // All of this kind must be signed.
+        // All headers of this kind must be signed.
         let kind = others.iter().filter(|(name, _)| name.starts_with("x-amz-"));
         let sent = headers.len();
         headers.extend(kind.map(|(name, value)| (*name, (*value).to_owned())));
@@ -93,25 +93,25 @@ impl Keys {
     }
 }
 
-/// Bytes that are read of why a request is refused.
+/// Maximum bytes read of an error answer.
 const LONGEST: u64 = 16 << 10;
 
-/// Why a server of S3 refuses a request, in its own words.
+/// The error answer of an S3 server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// One of a list: `NoSuchKey`.
+    /// Error code: `NoSuchKey`.
     pub code: String,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// Where the bucket is, if it was asked for elsewhere.
+    /// The region of the bucket, if the request went to another one.
     pub region: Option<String>,
 }
 
 impl Refusal {
-    /// Reads it; nothing if it is something else that comes.
+    /// Reads an error answer; returns `None` for other content.
     pub fn read(from: impl Read) -> Option<Self> {
         let mut bytes = Vec::new();
-        // What was cut may still say it.
+        // A truncated answer may still contain the code.
         let _ = from.take(LONGEST).read_to_end(&mut bytes);
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
@@ -126,14 +126,14 @@ impl Refusal {
         Some(Self { code: field("Code")?, message, region: field("Region") })
     }
 
-    /// Whether the same request may do later, whatever its status says.
+    /// Whether the same request may succeed later, whatever its status.
     pub fn passes(&self) -> bool {
         ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"]
             .contains(&self.code.as_str())
     }
 }
 
-/// Text without the marks of XML, in one line.
+/// Returns text without XML tags, on one line.
 fn plain(text: &str) -> String {
     let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     said(&marks.iter().fold(text.to_owned(), |text, (mark, letter)| text.replace(mark, letter)))

@@ -1,4 +1,4 @@
-//! What is announced is fetched ahead of need, as far as the memory allows.
+//! Prefetching announced ranges, within the memory limit.
 
 use super::lanes::{Lane, Piece, Place, State};
 use super::{LARGEST, SMALLEST, Shared};
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Ranges that are fetched ahead as long as this lives.
+/// Ranges that are prefetched as long as this exists.
 pub struct Announced {
     shared: Arc<Shared>,
     ranges: Vec<Range>,
@@ -21,7 +21,7 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Has ranges fetched ahead, in their order; `together`: nothing is of use before all of them are there.
+    /// Starts to prefetch ranges in their order. `together`: none is of use before all have arrived.
     pub(super) fn new(shared: Arc<Shared>, ranges: Vec<Range>, together: bool) -> Self {
         shared.announce(&ranges, together);
         Self { shared, ranges, process: std::process::id() }
@@ -31,7 +31,7 @@ impl Announced {
 impl Drop for Announced {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // A fork has none of the threads that fetch, and a lock may be held by one of them.
+            // A forked child has none of the prefetching threads, and one of them may have held a lock.
             std::mem::forget(self.shared.clone());
             return;
         }
@@ -41,7 +41,7 @@ impl Drop for Announced {
             piece.announced -= 1;
             piece.uses = piece.uses.min(piece.announced);
             if piece.announced == 0 {
-                // One in flight is let go when it comes.
+                // A range in flight is dropped when it arrives.
                 let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
                 let lane = piece.lane;
                 state.pieces.remove(range);
@@ -54,7 +54,7 @@ impl Drop for Announced {
         lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
         self.shared.changed.notify_all();
         if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
-            // What is under way is for nobody.
+            // Requests in progress are no longer needed.
             std::mem::take(&mut state.token).give_up();
             self.shared.transport.interrupt();
         }
@@ -62,23 +62,23 @@ impl Drop for Announced {
 }
 
 impl Shared {
-    /// Whether another request is worth sending beside those in flight.
+    /// Whether another request is worth sending in addition to those in flight.
     ///
-    /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
-    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other, and all that
-    /// may where nothing is of use before everything is there.
+    /// If all requests share one line, a request that is sent early delays those needed sooner. It is therefore sent
+    /// when the rest of these is about to arrive. Until the line is known, two requests run at the same time; or all
+    /// that are allowed, if nothing is of use before everything has arrived.
     fn may_send(&self, state: &State, share: u64, together: bool) -> bool {
         let due = state.asked.saturating_sub(self.filled.load(Relaxed));
         match self.pace.shared() {
             _ if state.flying == 0 => true,
-            // The first one has the line for itself until it begins to come, if what it brings is used at once.
+            // The first request has the line for itself until its bytes begin to arrive, if these are used at once.
             None => together || share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
     }
 
-    /// Bytes that come in one latency, by what came so far of the only request in flight; none while that is little.
+    /// Bytes that arrive in one latency, estimated from the only request in flight; `None` while it has few bytes.
     fn flow(&self, state: &State) -> u64 {
         let came = self.filled.load(Relaxed).saturating_sub(state.landed);
         let since = Duration::from_nanos(self.flowing.load(Relaxed));
@@ -96,7 +96,7 @@ impl Shared {
             let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses += 1;
-            // What failed before is tried again for whoever asks now.
+            // A range that failed before is requested again.
             if matches!(piece.place, Place::Used | Place::Gone | Place::Failed(..)) {
                 (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
                 queue.push_back(*range);
@@ -108,29 +108,29 @@ impl Shared {
         self.staff(&mut state);
     }
 
-    /// Adds the newest lane.
+    /// Adds a new lane.
     fn queue(&self, state: &mut State, queue: VecDeque<Range>, together: bool) {
-        // Where others are under way, the first request need not be small.
+        // If other requests are in flight, the first one need not be small.
         let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
         let (number, share) = (state.lane, self.share(&queue));
         state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
     }
 
-    /// Bytes for each thread, of what is queued.
+    /// Queued bytes for each thread.
     pub fn share(&self, queue: &VecDeque<Range>) -> u64 {
         let queued = queue.iter().map(|r| r.length).fold(0, u64::saturating_add);
         queued / self.options.workers.max(1) as u64
     }
 
-    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
-    /// ones are smaller, so that what is needed first does not share the line with much that comes later.
+    /// Size of a request in bytes: large enough to be worth its latency, at most the thread's share, and not tiny. The
+    /// first requests are smaller, so that bytes needed first do not share the line with many later ones.
     fn target(&self, share: u64, sent: u32) -> u64 {
         let first = self.pace.underway().clamp(SMALLEST, LARGEST);
         let worth = self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.min(8));
         worth.clamp(SMALLEST, LARGEST)
     }
 
-    /// Sees to it that there are threads for what can be asked for.
+    /// Starts the threads needed for the requests that can be sent.
     fn staff(self: &Arc<Self>, state: &mut State) {
         state.make_room(self.options.ahead);
         while state.workers < self.options.workers
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// What a thread does that fetches ahead; it ends when there is nothing to do.
+    /// The loop of a prefetching thread; it ends when there is nothing left to do.
     fn work(self: Arc<Self>) {
         loop {
             let (group, token, flight) = {
@@ -184,7 +184,7 @@ impl Shared {
                 (group, state.token.clone(), flight)
             };
             let put = |range: Range, bytes: Vec<u8>| {
-                // It may have been let go meanwhile, and even announced again.
+                // The range may have been dropped meanwhile, and even announced again.
                 if let Some(piece) = self.state().pieces.get_mut(&range)
                     && matches!(piece.place, Place::Flying(_))
                 {
@@ -205,12 +205,12 @@ impl Shared {
             let mut state = self.state();
             state.flying -= 1;
             if state.flying == 0 {
-                // What was let go did not come.
+                // Dropped ranges did not arrive.
                 state.asked = self.filled.load(Relaxed);
             }
             for range in &group {
                 let Some(piece) = state.pieces.get_mut(range) else { continue };
-                // One that was let go and announced again comes by another request.
+                // A range that was dropped and announced again arrives with another request.
                 if matches!(piece.place, Place::Flying(by) if by == flight) {
                     let lane = piece.lane;
                     let error = result.as_ref().err();
@@ -223,13 +223,14 @@ impl Shared {
         }
     }
 
-    /// Takes what the next request is for: neighbours in the queue, as many as make a good one and fit into the memory.
+    /// Takes the ranges of the next request: neighbours in the queue, as many as make a good request and fit into
+    /// memory.
     pub fn group(&self, lane: &mut Lane, memory: u64) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
         let mut target = self.target(lane.share, lane.sent).min(memory / 2).max(1);
         lane.sent += 1;
-        // A last one that is small would be a latency for little.
+        // A small last request would cost a latency for little.
         let most_left = target + target / 2;
         let left = lane.queue.iter().try_fold(0u64, |sum, range| {
             Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
@@ -252,7 +253,7 @@ impl Shared {
         group
     }
 
-    /// Bytes that were announced, as soon as they are there; nothing for what this thread had better fetch itself.
+    /// Waits for announced bytes; returns `None` if this thread should fetch them itself.
     pub fn wait_for(self: &Arc<Self>, range: &Range) -> Result<Option<Arc<Vec<u8>>>> {
         let mut waited: Option<Instant> = None;
         let mut state = self.state();
@@ -296,7 +297,7 @@ impl Shared {
                     }
                     self.staff(&mut state);
                     if state.workers == 0 {
-                        // Everything that may be fetched ahead is there, and this is not among it.
+                        // Everything that may be prefetched has arrived, and this range is not part of it.
                         if let Some(lane) = state.lane(number) {
                             lane.queue.retain(|queued| queued != range);
                         }

@@ -1,4 +1,4 @@
-//! Storage that is only thought of, to know what would be asked of it.
+//! Simulated storage, to predict requests.
 
 use super::{Fault, Options, Remote, Transport};
 use crate::ledger::Ledger;
@@ -7,8 +7,8 @@ use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Storage that is only thought of, with the stated latency: its [`requests`](crate::Source::requests) are those
-/// that would be sent.
+/// Creates simulated storage with the given latency. Its [`requests`](crate::Source::requests) are those that would be
+/// sent.
 pub fn imagined(
     size: u64,
     most_ranges: usize,

@@ -1,4 +1,4 @@
-//! What is announced, and what of it is still to be asked for.
+//! Announced ranges, and the part of them still to be requested.
 
 use crate::cancel::Token;
 use crate::plan::Range;
@@ -6,60 +6,64 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// What is known of what was announced.
+/// The state of all announcements.
 #[derive(Default)]
 pub struct State {
-    /// What is announced.
+    /// The announced ranges.
     pub pieces: HashMap<Range, Piece>,
-    /// What is to be asked for, waits to be used, or is on its way, of each announcement; the oldest first.
+    /// The ranges of each announcement that are queued, in flight or waiting to be used; the oldest announcement first.
     pub lanes: Vec<Lane>,
     /// The number of the last lane.
     pub lane: u64,
-    /// Threads that fetch ahead.
+    /// Number of prefetching threads.
     pub workers: usize,
-    /// Threads that wait for what was not announced.
+    /// Number of threads that wait for ranges that were not announced.
     pub direct: usize,
-    /// Gives up what is being fetched ahead.
+    /// Cancels prefetching.
     pub token: Token,
-    /// Requests in flight that fetch ahead.
+    /// Number of prefetching requests in flight.
     pub flying: usize,
-    /// Bytes that these and those before them were sent for.
+    /// Bytes requested by these requests and all before them.
     pub asked: u64,
-    /// The number of the last of them.
+    /// Number of the last of these requests.
     pub flight: u64,
-    /// Bytes that had come when it was sent.
+    /// Bytes that had arrived when it was sent.
     pub landed: u64,
-    /// What was read around records, the newest last.
+    /// Bytes read around records, the newest last.
     pub windows: VecDeque<(u64, Arc<[u8]>)>,
-    /// What will be wanted of the file's own records, and is read with the next of them.
+    /// Ranges with the file's own records that will be needed; they are read with the next of these records.
     pub soon: Vec<Range>,
-    /// What somebody has fetched already and is here for others; the oldest first.
+    /// Ranges that one user has fetched and that are kept for others; the oldest first.
     pub kept: VecDeque<Range>,
 }
 
-/// What one announcement is still to bring: each has its part of the memory, so that several trees of a file, or several
-/// readings, do not keep each other waiting.
+/// The rest of one announcement. Each lane has its part of the memory, so that several trees of a file, or several
+/// reads, do not block each other.
 #[derive(Default)]
 pub struct Lane {
     pub number: u64,
-    /// What is still to be asked for.
+    /// Ranges still to be requested.
     pub queue: VecDeque<Range>,
-    /// Bytes for each thread, when the queue was made.
+    /// Bytes for each thread, computed when the queue was created.
     pub share: u64,
-    /// Requests that were sent already.
+    /// Number of requests already sent.
     pub sent: u32,
-    /// Bytes that are in flight or wait to be used.
+    /// Bytes in flight or waiting to be used.
     pub held: u64,
-    /// Nothing of it is of use before all of it is there.
+    /// Whether nothing is of use before all of it has arrived.
     pub together: bool,
-    /// Somebody waits for what is queued.
+    /// Whether a thread waits for a queued range.
     pub wanted: bool,
 }
 
 impl State {
-    /// The lane that the next request is for, if any may be sent: one that somebody waits for, or else the oldest that
-    /// has not had its part of the memory, or else the oldest. Where others have all of it, one that has nothing at all
-    /// gets a request nevertheless.
+    /// Returns the lane of the next request, if one may be sent. The order is:
+    ///
+    /// 1. a lane with a waiting thread,
+    /// 2. the oldest lane below its part of the memory,
+    /// 3. the oldest lane.
+    ///
+    /// If others use all of the memory, a lane that has nothing yet still gets a request.
     pub fn next_lane(&self, memory: u64) -> Option<&Lane> {
         let held = self.lanes.iter().map(|lane| lane.held).fold(0, u64::saturating_add);
         let part = self.part(memory);
@@ -71,7 +75,7 @@ impl State {
         wanted.or_else(|| queued().find(|lane| lane.held < part)).or_else(|| queued().next())
     }
 
-    /// What each lane may have of the memory.
+    /// The part of the memory for each lane.
     pub fn part(&self, memory: u64) -> u64 {
         memory / self.lanes.len().max(1) as u64
     }
@@ -80,7 +84,7 @@ impl State {
         self.lanes.iter_mut().find(|lane| lane.number == number)
     }
 
-    /// Lets go of what is here for somebody who comes later, until more may be fetched for those who are ahead.
+    /// Drops ranges kept for later users, until more may be fetched for users that are further ahead.
     pub fn make_room(&mut self, memory: u64) {
         while self.lanes.iter().map(|lane| lane.held).fold(0, u64::saturating_add) >= memory
             && let Some(range) = self.kept.pop_front()
@@ -94,7 +98,7 @@ impl State {
         }
     }
 
-    /// Queues again what was let go, for those who come later.
+    /// Queues dropped ranges again for later users.
     pub fn fetch_again(&mut self) -> Option<VecDeque<Range>> {
         self.lane += 1;
         let number = self.lane;
@@ -109,7 +113,7 @@ impl State {
         (!queue.is_empty()).then(|| queue.into())
     }
 
-    /// What was held is no longer.
+    /// Subtracts bytes that are no longer held.
     pub fn release(&mut self, number: u64, bytes: u64) {
         if let Some(lane) = self.lane(number) {
             lane.held -= bytes;
@@ -117,31 +121,31 @@ impl State {
         self.lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
     }
 
-    /// Ranges that are still to be asked for.
+    /// Number of ranges still to be requested.
     pub fn queued(&self) -> usize {
         self.lanes.iter().map(|lane| lane.queue.len()).sum()
     }
 }
 
 pub struct Piece {
-    /// In which lane it was queued.
+    /// The lane in which it was queued.
     pub lane: u64,
-    /// How often it stands in announcements that are not dropped yet.
+    /// Number of occurrences in current announcements.
     pub announced: usize,
-    /// How often it is still to be fetched.
+    /// Number of times it will still be fetched.
     pub uses: usize,
-    /// Whether anybody has fetched it since it came.
+    /// Whether it was fetched since it arrived.
     pub taken: bool,
     pub place: Place,
 }
 
 pub enum Place {
     Queued,
-    /// In the request of this number.
+    /// In flight, in the request of this number.
     Flying(u64),
     Here(Arc<Vec<u8>>),
     Failed(ErrorKind, String),
     Used,
-    /// It was here, and had to make room before all had fetched it.
+    /// Dropped to make room before all users had fetched it.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! The latency and speed of storage, as measured, and what they mean for requests.
+//! Measured latency and speed of storage, and the request sizes derived from them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 /// Measured latency and bandwidth.
 #[derive(Default)]
 pub struct Pace {
-    /// Nanoseconds from a request to its first byte, smoothed; 0 while nothing is known.
+    /// Nanoseconds from a request to its first byte, smoothed; 0 while unknown.
     latency: AtomicU64,
-    /// Bytes a second of one transfer, smoothed; 0 while nothing is known.
+    /// Bytes a second of one transfer, smoothed; 0 while unknown.
     bandwidth: AtomicU64,
-    /// Bytes a second of a transfer beside which there was no other.
+    /// Bytes a second of a transfer without parallel transfers.
     alone: AtomicU64,
-    /// Bytes a second of all transfers together, where there were several.
+    /// Total bytes a second of parallel transfers.
     together: AtomicU64,
 }
 
-/// What of a transfer is too short to measure bandwidth by.
+/// Minimum bytes of a transfer for measuring the bandwidth.
 const SHORT: u64 = 1 << 20;
-/// Bytes a second, as long as they were not measured.
+/// Assumed bytes a second until they are measured.
 pub const USUAL: u64 = 100_000_000;
 
 impl Pace {
-    /// Takes a request into account that began at `start`, whose first byte came at `first`, and that ends now; `all` are
-    /// the bytes that came meanwhile, those of others with them.
+    /// Adds a request to the statistics. It began at `start`, its first byte arrived at `first`, and it ends now. `all`
+    /// are the bytes that arrived meanwhile, including those of other requests.
     pub fn measure(&self, start: Instant, first: Option<Instant>, bytes: u64, all: u64) {
         let smooth = |slot: &AtomicU64, now: u64| {
             let before = slot.load(Relaxed);
@@ -39,7 +39,7 @@ impl Pace {
         }
     }
 
-    /// Takes for granted what is not measured yet.
+    /// Sets assumed values for quantities that are not measured yet.
     pub fn suppose(&self, latency: Duration, bandwidth: Option<u64>) {
         self.latency.store(latency.as_nanos() as u64, Relaxed);
         if let Some(bandwidth) = bandwidth {
@@ -52,31 +52,30 @@ impl Pace {
         Duration::from_nanos(self.latency.load(Relaxed))
     }
 
-    /// Whether several transfers share one line, so that they are together no faster than one; nothing while that is not
-    /// known.
+    /// Whether several transfers share one line, so that together they are no faster than one; `None` while unknown.
     pub fn shared(&self) -> Option<bool> {
         let (alone, together) = (self.alone.load(Relaxed), self.together.load(Relaxed));
         (alone > 0 && together > 0).then(|| together < alone + alone / 3)
     }
 
-    /// Bytes that could come by all transfers together in the time that a request takes to begin.
+    /// Bytes that all transfers together could deliver in the time that a request takes to begin.
     pub fn line(&self) -> u64 {
         (self.latency.load(Relaxed) as f64 / 1e9 * self.together.load(Relaxed) as f64) as u64
     }
 
-    /// Bytes that could come in the time that a request takes to begin.
+    /// Bytes that one transfer could deliver in the time that a request takes to begin.
     pub fn underway(&self) -> u64 {
         let bandwidth = Some(self.bandwidth.load(Relaxed)).filter(|known| *known > 0).unwrap_or(USUAL);
         (self.latency.load(Relaxed) as f64 / 1e9 * bandwidth as f64) as u64
     }
 
-    /// Bytes worth reading beyond a need rather than asking for another range. A further range of the same request costs
-    /// its headers, a further request its latency, which those in flight beside it share.
+    /// Maximum bytes worth reading beyond a wanted range to avoid requesting another one. Another range in the same
+    /// request costs its headers. Another request costs its latency, which is shared with those in flight.
     pub fn gap(&self, most_ranges: usize) -> u64 {
         if most_ranges > 1 { 4 << 10 } else { (self.underway() / 4).clamp(32 << 10, 1 << 20) }
     }
 
-    /// Bytes that are worth a request, many times what its latency costs; nothing while that is not known.
+    /// Bytes worth a request: many times those that its latency costs; `None` while unknown.
     pub fn worth(&self) -> Option<u64> {
         (self.bandwidth.load(Relaxed) > 0).then(|| 8 * self.underway())
     }

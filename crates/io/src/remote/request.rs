@@ -1,4 +1,4 @@
-//! Ranges are delivered by as many requests, attempts and ways as it takes.
+//! Fetching ranges with as many requests, attempts and replicas as necessary.
 
 use super::scatter::Scatter;
 use super::tries::{Tries, pause_before};
@@ -15,10 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 impl Shared {
-    /// Has ranges delivered to this thread, which needs them now.
+    /// Fetches ranges that this thread needs now.
     ///
-    /// Another one asks for them: so this one goes on at once when nobody wants them any more, whatever that one waits
-    /// for then, a connection, a login or a file system of Python's.
+    /// Another thread sends the requests. This thread can therefore return as soon as the ranges are no longer needed,
+    /// even while the other one waits for a connection, a login or a Python file system.
     pub fn directly(self: &Arc<Self>, ranges: Vec<Range>, cause: Cause) -> Result<Vec<(Range, Vec<u8>)>> {
         let (sender, receiver) = mpsc::channel();
         let (shared, token) = (self.clone(), Token::current());
@@ -27,7 +27,7 @@ impl Shared {
             let put =
                 |range, bytes| found.lock().unwrap_or_else(PoisonError::into_inner).push((range, bytes));
             let result = token.during(|| shared.vector(ranges.clone(), cause, &put, &|| true));
-            // Who waited may have gone.
+            // The waiting thread may be gone.
             let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
             let _ = sender.send(result.map(|()| found));
         });
@@ -55,7 +55,7 @@ impl Shared {
         result
     }
 
-    /// Reads a record of the file itself, with what is around it.
+    /// Reads a record of the file itself, with the bytes around it.
     pub fn record(self: &Arc<Self>, range: Range, size: u64, to: &mut [u8], cause: Cause) -> Result<()> {
         let inside = |start: u64, bytes: &[u8], to: &mut [u8]| {
             let from = range.offset.checked_sub(start).and_then(|from| usize::try_from(from).ok());
@@ -94,7 +94,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Has ranges delivered, each as soon as it is whole, by as many requests and attempts as it takes.
+    /// Fetches ranges, each passed on as soon as it is complete, with as many requests and attempts as necessary.
     pub fn vector(
         &self,
         ranges: Vec<Range>,
@@ -103,7 +103,7 @@ impl Shared {
         wanted: &dyn Fn() -> bool,
     ) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|r| r.length).fold(0, u64::saturating_add);
-        // So much that what is lost once can be asked for again; by another way as much again.
+        // Enough time to request lost bytes once more; another replica gets as much again.
         let patience = 2 * self.options.timeout + Duration::from_secs(bytes / SLOWEST);
         let mut scatter = Scatter::new(ranges)?;
         if let Some(blocks) = &self.blocks {
@@ -148,7 +148,7 @@ impl Shared {
                 if scatter.more() {
                     whole.drain(..).for_each(|(range, bytes)| put(range, bytes));
                 }
-                // The rest of a block is worth waiting for, to keep it.
+                // The rest of a block is worth waiting for, to cache it.
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
             let bytes = served.iter().map(|range| range.length).sum();
@@ -160,10 +160,10 @@ impl Shared {
             for why in self.transport.remarks() {
                 self.ledger.list(&[], tries.attempt, false, why.to_string());
             }
-            // All may have come of a file that was changed meanwhile.
+            // All bytes may be from a file that was changed meanwhile.
             let lasting = result.as_ref().is_err_and(|fault| !fault.again);
             if !lasting || scatter.more() {
-                // The last ones only now: who has them all must find their cost counted.
+                // The last ranges only now: their cost must be counted before the caller has all of them.
                 whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
                 if !scatter.more() || !wanted() {
                     return Ok(());
@@ -182,7 +182,7 @@ impl Shared {
                 tries.moved(self.transport.replicas());
             }
             let pause = fault.after.unwrap_or_else(|| pause_before(tries.attempt));
-            // Where all came, it is not believed.
+            // If everything arrived, the error is ignored.
             let more = scatter.more();
             let again = more && tries.again(&fault, replica, self.options.retries, pause);
             self.ledger.note(&spans, tries.attempt, again, &fault.error);
@@ -204,7 +204,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What one request asks for: the first of what is missing, with small gaps between, and in whole blocks if these are kept.
+    /// Returns the spans of one request: the first missing ranges, with small gaps merged, extended to whole blocks if
+    /// these are cached.
     fn spans(&self, mut missing: Vec<Range>) -> Vec<Range> {
         let most = self.transport.most_ranges().max(1);
         if let Some(blocks) = &self.blocks {
@@ -217,7 +218,7 @@ impl Shared {
     }
 }
 
-/// Adds what came to what had come before.
+/// Adds a received range to the earlier ones.
 fn add(served: &mut Vec<Range>, new: Range) {
     match served.last_mut() {
         Some(last) if last.end() == new.offset => last.length += new.length,

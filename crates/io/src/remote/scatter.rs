@@ -1,25 +1,25 @@
-//! Bytes as they come from storage, put to the ranges that want them.
+//! Distributing bytes from storage to the ranges that want them.
 
 use crate::plan::Range;
 use std::io::{Error, ErrorKind, Result};
 
-/// Room that is made for a range before its bytes are there.
+/// Maximum bytes reserved for a range before they arrive.
 const MOST_RESERVED: usize = 32 << 20;
 
-/// Ranges that are being filled, each from its start on.
+/// Ranges that are being filled, each from its start.
 pub struct Scatter {
-    /// By offset.
+    /// Sorted by offset.
     wanted: Vec<(Range, Vec<u8>)>,
-    /// The longest of them.
+    /// Length of the longest range.
     longest: u64,
-    /// How many are not whole.
+    /// Number of incomplete ranges.
     open: usize,
-    /// Bytes in all of them.
+    /// Bytes filled in all ranges.
     pub filled: u64,
 }
 
 impl Scatter {
-    /// Nothing of any range is there.
+    /// Creates it with empty ranges.
     pub fn new(mut ranges: Vec<Range>) -> Result<Self> {
         ranges.sort();
         ranges.dedup();
@@ -32,12 +32,12 @@ impl Scatter {
         Ok(Self { wanted, longest, open, filled: 0 })
     }
 
-    /// Whether anything is missing.
+    /// Whether any bytes are missing.
     pub fn more(&self) -> bool {
         self.open > 0
     }
 
-    /// What is missing.
+    /// Returns the missing parts of the ranges.
     pub fn missing(&self) -> Vec<Range> {
         self.wanted
             .iter()
@@ -48,7 +48,7 @@ impl Scatter {
             .collect()
     }
 
-    /// Takes bytes that lie at `offset` in the file; hands over what is whole by them.
+    /// Takes bytes at `offset` in the file; passes on the ranges that they complete.
     pub fn put(&mut self, offset: u64, bytes: &[u8], done: &mut dyn FnMut(Range, Vec<u8>)) {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = self.wanted.partition_point(|(r, _)| r.offset.saturating_add(self.longest) <= offset);
@@ -56,7 +56,7 @@ impl Scatter {
             if range.offset >= end {
                 break;
             }
-            // What was handed over has no length any more.
+            // Ranges that were passed on have length zero.
             if range.length == 0 {
                 continue;
             }
@@ -65,7 +65,7 @@ impl Scatter {
             let most = (range.end() - next) as usize;
             let Some(new) = bytes.get(skip as usize..).filter(|new| !new.is_empty()) else { continue };
             if have.capacity() == 0 {
-                // Refusal is no error yet: less may come than was promised.
+                // A failed reservation is not an error here: less may arrive than was promised.
                 let _ = have.try_reserve_exact((range.length as usize).min(MOST_RESERVED));
             }
             let new = new.get(..most).unwrap_or(new);

@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::atomic::AtomicUsize;
 
-/// A file of zeros, of which there is something to say with the first request.
+/// A file of zeros; the first request leaves a remark.
 #[derive(Default)]
 struct Remarkable {
     asked: AtomicUsize,

@@ -1,38 +1,39 @@
-//! What is done about a request that fails: the same again, another way, or nothing.
+//! Handling failed requests: retry, use another replica, or give up.
 
 use super::Fault;
 use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// How often a request is sent again by one way, as long as there is another that was not tried.
+/// Number of retries with one replica while another one is untried.
 pub const BEFORE_LEAVING: u32 = 3;
 
-/// How often an opening that failed so is tried again: where nobody listens, the name or the port may be wrong.
+/// Number of retries of an opening that failed with this error. If the connection was refused, host or port may be
+/// wrong.
 pub fn retries_of_opening(error: &Error, retries: u32) -> u32 {
     if error.kind() == ErrorKind::ConnectionRefused { retries.min(BEFORE_LEAVING) } else { retries }
 }
 
-/// How long is waited before what failed is sent again.
+/// Pause before a retry.
 pub fn pause_before(attempt: u32) -> Duration {
     Duration::from_millis(50 << attempt.min(7))
 }
 
-/// Which of `ways` comes after one that failed, those passed over that lead elsewhere.
+/// Returns the replica after a failed one among `ways`, skipping those that lead to another file.
 pub fn next_in_turn(failed: usize, ways: usize, elsewhere: &[usize]) -> Option<usize> {
     (1..ways).map(|step| (failed + step) % ways).find(|way| !elsewhere.contains(way))
 }
 
-/// Requests for the same bytes, one after the other, by several ways.
+/// Consecutive requests for the same bytes, with several replicas.
 pub struct Tries {
-    /// What a way has of time.
+    /// Time allowed for each replica.
     patience: Duration,
-    /// When that of the present one is over.
+    /// Deadline for the current replica.
     pub deadline: Instant,
-    /// Which attempt it is by this way; in turns by all ways once none is left, from 1.
+    /// Number of the attempt with this replica, from 1; after all have failed, number of the attempt in turn.
     pub attempt: u32,
-    /// Ways that were not gone since anything came, beside the present one.
+    /// Number of other replicas not used since bytes last arrived.
     pub others: usize,
-    /// The last way that failed so that it may do later.
+    /// The last replica with a temporary failure.
     hope: Option<usize>,
 }
 
@@ -47,20 +48,20 @@ impl Tries {
         }
     }
 
-    /// Notes that something came.
+    /// Records that bytes arrived.
     pub fn moved(&mut self, ways: usize) {
         (self.attempt, self.others, self.hope) = (1, ways.saturating_sub(1), None);
     }
 
-    /// Whether a pause would be too long.
+    /// Whether a pause would exceed the deadline.
     fn late(&self, pause: Duration) -> bool {
         Instant::now() + pause >= self.deadline
     }
 
-    /// Whether it is sent again after a pause: by the same way, or in turn where all have failed.
+    /// Whether to send the request again after a pause: to the same replica, or in turn if all have failed.
     pub fn again(&mut self, fault: &Fault, way: usize, retries: u32, pause: Duration) -> bool {
         let again = if self.others > 0 {
-            // One that hangs would take all the time.
+            // A replica that hangs would use all the time.
             let hangs = fault.error.kind() == ErrorKind::TimedOut;
             fault.again && !hangs && self.attempt <= retries.min(BEFORE_LEAVING)
         } else {
@@ -72,7 +73,7 @@ impl Tries {
         again && !self.late(pause)
     }
 
-    /// What is said when all have failed.
+    /// Returns the error after all attempts have failed.
     pub fn failed(&self, name: &str, fault: &Fault, pause: Duration) -> Error {
         let why = if self.late(pause) { " (out of time)" } else { "" };
         let times = match self.attempt {
@@ -82,7 +83,7 @@ impl Tries {
         Error::new(fault.error.kind(), format!("{name}: {}{why}{times}", fault.error))
     }
 
-    /// Goes another way, which has as much time.
+    /// Switches to another replica, which has as much time.
     pub fn leave(&mut self) {
         self.others -= 1;
         (self.attempt, self.deadline) = (1, Instant::now() + self.patience);
@@ -93,7 +94,7 @@ impl Tries {
 mod tests {
     use super::*;
 
-    /// What becomes of requests that fail by the way that is gone, as often as it is said.
+    /// Returns the sequence of replicas used for requests that always fail.
     fn fate(ways: usize, retries: u32, fault: &dyn Fn(usize) -> Fault) -> Vec<usize> {
         let (mut tries, mut way, mut gone) = (Tries::new(ways, Duration::from_secs(60)), 0, Vec::new());
         loop {
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(fate(3, 9, &lasting), [0, 1, 2]);
         let hanging = |_| Fault::passing(Error::from(ErrorKind::TimedOut));
         assert_eq!(fate(2, 1, &hanging), [0, 1, 0]);
-        // The other has another file; the first may come again.
+        // The other replica has another file; the first may recover.
         let mixed = |way| if way == 0 { passing(way) } else { lasting(way) };
         assert_eq!(fate(2, 1, &mixed), [0, 0, 1, 0]);
     }

@@ -1,4 +1,4 @@
-//! Who asks, as servers want to be told: `unix`, `sss` and `ztn`.
+//! Authentication with the methods of servers: `unix`, `sss` and `ztn`.
 
 #![allow(clippy::disallowed_methods, reason = "keys and tokens lie in files of their own")]
 
@@ -11,25 +11,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who asks.
+/// The identity of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The user's name.
     pub user: String,
     /// The name of the user's group.
     pub group: String,
-    /// The user's number.
+    /// The numeric user ID.
     pub number: u32,
 }
 
-/// A way to tell that a server offers, and what it says of it.
+/// An authentication method offered by a server, with its parameters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Offer {
     pub name: String,
     parameters: String,
 }
 
-/// What a server offers at login: `&P=NAME[,PARAMETERS]`, again and again; less what the user rules out.
+/// Parses the offers at login, a repetition of `&P=NAME[,PARAMETERS]`; without methods that the user excludes.
 pub fn offers(text: &str) -> Vec<Offer> {
     let wanted = env::var("XrdSecPROTOCOL").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split([',', ' ', ':']).filter(|name| !name.is_empty()).collect();
@@ -47,7 +47,7 @@ fn parse_offers(text: &str) -> Vec<Offer> {
     text.trim_end_matches('\0').split("&P=").skip(1).map(|one| offer(one.trim())).collect()
 }
 
-/// What of the surroundings decides who asks; another one must not use a session that was begun with this.
+/// Environment that determines the identity. A session begun with one environment must not be used with another.
 pub fn surroundings() -> Vec<Option<std::ffi::OsString>> {
     const NAMES: [&str; 8] = [
         "XrdSecPROTOCOL",
@@ -62,22 +62,22 @@ pub fn surroundings() -> Vec<Option<std::ffi::OsString>> {
     NAMES.iter().map(env::var_os).collect()
 }
 
-/// The way that tells no more than what the system calls the user.
+/// The method that sends only the user's name from the system.
 pub const UNIX: &str = "unix";
 
-/// That way, and what is sent for it.
+/// Returns the `unix` method and its credentials.
 pub fn unix(who: &Identity) -> (&'static str, Vec<u8>) {
     (UNIX, format!("unix\0{} {}\0", who.user, who.group).into_bytes())
 }
 
-/// Whether the user has nothing else to tell: neither keys nor a token, and does not rule it out.
+/// Whether the user has no other credentials, neither keys nor a token, and does not exclude `unix`.
 pub fn only_unix(who: &Identity) -> bool {
     let free = env::var_os("XrdSecPROTOCOL").is_none_or(|wanted| wanted.is_empty());
     free && matches!(token(who.number), Ok(None)) && Key::files().all(|path| !path.exists())
 }
 
 impl Offer {
-    /// What is sent to a server that offers this; an error says why it cannot be done.
+    /// Returns the credentials for a server that offers this method; an error says why there are none.
     pub fn credentials(&self, who: &Identity, own_address: &str, tls: bool) -> Result<Vec<u8>, String> {
         match self.name.as_str() {
             UNIX => Ok(unix(who).1),
@@ -89,7 +89,7 @@ impl Offer {
         }
     }
 
-    /// A token: `ztn`, version 0, `T`, its length with a zero at its end.
+    /// Returns a token: `ztn`, version 0, `T`, then its length and the token with a terminating zero.
     fn ztn(&self, who: &Identity) -> Result<Vec<u8>, String> {
         let token = token(who.number)?.ok_or("there is no token (BEARER_TOKEN, BEARER_TOKEN_FILE)")?;
         let most = self.parameters.split(':').nth(1).and_then(|n| n.parse().ok()).unwrap_or(4096);
@@ -100,8 +100,8 @@ impl Offer {
         Ok([b"ztn\0\0T\0\0", length.as_slice(), token.as_bytes(), b"\0"].concat())
     }
 
-    /// Shared secrets. Parameters are `0.+13:KEYTAB`: the cipher, whether key names are understood, a time to live, where
-    /// the keys may lie.
+    /// Returns credentials for shared secrets. Parameters are `0.+13:KEYTAB`: cipher, whether key names are supported,
+    /// time to live, and a possible location of the keys.
     fn sss(&self, who: &Identity, own_address: &str) -> Result<Vec<u8>, String> {
         let (cipher, rest) = self.parameters.split_once('.').unwrap_or_default();
         if cipher != "0" {
@@ -127,7 +127,7 @@ impl Offer {
         item(0x20, own_address.as_bytes());
         item(0x01, who.user.as_bytes());
         item(0x04, who.group.as_bytes());
-        // Old servers want it no shorter than this.
+        // Old servers require this minimum length.
         let filling: Vec<u8> = filling.iter().map(|b| b | 1).collect();
         item(0x07, &filling);
         let sum = crc32(&data);
@@ -136,7 +136,7 @@ impl Offer {
 
         let mut name = if named { key.name.into_bytes() } else { Vec::new() };
         if named {
-            // With a zero at least, to a multiple of eight.
+            // At least one zero, up to a multiple of eight.
             name.resize((name.len() + 8) & !7, 0);
         }
         let length = u8::try_from(name.len()).map_err(|_| "the name of the key is too long")?;
@@ -144,9 +144,9 @@ impl Offer {
     }
 }
 
-/// When the clock of `sss` began, in seconds since 1970.
+/// Start of the `sss` clock, in seconds since 1970.
 const EPOCH: u64 = 1_222_183_880;
-/// Bytes of a file with keys or a token.
+/// Maximum bytes of a file with keys or a token.
 const LARGEST: u64 = 1 << 20;
 
 /// A shared secret.
@@ -158,14 +158,15 @@ struct Key {
 }
 
 impl Key {
-    /// Where the user keeps them.
+    /// The user's key files.
     fn files() -> impl Iterator<Item = PathBuf> {
         let said = ["XrdSecSSSKT", "XrdSecsssKT"].iter().find_map(env::var_os).map(PathBuf::from);
         let home = env::var_os("HOME").map(|home| Path::new(&home).join(".xrd/sss.keytab"));
         [said, home].into_iter().flatten()
     }
 
-    /// The first one that has not expired, from where the user says, from home, or from where the server says.
+    /// Returns the first key that has not expired: from the location set by the user, from the home folder, or from the
+    /// location given by the server.
     fn find(offered: &Path) -> Result<Self, String> {
         let found = Self::files().chain([offered.to_owned()]).find(|path| path.is_file());
         let path = found.ok_or("there is no keytab (XrdSecSSSKT, ~/.xrd/sss.keytab)")?;
@@ -182,7 +183,8 @@ impl Key {
         Err(format!("{}: no key that has not expired", path.display()))
     }
 
-    /// A line as in `0 u:USER g:GROUP n:NAME N:NUMBER c:CREATED e:EXPIRES f:FLAGS k:HEX`, and whether it has expired.
+    /// Parses a line such as `0 u:USER g:GROUP n:NAME N:NUMBER c:CREATED e:EXPIRES f:FLAGS k:HEX`; returns also whether
+    /// it has expired.
     fn parse(line: &str, now: u64) -> Option<(Self, bool)> {
         let field = |name: &str| line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));
         let expires: u64 = field("e:").map_or(Some(0), |e| e.parse().ok())?;
@@ -199,7 +201,7 @@ impl Key {
     }
 }
 
-/// Text of a file that nobody else may read.
+/// Returns the text of a file, which no one else may read.
 fn private(path: &Path, forbidden: u32, most: u64) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
     let about: Metadata = fs::metadata(path).map_err(failed)?;
@@ -212,7 +214,7 @@ fn private(path: &Path, forbidden: u32, most: u64) -> Result<String, String> {
     fs::read_to_string(path).map_err(failed)
 }
 
-/// A token from where the WLCG says that tokens are: two variables and two files.
+/// Returns a token from the locations defined by the WLCG: two variables and two files.
 pub fn token(user: u32) -> Result<Option<String>, String> {
     let trimmed = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     if let Some(token) = env::var("BEARER_TOKEN").ok().and_then(trimmed) {
@@ -229,13 +231,13 @@ pub fn token(user: u32) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// The checksum of Ethernet and zip.
+/// The CRC-32 of Ethernet and zip.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
-/// Blowfish with cipher feedback over eight bytes, begun with zeros.
+/// Blowfish with 8-byte cipher feedback, starting from zeros.
 fn encrypt(key: &[u8], data: &mut [u8]) -> Result<(), String> {
     let cipher: Blowfish = Blowfish::new_from_slice(key).map_err(|_| "a key of wrong length")?;
     let mut block = Block::<Blowfish>::default();
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         let key =
             [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xf0, 0xe1, 0xd2, 0xc3, 0xb4, 0xa5, 0x96, 0x87];
-        // As `openssl enc -bf-cfb` has it.
+        // Reference: `openssl enc -bf-cfb`.
         let mut text = *b"sapwood reads";
         encrypt(&key, &mut text).unwrap();
         let want = [0x74, 0x91, 0x8b, 0x59, 0xed, 0x60, 0xfc, 0x90, 0xba, 0x3d, 0x4c, 0x52, 0xf6];

@@ -1,4 +1,4 @@
-//! A file that is open at a server: how it is asked for there, and watched from then on.
+//! An open file on a server: opening it and detecting changes.
 
 use super::pages::Pages;
 use super::session::{Ask, Place, SMALL, Session};
@@ -11,7 +11,7 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Options of `kXR_open`: for reading, with what the file is; and not by what was remembered of it.
+/// Options of `kXR_open`: open for reading, return the file status, and ignore cached locations.
 const OPEN: u16 = 0x10 | 0x400;
 const REFRESH: u16 = 0x80;
 
@@ -19,7 +19,7 @@ const REFRESH: u16 = 0x80;
 pub struct Handle {
     pub session: Arc<Session>,
     pub id: [u8; 4],
-    /// What was asked for, with all that is said behind the path.
+    /// The requested path, with everything after it.
     pub path: String,
     pub watch: Mutex<Watch>,
     pub size: u64,
@@ -27,23 +27,23 @@ pub struct Handle {
     /// Whether a redirector named the server.
     pub redirected: bool,
     pub process: u32,
-    /// The start of the file, if it was asked for together with opening, and when.
+    /// The start of the file and the time, if it was requested together with opening.
     pub start: Option<(Instant, Vec<u8>)>,
 }
 
-/// How it is watched whether an open file is still what it was: each request asks along with it what the file is.
+/// How changes of an open file are detected: each read also requests the file status.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watch {
-    /// By its path: so another file that takes its place is noticed, too. Nothing is known before the first answer.
+    /// By the path, so that a replacement by another file is noticed, too. `None` before the first answer.
     Path(Option<Stat>),
-    /// Where that would be handed on to another server, or is not answered.
+    /// By the handle, if a request by path would be redirected or is not answered.
     Handle(Option<Stat>),
-    /// Neither is answered.
+    /// Not at all: neither is answered.
     Not,
 }
 
 impl Watch {
-    /// Takes an answer to what was asked for when it was as `asked`; says how the file differs from what it was.
+    /// Takes the answer to a request made in state `asked`; returns a description of any change.
     pub fn compare(&mut self, asked: &Self, now: Option<Stat>) -> Option<String> {
         if std::mem::discriminant(self) != std::mem::discriminant(asked) {
             return None;
@@ -52,7 +52,7 @@ impl Watch {
             *self = match self {
                 Self::Path(None) => Self::Handle(None),
                 Self::Handle(None) => Self::Not,
-                // What was answered before will be again: the path may be there no more only for now.
+                // An earlier success will repeat: the path may be missing only temporarily.
                 _ => return None,
             };
             return None;
@@ -70,7 +70,7 @@ impl Watch {
 }
 
 impl Handle {
-    /// Asks what the file is now, if that is answered.
+    /// Returns the request for the file status, if the server answers it.
     pub fn look(&self, watch: &Watch) -> Option<Ask> {
         let mut parameters = vec![0; 12];
         match watch {
@@ -87,7 +87,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.process == std::process::id() && self.session.over().is_none() {
-            // Nobody waits for the answer.
+            // The answer is not needed.
             self.session.note_open(self.id, false);
             let _ = self.session.ask(ask(kind::CLOSE, &self.id, &[], SMALL));
         }
@@ -98,18 +98,18 @@ pub fn ask(kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Ask {
     Ask { kind, parameters: parameters.to_vec(), body: body.to_vec(), most }
 }
 
-/// One range of an open file, in pages with checksums.
+/// Returns the request for one range of an open file, in pages with checksums.
 pub fn ask_pages(id: [u8; 4], offset: u64, length: u64) -> Ask {
     Ask { kind: kind::PGREAD, most: Pages::most(length), ..ask_range(id, offset, length) }
 }
 
-/// One range of an open file.
+/// Returns the request for one range of an open file.
 pub fn ask_range(id: [u8; 4], offset: u64, length: u64) -> Ask {
     let parameters = [&id[..], &offset.to_be_bytes(), &(length as u32).to_be_bytes()].concat();
     ask(kind::READ, &parameters, &[], length)
 }
 
-/// Where a file is asked for.
+/// Location from which a file is requested.
 #[derive(Clone)]
 pub struct Stop {
     pub place: Place,
@@ -150,13 +150,13 @@ impl Stop {
         }
     }
 
-    /// The path, with all that is said behind it.
+    /// Returns the path with everything after it.
     pub fn path_with(&self, more: &[&str]) -> String {
         let opaque = joined(&[&[self.opaque.as_str()], more].concat());
         if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) }
     }
 
-    /// Asks one server for the file, and for this many bytes of its start where that costs no time.
+    /// Opens the file on one server, and requests this many bytes of its start if this costs no extra time.
     pub fn open(
         &self,
         refresh: bool,
@@ -165,7 +165,7 @@ impl Stop {
         first: u64,
         deadline: Instant,
     ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
-        // A server that does not answer must leave time to ask another one.
+        // Leave time for another server if this one does not answer.
         let patience =
             deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
         let until = Instant::now() + patience;
@@ -219,7 +219,7 @@ impl Stop {
         {
             handle.start = Some((began, start));
         }
-        // Compression, which no server has, and its kind; then what the file is.
+        // Compression (which no server uses) and its type; then the file status.
         let said = from.take(8).ok().and_then(|_| Stat::parse(&from.text()));
         let found = if said.is_some() {
             said
@@ -239,8 +239,8 @@ impl Stop {
             ))
         };
         let Stat { id, size, changed } = found.ok_or_else(strange)?;
-        // Copies on other servers have another number, and were made at another time; so it is with the servers that one
-        // name stands for. One that stands between has numbers of the servers behind it, or of its own.
+        // Copies on other servers differ in ID and modification time; so do the servers behind one host name. A proxy
+        // reports the IDs of the servers behind it, or its own.
         handle.version = Version {
             of: format!("{server} {} {}", session.peer, self.path),
             tag: if session.stands_between { changed.to_string() } else { format!("{id} {changed}") },
@@ -250,7 +250,7 @@ impl Stop {
     }
 }
 
-/// Parts of what stands behind the question mark.
+/// Joins parts of the query after the question mark.
 pub fn joined(parts: &[&str]) -> String {
     let parts = parts.iter().map(|part| part.trim_matches('&')).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("&")

@@ -1,4 +1,4 @@
-//! A connection, with or without TLS, that one thread reads while others write.
+//! A connection, with or without TLS. One thread reads while others write.
 
 #![allow(clippy::disallowed_methods, reason = "the one place where sockets of this protocol are opened")]
 
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 /// A connection to a server.
 pub struct Link {
     socket: TcpStream,
-    /// What encrypts, if anything does. Also sees to it that requests do not mix.
+    /// The TLS state, if any. The lock also keeps requests from mixing.
     tls: Mutex<Option<Box<ClientConnection>>>,
     encrypted: bool,
 }
 
-/// Time left until `deadline`; an error if there is none.
+/// Returns the time left until `deadline`; an error if there is none.
 pub fn left(deadline: Instant) -> Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Error::new(ErrorKind::TimedOut, "out of time")) } else { Ok(left) }
 }
 
-/// Addresses of a host. The system's way to ask for them knows no time limit, so a thread of its own does.
+/// Resolves a host. The system call has no time limit and therefore runs in a thread of its own.
 fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(plain(address), port)]);
@@ -33,7 +33,7 @@ fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> 
     let (send, receive) = mpsc::channel();
     let asked = host.to_owned();
     thread::Builder::new().name("sapwood-resolve".to_owned()).spawn(move || {
-        // Nobody may be waiting any more.
+        // The caller may no longer be waiting.
         let _ = send.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
     })?;
     let found: Result<Vec<_>> = receive
@@ -42,7 +42,7 @@ fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> 
     found.map_err(|e| Error::new(e.kind(), format!("no address of {host}: {e}")))
 }
 
-/// Servers write an address of version 4 as one of version 6, `[::127.0.0.1]`.
+/// Converts an IPv4 address that a server wrote as IPv6: `[::127.0.0.1]`.
 fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if v6 != Ipv6Addr::LOCALHOST && v6 != Ipv6Addr::UNSPECIFIED => {
@@ -69,7 +69,7 @@ impl Link {
         Err(trouble)
     }
 
-    /// Encrypts from now on; the server's certificate must be for `host`.
+    /// Starts TLS; the server's certificate must be for `host`.
     pub fn encrypt(&mut self, host: &str, deadline: Instant) -> Result<()> {
         let failed =
             |what: String| Error::new(ErrorKind::PermissionDenied, format!("TLS with {host}: {what}"));
@@ -105,7 +105,7 @@ impl Link {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a read or a write may take.
+    /// Sets the time limit of a read or a write.
     pub fn limit(&self, most: Option<Duration>) -> Result<()> {
         self.socket.set_read_timeout(most)?;
         self.socket.set_write_timeout(most)
@@ -115,7 +115,7 @@ impl Link {
         let mut socket = &self.socket;
         let mut guard = self.tls();
         let Some(tls) = guard.as_mut() else { return socket.write_all(bytes).map_err(late) };
-        // No more at a time than what is buffered.
+        // No more at a time than the buffer holds.
         for piece in bytes.chunks(16 << 10) {
             tls.writer().write_all(piece)?;
             while tls.wants_write() {
@@ -125,7 +125,7 @@ impl Link {
         Ok(())
     }
 
-    /// Some bytes, as soon as there are any; for the one thread that reads.
+    /// Returns some bytes as soon as there are any; for the reading thread only.
     pub fn receive(&self, out: &mut [u8]) -> Result<usize> {
         let mut socket = &self.socket;
         if !self.encrypted {
@@ -138,7 +138,7 @@ impl Link {
                     other => return closed(other?),
                 }
             }
-            // Others may write while this waits.
+            // Others may write during this wait.
             closed(socket.peek(&mut [0]).map_err(late)?)?;
             if let Some(tls) = self.tls().as_mut() {
                 tls.read_tls(&mut socket).map_err(late)?;
@@ -151,7 +151,7 @@ impl Link {
         }
     }
 
-    /// The address of this end, as servers see it.
+    /// The local address, as servers see it.
     pub fn own_address(&self) -> Result<String> {
         let own = self.socket.local_addr()?;
         Ok(match own.ip() {
@@ -160,12 +160,12 @@ impl Link {
         })
     }
 
-    /// The address of the other end.
+    /// The address of the peer.
     pub fn peer_address(&self) -> Result<String> {
         Ok(self.socket.peer_addr()?.ip().to_string())
     }
 
-    /// Ends the connection; who reads it is told.
+    /// Closes the connection; the reading thread is notified.
     pub fn shut(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -178,7 +178,7 @@ fn closed(n: usize) -> Result<usize> {
     Ok(n)
 }
 
-/// A socket's time-out by one name.
+/// Converts a socket's time-out to a single error kind.
 fn late(error: Error) -> Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::new(ErrorKind::TimedOut, "timeout"),
@@ -186,7 +186,7 @@ fn late(error: Error) -> Error {
     }
 }
 
-/// Whose certificates are believed: the grid's folder, if there is one, and what the system believes.
+/// Trusted certificate authorities: the grid's folder, if there is one, and those of the system.
 fn authorities() -> std::result::Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     let named = std::env::var_os("X509_CERT_DIR");

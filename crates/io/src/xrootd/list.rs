@@ -1,4 +1,4 @@
-//! What is in a folder: of a server, or of all the servers that a redirector knows to have it.
+//! Listing a folder: on one server, or on all servers that a redirector knows to have it.
 
 use super::handle::{Stop, ask};
 use super::session::{SMALL, Session};
@@ -12,13 +12,13 @@ use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes of the names in a folder.
+/// Maximum bytes of the names in a folder.
 const MOST_NAMES: u64 = 256 << 20;
-/// What is to be said of each name, beside it: what it is.
+/// Option to return the status of each name.
 const WITH_STAT: u8 = 2;
 const IS_FOLDER: u32 = 2;
 
-/// The names in a folder, in their order, and whether they are folders themselves.
+/// Returns the sorted names in a folder, and whether they are folders themselves.
 pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String, bool)>> {
     let named = |error: Error| Error::new(error.kind(), format!("{url}: {error}"));
     let deadline = Instant::now() + options.timeout;
@@ -39,7 +39,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
         let mut parameters = vec![0; 16];
         let (kind, most) = if session.stores { (kind::DIRLIST, MOST_NAMES) } else { (kind::LOCATE, SMALL) };
         if !session.stores {
-            // Asked who has a folder, a redirector names those that have answered by then; asked with a star, all that may.
+            // A redirector returns the servers that have answered so far; with a star, all that may have the folder.
             path.insert(0, '*');
         } else if let Some(options) = parameters.last_mut() {
             *options = WITH_STAT;
@@ -82,7 +82,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
     }
 }
 
-/// An answer as text; what the server says to wait for is waited for.
+/// Returns an answer as text; waits as long as the server requests.
 fn answered(
     session: &Arc<Session>,
     kind: u16,
@@ -105,13 +105,13 @@ fn answered(
     }
 }
 
-/// The servers that an answer names; nothing if it names one in a way that is not known.
+/// Returns the servers in an answer; `None` if one has an unknown form.
 fn locations(text: &str) -> Option<Vec<(String, u16)>> {
     let words = text.split([' ', '\n', '\0']).filter(|word| !word.is_empty());
     words.map(wire::parse_location).collect()
 }
 
-/// Names, each in a line; where the first one is a dot, with a line behind each that says what it is.
+/// Parses names, one on each line. If the first is a dot, a line with the status follows each name.
 fn names(text: &str) -> Vec<(String, bool)> {
     let mut lines = text.split(['\n', '\0']).filter(|line| !line.is_empty());
     if !text.starts_with(".\n") {

@@ -1,29 +1,29 @@
-//! Pages with checksums, as `kXR_pgread` answers with them.
+//! Pages with checksums, as returned by `kXR_pgread`.
 
 use super::wire::{CHECKSUM, ELEMENT, PAGE, Reader, crc32c};
 use std::io::{Error, ErrorKind, Result};
 
-/// Pages in an answer, however it is divided: behind a mark that says where they lie, each with its CRC32C in front, up to
-/// the next multiple of their size in the file.
+/// The pages in an answer, however it is divided. A header gives their location. Each page has its CRC32C before it and
+/// extends to the next multiple of the page size in the file.
 #[derive(Default)]
 pub struct Pages {
-    /// What came of a mark, or of a page.
+    /// Incomplete header or page.
     begun: Vec<u8>,
-    /// Bytes behind the mark that are still to come.
+    /// Bytes still to come after the header.
     left: usize,
-    /// Where the next page lies.
+    /// File offset of the next page.
     offset: u64,
-    /// Where the first one lies that is not what its checksum says, and how many are not.
+    /// Offset of the first page with a wrong checksum, and the number of such pages.
     bad: Option<(u64, usize)>,
 }
 
 impl Pages {
-    /// The most bytes that come for this many of the file.
+    /// Maximum bytes of an answer for this many bytes of the file.
     pub fn most(length: u64) -> u64 {
         length + (length / PAGE + 2) * (CHECKSUM + ELEMENT) as u64
     }
 
-    /// Hands over good pages: where in the file, and bytes; false if no more are wanted.
+    /// Passes on good pages: file offset and bytes. Returns false if no more are wanted.
     pub fn feed(&mut self, mut bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
         let strange = || Error::new(ErrorKind::InvalidData, "pages that make no sense");
         while !bytes.is_empty() {
@@ -75,7 +75,7 @@ impl Pages {
         Ok(true)
     }
 
-    /// An error if there was a page that is not what its checksum says.
+    /// Returns an error if a page did not match its checksum.
     pub fn checked(&self) -> Result<()> {
         let Some((offset, count)) = self.bad else { return Ok(()) };
         let message = format!("{count} pages with a wrong checksum (CRC32C), the first at byte {offset}");
@@ -87,7 +87,7 @@ impl Pages {
 mod tests {
     use super::*;
 
-    /// Two frames of a file of which byte `i` is `i % 251`, from byte 4000 on.
+    /// Two frames of a file in which byte `i` is `i % 251`, from byte 4000 on.
     fn answer() -> (Vec<u8>, Vec<u8>) {
         let file: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Reading ranges of an open file: one by itself, in pages with checksums, or several together.
+//! Reading ranges of an open file: a single range, a range in pages with checksums, or several ranges.
 
 use super::handle::{Handle, ask, ask_pages, ask_range};
 use super::pages::Pages;
@@ -13,13 +13,13 @@ use std::iter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of a read of one range.
+/// Maximum bytes of a read of one range.
 const LONGEST: u64 = 1 << 30;
-/// How long it is waited for what a file is now, when its bytes are there.
+/// Time to wait for the file status after the bytes have arrived.
 const LISTEN: Duration = Duration::from_secs(5);
 
 impl Xrootd {
-    /// Reads ranges by one request: by pages with checksums, if it is one range and the server gives them.
+    /// Reads ranges with one request. A single range is read in pages with checksums, if the server supports them.
     pub fn read(
         &self,
         handle: &Handle,
@@ -34,7 +34,7 @@ impl Xrootd {
             Some(Answer::Refused(no)) if paged && no.lasting() => no,
             answer => return Ok(answer),
         };
-        // Some servers say that they give pages, and do not.
+        // Some servers announce pages but do not return them.
         let answer = self.read_so(handle, ranges, false, deadline, take)?;
         if matches!(answer, None | Some(Answer::Done)) && has_pages.swap(false, Ordering::Relaxed) {
             let server = handle.session.place.server();
@@ -44,7 +44,7 @@ impl Xrootd {
         Ok(answer)
     }
 
-    /// Reads ranges by one request, one range as pages or not.
+    /// Reads ranges with one request, a single range optionally as pages.
     fn read_so(
         &self,
         handle: &Handle,
@@ -89,11 +89,11 @@ impl Xrootd {
             return Err(failed(error));
         }
         let answer = answer.map_err(failed)?;
-        // Who has all that was wanted need not wait for the end of the answer.
+        // With all wanted bytes, the end of the answer need not be awaited.
         let whole = answer == Some(Answer::Done) || (answer.is_none() && left == 0);
         if let Some(look) = streams.next().filter(|_| whole) {
             let until = Instant::now() + LISTEN.min(self.options.timeout / 2);
-            // That this one answer does not come ends no session.
+            // A single missing answer does not end the session.
             match small(look, until + self.options.timeout, until) {
                 Ok((answer, body)) => {
                     let now = Stat::parse(&Reader(&body).text()).filter(|_| answer == Answer::Done);
@@ -120,7 +120,7 @@ impl Xrootd {
     }
 }
 
-/// What the data of an answer are.
+/// The form of the data in an answer.
 enum Form {
     /// The file's bytes, from this position.
     Plain(u64),
@@ -129,7 +129,7 @@ enum Form {
 }
 
 impl Form {
-    /// Hands over where in the file, and bytes; false if no more are wanted.
+    /// Passes on file offset and bytes; returns false if no more are wanted.
     fn feed(&mut self, bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
         match self {
             Self::Plain(offset) => {
@@ -143,7 +143,8 @@ impl Form {
     }
 }
 
-/// What `kXR_readv` asks for, and the most bytes that may come: ranges cut to what a server takes of each.
+/// Returns the body of a `kXR_readv` request, and the maximum bytes of its answer. Ranges are split at the server's
+/// limit.
 pub fn elements(ranges: &[Range], id: [u8; 4], limits: Limits) -> (Vec<u8>, u64) {
     let mut body = Vec::new();
     let mut most = 0;
@@ -161,7 +162,7 @@ pub fn elements(ranges: &[Range], id: [u8; 4], limits: Limits) -> (Vec<u8>, u64)
     (body, most)
 }
 
-/// The ranges in an answer to `kXR_readv`, each behind a head of its own, however it is divided.
+/// The ranges in an answer to `kXR_readv`, each after its own header, however the answer is divided.
 #[derive(Default)]
 pub struct Parts {
     head: Vec<u8>,
@@ -170,7 +171,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Hands over where in the file, and bytes; false if no more are wanted.
+    /// Passes on file offset and bytes; returns false if no more are wanted.
     pub fn feed(&mut self, mut bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
         while !bytes.is_empty() {
             if self.left == 0 {

@@ -1,4 +1,4 @@
-//! A login at a server: one connection, on which many requests are under way at once, told apart by their stream.
+//! A login on a server: one connection with many requests in flight, distinguished by their stream.
 
 use super::auth::{self, Identity};
 use super::link::{Link, left};
@@ -15,45 +15,45 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Protocol that is spoken, 5.2.0.
+/// Protocol version, 5.2.0.
 const VERSION: u32 = 0x520;
-/// Flags of `kXR_protocol`: TLS can be done; TLS is wanted.
+/// Flags of `kXR_protocol`: TLS is supported; TLS is wanted.
 const ABLE_TLS: u8 = 2;
 const WANT_TLS: u8 = 4;
-/// What a server says of itself: it stores files; has them from elsewhere, or speaks for others; gives pages with checksums;
-/// can do TLS; wants it from now on, or for some of what follows.
+/// Properties of a server: it stores files; it caches files, or is a proxy; it returns pages with checksums; it
+/// supports TLS; it requires TLS from now on, or for some of the following steps.
 const IS_SERVER: u32 = 1;
 const STANDS_BETWEEN: u32 = 0x80 | 0x200;
 const HAS_PAGES: u32 = 0x0020_0000;
 const HAS_TLS: u32 = 0x8000_0000;
 const GOES_TLS: u32 = 0x4000_0000;
 const NEEDS_TLS: u32 = GOES_TLS | 0x0800_0000 | 0x0400_0000 | 0x0100_0000;
-/// Names in full and redirections of reads are understood; so are answers that come later, and protocol 5.
+/// Supported: full names, redirections of reads, delayed answers, and protocol 5.
 const ABILITY: u8 = 1 | 4;
 const CAPABILITY: u8 = 128 | 5;
-/// Bytes of an answer that is kept whole before it is understood.
+/// Maximum bytes of an answer that is buffered completely.
 const MOST_BODY: usize = 1 << 20;
-/// Bytes of a small answer's data.
+/// Maximum bytes of data in a small answer.
 pub const SMALL: u64 = 64 << 10;
-/// Bytes that are taken from a connection at a time.
+/// Bytes read from a connection at a time.
 const PIECE: usize = 256 << 10;
-/// How long a connection is kept that nobody uses.
+/// Time to keep an unused connection.
 const IDLE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(5);
 
-/// Where a session is, and by what it is found again.
+/// The location of a session, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     pub host: String,
     pub port: u16,
     pub tls: bool,
     pub who: Identity,
-    /// What a redirection wants to be said at login.
+    /// Login token from a redirection.
     pub token: String,
 }
 
 impl Place {
-    /// The server, for messages.
+    /// Returns the server, for messages.
     pub fn server(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// How many ranges of how many bytes a server takes in a request.
+/// Maximum number and size of the ranges in a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub elements: usize,
@@ -77,7 +77,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Parses the answer to [`Limits::QUESTION`]: a number a line, or a name that is not known.
+    /// Parses the answer to [`Limits::QUESTION`]: a number on each line, or a name that the server does not know.
     fn parse(text: &str) -> Self {
         let mut numbers = text.lines().map(|line| line.trim_matches('\0').trim().parse::<u64>().ok());
         let default = Self::default();
@@ -88,7 +88,7 @@ impl Limits {
     const QUESTION: &str = "readv_iov_max readv_ior_max";
 }
 
-/// What comes for a request.
+/// Events of a request.
 enum Event {
     Data(Vec<u8>),
     Answer(Answer),
@@ -96,14 +96,14 @@ enum Event {
 
 struct Slot {
     to: Sender<Event>,
-    /// Its number among the requests of the session.
+    /// Sequence number of the request in the session.
     request: u64,
-    /// When anything came last for it or for one that was sent before it, which its answer may have to wait for; in
-    /// milliseconds since the session began.
+    /// Time of the last bytes for this request or an earlier one, because its answer may wait for those; in
+    /// milliseconds since the start of the session.
     heard: Arc<AtomicU64>,
-    /// Bytes of data that may still come.
+    /// Bytes of data that may still arrive.
     budget: u64,
-    /// Whether they are pages.
+    /// Whether the data are pages.
     paged: bool,
 }
 
@@ -111,14 +111,14 @@ struct Slot {
 struct Streams {
     slots: HashMap<u16, Slot>,
     last: u16,
-    /// Requests that were sent.
+    /// Number of requests sent.
     requests: u64,
-    /// Why no request can be sent any more.
+    /// The reason why no more requests can be sent, if any.
     over: Option<(ErrorKind, String)>,
 }
 
 impl Streams {
-    /// Makes room for the answer to a request.
+    /// Creates the slot for the answer to a request.
     fn begin(&mut self, session: &Arc<Session>, number: u16, ask: &Ask) -> Stream {
         let (to, receiver) = mpsc::channel();
         let heard = Arc::<AtomicU64>::default();
@@ -135,12 +135,12 @@ impl Streams {
         Stream { session: session.clone(), receiver, heard, until: None }
     }
 
-    /// Whether anybody waits for an answer; some are lost, or for nobody.
+    /// Whether an answer is awaited; some were lost, or are no longer needed.
     fn awaited(&self) -> bool {
         self.slots.values().any(|slot| Arc::strong_count(&slot.heard) > 1)
     }
 
-    /// Notes that something came for a request.
+    /// Records that bytes arrived for a request.
     fn hear(&self, stream: u16, now: u64) {
         let Some(request) = self.slots.get(&stream).map(|slot| slot.request) else { return };
         let behind = self.slots.values().filter(|slot| slot.request >= request);
@@ -148,34 +148,34 @@ impl Streams {
     }
 }
 
-/// A login at a server.
+/// A login on a server.
 pub struct Session {
     pub place: Place,
     link: Link,
     streams: Mutex<Streams>,
     began: Instant,
-    /// When anything came last, in milliseconds since it began.
+    /// Time of the last bytes, in milliseconds since the start.
     heard: AtomicU64,
-    /// The answer to the question for limits; and the limits.
+    /// The pending query for limits, and the limits.
     asked: Mutex<Option<Stream>>,
     limits: OnceLock<Limits>,
-    /// What the server calls the files that are open.
+    /// Server handles of the open files.
     open: Mutex<HashSet<u32>>,
-    /// How a connection before this one ended, on which requests had been sent with the login.
+    /// The error that ended an earlier connection, on which requests were sent with the login.
     pub stumbled: Mutex<Option<Error>>,
-    /// How long the first answer took.
+    /// Latency of the first answer.
     pub latency: Duration,
-    /// Whether it has files of its own, and does not only know who has.
+    /// Whether the server has files of its own, and is not only a redirector.
     pub stores: bool,
-    /// Whether it asks another server for what it is asked.
+    /// Whether it is a proxy that forwards requests to another server.
     pub stands_between: bool,
-    /// Whether it gives pages with checksums, and these are of use.
+    /// Whether it returns pages with checksums and these are useful.
     pub has_pages: AtomicBool,
     /// Its address: one name may stand for several servers.
     pub peer: String,
 }
 
-/// A request, and the most bytes of data that may come for it.
+/// A request, with the maximum bytes of data in its answer.
 pub struct Ask {
     pub kind: u16,
     pub parameters: Vec<u8>,
@@ -183,16 +183,16 @@ pub struct Ask {
     pub most: u64,
 }
 
-/// A request under way. Dropped before its end, its answer is passed over when it comes.
+/// A request in progress. If it is dropped before its end, the answer is ignored.
 pub struct Stream {
     session: Arc<Session>,
     receiver: Receiver<Event>,
-    /// As that of its slot.
+    /// Shared with its slot.
     heard: Arc<AtomicU64>,
     until: Option<Instant>,
 }
 
-/// Sessions of this process, by place and by what decides who asks.
+/// Sessions of this process, by location and identity.
 type Key = (Place, Vec<Option<std::ffi::OsString>>);
 type Door = Arc<Mutex<Option<Arc<Session>>>>;
 #[derive(Default)]
@@ -200,7 +200,7 @@ struct Pool {
     doors: Mutex<HashMap<Key, Door>>,
 }
 
-/// A forked process has a pool of its own: neither threads nor connections are shared.
+/// Returns the pool. A forked process has its own: neither threads nor connections are shared.
 fn pool() -> &'static Pool {
     static POOL: PerProcess<Pool> = PerProcess::empty();
     POOL.get(|_| Pool::default())
@@ -217,13 +217,13 @@ impl Ask {
 }
 
 impl Session {
-    /// A session at a place: one that there is, or a new one.
+    /// Returns a session for a location: an existing or a new one.
     pub fn at(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
         Self::asked(place, &|_| Vec::new(), deadline).map(|(session, _)| session)
     }
 
-    /// The same, where requests were sent together, to a new one with the login if that may do. They are made for what
-    /// the server will call the next file that is opened.
+    /// Like [`Self::at`], and sends requests together; for a new session with the login, if possible. `asks` receives
+    /// the handle that the server is expected to assign to the next opened file.
     pub fn asked(
         place: &Place,
         asks: &dyn Fn([u8; 4]) -> Vec<Ask>,
@@ -263,7 +263,7 @@ impl Session {
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
         let mut tls = place.tls;
-        // What the server takes is asked for behind the login, too.
+        // The limits are requested together with the login, too.
         let limits = Ask {
             kind: kind::QUERY,
             parameters: vec![0, 7],
@@ -312,7 +312,7 @@ impl Session {
                     return Err(fault);
                 }
                 Ok(Outcome::TooBold) => bold.clear(),
-                // It may have been too much at once.
+                // The combined requests may have been too much.
                 Err(fault) => {
                     stumbled = Some(fault.error);
                     bold.clear();
@@ -321,7 +321,8 @@ impl Session {
         }
     }
 
-    /// `sent` are requests that are under way already, of which the first is for the limits; else these are asked for now.
+    /// Starts the session. `sent` are requests already in progress, the first for the limits; if empty, the limits are
+    /// requested now.
     fn start(self: Arc<Self>, sent: &[&Ask], limits: Option<&Ask>) -> Result<(Arc<Self>, Vec<Stream>)> {
         let session = self;
         session.link.limit(Some(TICK))?;
@@ -335,7 +336,7 @@ impl Session {
         let reader = session.clone();
         thread::Builder::new().name("sapwood-xrootd".to_owned()).spawn(move || reader.listen())?;
         if let Some(ask) = limits {
-            // The answer is there when the first file is open.
+            // The answer arrives by the time the first file is open.
             *lock(&session.asked) = session.ask_together(std::slice::from_ref(ask))?.pop();
         }
         Ok((session, streams))
@@ -345,14 +346,14 @@ impl Session {
         lock(&self.streams)
     }
 
-    /// Why no requests can be sent any more, if so.
+    /// Returns the reason why no more requests can be sent, if any.
     pub fn over(&self) -> Option<(ErrorKind, String)> {
         self.streams().over.clone()
     }
 
-    /// What the server takes; waits for it to say so, but not for long.
+    /// Returns the limits of the server; waits a short time for the answer.
     pub fn limits(&self, deadline: Instant) -> Limits {
-        // Others that come meanwhile wait, too: they must not ask for more than the answer will say.
+        // Other threads wait meanwhile, too: they must not request more than the limits.
         let mut asked = lock(&self.asked);
         let Some(stream) = asked.as_mut() else { return self.limits.get().copied().unwrap_or_default() };
         let mut text = Vec::new();
@@ -362,7 +363,7 @@ impl Session {
         });
         let limits = match answer {
             Ok(Some(Answer::Done)) => Limits::parse(&String::from_utf8_lossy(&text)),
-            // Given up; the next one waits on.
+            // Cancelled; the next caller continues to wait.
             Ok(None) => return Limits::default(),
             _ => Limits::default(),
         };
@@ -376,7 +377,7 @@ impl Session {
         stream.ok_or_else(|| Error::other("nothing was asked for"))
     }
 
-    /// Sends requests, between which there is no other.
+    /// Sends requests back to back, with no other between them.
     pub fn ask_together(self: &Arc<Self>, asks: &[Ask]) -> Result<Vec<Stream>> {
         let mut bytes = Vec::new();
         let mut begun = Vec::new();
@@ -402,15 +403,15 @@ impl Session {
         Ok(begun)
     }
 
-    /// What the server will call the next file that is opened: servers take the least number that is free.
+    /// Predicts the handle of the next opened file: servers use the lowest free number.
     ///
-    /// It is only a guess. A read that is sent right behind an opening is of that file if the guess was right.
+    /// This is a guess. A read sent immediately after an opening reads from that file only if the guess is right.
     fn next_id(&self) -> [u8; 4] {
         let open = lock(&self.open);
         (0..=u32::MAX).find(|id| !open.contains(id)).unwrap_or(u32::MAX).to_le_bytes()
     }
 
-    /// Notes that a file is open, or will be no longer.
+    /// Records that a file is open, or no longer open.
     pub fn note_open(&self, id: [u8; 4], is: bool) {
         let (mut open, id) = (lock(&self.open), u32::from_le_bytes(id));
         if is {
@@ -420,14 +421,14 @@ impl Session {
         };
     }
 
-    /// Ends the session; everybody who waits is told.
+    /// Ends the session; all waiting threads are notified.
     pub fn end(&self, kind: ErrorKind, why: &str) {
         let mut streams = self.streams();
         streams.over.get_or_insert_with(|| (kind, why.to_owned()));
         streams.slots.clear();
         drop(streams);
         self.link.shut();
-        // Whoever has it waits for its end.
+        // The thread that holds it waits for the end.
         let unread = self.asked.try_lock().ok().and_then(|mut asked| asked.take());
         drop(unread);
     }
@@ -459,7 +460,7 @@ impl Session {
         self.forget();
     }
 
-    /// Has others at the same place begin a new session.
+    /// Makes others start a new session for the same location.
     fn forget(self: &Arc<Self>) {
         let pool = pool();
         let doors: Vec<Door> = lock(&pool.doors).values().cloned().collect();
@@ -471,7 +472,7 @@ impl Session {
         }
     }
 
-    /// Takes a piece of an answer; `body` has what came of one that is understood as a whole.
+    /// Takes a piece of an answer; `body` collects an answer that is processed as a whole.
     fn put(&self, head: Head, bytes: &[u8], last: bool, body: &mut Vec<u8>) -> Result<()> {
         if matches!(head.status, status::OK | status::OK_SO_FAR) {
             return self.data(head, bytes, last);
@@ -507,7 +508,7 @@ impl Session {
         }
     }
 
-    /// Milliseconds since it began.
+    /// Milliseconds since the start of the session.
     fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
@@ -524,7 +525,7 @@ impl Session {
             .checked_sub(bytes.len() as u64)
             .ok_or_else(|| Error::new(ErrorKind::InvalidData, "more came than was asked for"))?;
         if !bytes.is_empty() {
-            // Who asked may have gone.
+            // The requesting thread may be gone.
             let _ = slot.to.send(Event::Data(bytes.to_vec()));
         }
         if last && head.status == status::OK {
@@ -549,10 +550,10 @@ impl Session {
 }
 
 impl Stream {
-    /// Waits for the answer and hands over its data as it comes. Nothing if `take` wants no more.
+    /// Waits for the answer and passes on its data as it arrives. Returns `None` if `take` wants no more.
     ///
-    /// An error if nothing comes until `quiet`, neither for it nor for what was asked for before, or after something came
-    /// for as long again; or by `deadline`. If nothing at all came, the session has ended.
+    /// Returns an error if nothing arrives by `quiet`, neither for this request nor for earlier ones, or for as long
+    /// again after the last bytes; or at `deadline`. If nothing at all arrived, the session has ended.
     pub fn finish(
         &mut self,
         quiet: Instant,
@@ -598,7 +599,7 @@ impl Stream {
     }
 }
 
-/// What comes of an attempt to log in.
+/// The outcome of a login attempt.
 enum Outcome {
     In {
         link: Link,
@@ -606,17 +607,17 @@ enum Outcome {
         latency: Duration,
     },
     WantsTls,
-    /// The server wants to be told otherwise who asks, before anything is asked for.
+    /// The server requires another authentication before any request.
     TooBold,
 }
 
-/// The streams of a login, and the first one behind it.
+/// Streams of the login, and the first one after it.
 const PROTOCOL: u16 = 1;
 const LOGIN: u16 = 2;
 const AUTH: u16 = 3;
 const FIRST_STREAM: u16 = 4;
 
-/// The first talk with a server, one request after the other.
+/// The initial exchange with a server, one request after the other.
 struct Login<'a> {
     link: Link,
     deadline: Instant,
@@ -624,8 +625,8 @@ struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    /// Logs in. Requests that are sent with it are asked as the user that the system knows, which servers that want no
-    /// names pass over.
+    /// Logs in. Requests sent together with the login use the user name of the system; servers without authentication
+    /// ignore it.
     fn perform(
         link: Link,
         place: &'a Place,
@@ -635,7 +636,7 @@ impl<'a> Login<'a> {
     ) -> std::result::Result<Outcome, Fault> {
         let mut login = Self { link, deadline, who: &place.who };
         let flags = if tls { ABLE_TLS | WANT_TLS } else { 0 };
-        // Version, flags, and that a login follows.
+        // Version, flags, and the announcement of a login.
         let mut parameters = VERSION.to_be_bytes().to_vec();
         parameters.extend_from_slice(&[flags, 3]);
         let mut first = wire::HANDSHAKE.to_vec();
@@ -649,7 +650,7 @@ impl<'a> Login<'a> {
             }
         }
         if !tls {
-            // Nothing stands between: all of it in one go.
+            // No exchange in between: send everything at once.
             first.extend_from_slice(&greeting);
         }
         let began = Instant::now();
@@ -659,7 +660,7 @@ impl<'a> Login<'a> {
         let about = login.body(PROTOCOL)?;
         let mut about = Reader(&about);
         let _version = about.u32().map_err(Fault::passing)?;
-        // Old servers say only which version they are.
+        // Old servers report only their version.
         let flags = about.u32().unwrap_or(IS_SERVER);
         if tls {
             if flags & GOES_TLS == 0 {
@@ -693,7 +694,7 @@ impl<'a> Login<'a> {
         Ok(Outcome::In { link: login.link, flags, latency })
     }
 
-    /// Whether the first of the ways that are offered that could be gone is the user's name.
+    /// Whether the first usable method among the offers is the user's name.
     fn prefers_unix(&self, offered: &str) -> std::result::Result<bool, Fault> {
         let address = self.link.own_address().map_err(Fault::passing)?;
         let tls = self.link.encrypted();
@@ -701,14 +702,14 @@ impl<'a> Login<'a> {
         Ok(auth::offers(offered).iter().find(usable).is_some_and(|offer| offer.name == auth::UNIX))
     }
 
-    /// `kXR_auth`: a way to tell who asks, and what it wants to be told.
+    /// Builds `kXR_auth`: an authentication method and its credentials.
     fn credentials(name: &str, credentials: &[u8]) -> Vec<u8> {
         let mut parameters = vec![0; 12];
         parameters.extend(name.bytes().chain([0; 4]).take(4));
         wire::request(AUTH, kind::AUTH, &parameters, credentials)
     }
 
-    /// `kXR_login`: process, user, what is understood.
+    /// Builds `kXR_login`: process, user, capabilities.
     fn greeting(who: &Identity, token: &str) -> Vec<u8> {
         let mut parameters = std::process::id().to_be_bytes().to_vec();
         parameters.extend(who.user.bytes().filter(u8::is_ascii_graphic).take(8));
@@ -717,7 +718,7 @@ impl<'a> Login<'a> {
         wire::request(LOGIN, kind::LOGIN, &parameters, token.as_bytes())
     }
 
-    /// Tells who asks, in the first of the ways that are offered that works; false if TLS is needed first.
+    /// Authenticates with the first offered method that works; returns false if TLS is needed first.
     fn authenticate(&self, offered: &str, has_tls: bool) -> std::result::Result<bool, Fault> {
         let denied = |message: String| Fault::lasting(Error::new(ErrorKind::PermissionDenied, message));
         let offers = auth::offers(offered);
@@ -768,7 +769,7 @@ impl<'a> Login<'a> {
         Ok(bytes)
     }
 
-    /// The answer to a request, which is fine or wants more.
+    /// Returns the answer to a request: success, or a request for more credentials.
     fn reply(&self, stream: u16) -> std::result::Result<(u16, Vec<u8>), Fault> {
         loop {
             let head = self.exactly(Head::SIZE).and_then(|head| Head::parse(&mut Reader(&head)));

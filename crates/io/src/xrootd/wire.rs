@@ -1,7 +1,7 @@
-//! What goes over the wire: requests as bytes, and what came cut into answers.
+//! The wire format: encoding requests, and splitting received bytes into answers.
 //!
-//! Facts: the `XRootD` protocol specification, version 5.2. Numbers are big-endian. A request is a stream's number, a kind,
-//! 16 bytes of parameters, a length and a body; an answer is the stream's number, a status, a length and a body.
+//! Source: the `XRootD` protocol specification, version 5.2. Numbers are big-endian. A request is a stream number, a
+//! kind, 16 bytes of parameters, a length and a body. An answer is the stream number, a status, a length and a body.
 
 use crate::ledger::said;
 use std::io::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub mod kind {
     pub const PGREAD: u16 = 3030;
 }
 
-/// What an answer is.
+/// Status of an answer.
 pub mod status {
     pub const OK: u16 = 0;
     pub const OK_SO_FAR: u16 = 4000;
@@ -36,28 +36,28 @@ pub mod status {
     pub const STATUS: u16 = 4007;
 }
 
-/// Actions of `kXR_attn`: an answer that was announced by `kXR_waitresp`; and two by which a server ends the session.
+/// Actions of `kXR_attn`: an answer announced by `kXR_waitresp`, and two actions with which a server ends the session.
 pub const ASYNC_RESPONSE: u32 = 5008;
 pub const ASYNC_ENDS: [u32; 2] = [5000, 5001];
 
-/// Where servers listen, if nothing else is said.
+/// Default port.
 pub const PORT: u16 = 1094;
 
-/// Bytes of the head of a request, and of each element of `kXR_readv`, asked for and answered.
+/// Bytes of a request header, and of each `kXR_readv` element in requests and answers.
 pub const REQUEST_HEAD: usize = 24;
 pub const ELEMENT: usize = 16;
 
-/// What stands between the head of a `kXR_status` answer and its data: a checksum of the rest of it, whose answer it is, its
-/// kind, and a mark like the head of an element of `kXR_readv`: how many bytes of data follow, and where in the file they lie.
+/// Bytes between the header of a `kXR_status` answer and its data: a checksum of the rest, the stream, the kind, and a
+/// header like that of a `kXR_readv` element with the number of data bytes and their file offset.
 const STATUS_BODY: usize = 8 + ELEMENT;
-/// Bytes of a page of `kXR_pgread`, which has a checksum in front of it.
+/// Bytes of a page of `kXR_pgread`, without the checksum before it.
 pub const PAGE: u64 = 4096;
 pub const CHECKSUM: usize = 4;
 
-/// What a client says first.
+/// First bytes from a client.
 pub const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];
 
-/// A request as it is sent.
+/// Encodes a request.
 pub fn request(stream: u16, kind: u16, parameters: &[u8], body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(REQUEST_HEAD + body.len());
     bytes.extend_from_slice(&stream.to_be_bytes());
@@ -69,7 +69,7 @@ pub fn request(stream: u16, kind: u16, parameters: &[u8], body: &[u8]) -> Vec<u8
     bytes
 }
 
-/// Reads numbers from the start of a slice on.
+/// Reads numbers from the start of a slice.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -93,20 +93,20 @@ impl<'a> Reader<'a> {
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_be_bytes)
     }
-    /// What is left, as text, up to a zero if there is one.
+    /// Returns the rest as text, up to the first zero if there is one.
     pub fn text(&self) -> String {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(self.0.get(..end).unwrap_or_default()).into_owned()
     }
 }
 
-/// The head of an answer.
+/// The header of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub stream: u16,
     pub status: u16,
     pub length: u32,
-    /// Whether its data are pages with checksums, behind a mark.
+    /// Whether its data are pages with checksums after a header.
     pub paged: bool,
 }
 
@@ -122,27 +122,27 @@ impl Head {
     }
 }
 
-/// The CRC32C of bytes.
+/// Returns the CRC32C of bytes.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Takes a piece of an answer: whose it is, which bytes, and whether they are the last.
+/// Takes a piece of an answer: header, bytes, and whether they are the last.
 pub type Put<'a> = dyn FnMut(Head, &[u8], bool) -> Result<()> + 'a;
 
-/// Cuts what comes into answers, however it is divided; keeps none of it.
+/// Splits received bytes into answers, however they are divided; buffers none of the data.
 #[derive(Default)]
 pub struct Frames {
     begun: Vec<u8>,
-    /// Bytes of a status' body that belong to the head.
+    /// Bytes of a status body that belong to the header.
     status: usize,
     current: Option<Head>,
-    /// Bytes of the current answer that are still to come.
+    /// Bytes of the current answer still to come.
     left: usize,
 }
 
 impl Frames {
-    /// Hands over pieces of answers.
+    /// Passes on pieces of answers.
     pub fn feed(&mut self, mut bytes: &[u8], put: &mut Put<'_>) -> Result<()> {
         loop {
             let head = if let Some(head) = self.current {
@@ -189,7 +189,7 @@ impl Frames {
     }
 }
 
-/// The mark in the head of a `kXR_status` answer, how many bytes follow, and whether they are the last ones.
+/// Returns the page header in a `kXR_status` answer, the number of bytes that follow, and whether they are the last.
 fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
     let wrong = |what: &str| Error::new(ErrorKind::InvalidData, format!("a status {what}"));
     let mut from = Reader(begun);
@@ -206,7 +206,7 @@ fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
     from.take(4)?;
     let length = from.u32()?;
     match kind {
-        // The kind of the request is counted from the first one, kXR_auth.
+        // The kind of the request counts from the first one, kXR_auth.
         [asked, last] if stream == head.stream && u16::from(*asked) + kind::AUTH == kind::PGREAD => {
             i32::try_from(length).map_err(|_| wrong("of negative length"))?;
             Ok((mark, length, *last == 0))
@@ -215,20 +215,20 @@ fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
     }
 }
 
-/// An answer other than data.
+/// An answer without data.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All of it has come.
+    /// The answer is complete.
     Done,
-    /// The request fails.
+    /// The request failed.
     Refused(Refusal),
-    /// Another server is to be asked.
+    /// Send the request to another server.
     Redirect(Target),
-    /// The same is to be asked again, later.
+    /// Repeat the request later.
     Wait(Duration, String),
-    /// The answer comes by itself, later.
+    /// The answer follows later on its own.
     Later(Duration),
-    /// Credentials are to be answered with more of them.
+    /// The server requires more credentials.
     More(Vec<u8>),
 }
 
@@ -252,7 +252,7 @@ impl Answer {
     }
 }
 
-/// A server's no.
+/// A server's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: u32,
@@ -307,7 +307,7 @@ impl Refusal {
     pub fn is(&self, names: &[&str]) -> bool {
         names.contains(&self.name())
     }
-    /// Whether the request as such is at fault, so that neither time nor another server helps.
+    /// Whether the request itself is at fault, so that neither time nor another server helps.
     pub fn lasting(&self) -> bool {
         self.is(&[
             "ArgInvalid",
@@ -323,7 +323,7 @@ impl Refusal {
             "Unsupported",
         ])
     }
-    /// What a client is to say of the server elsewhere.
+    /// Returns the reason to report to other servers.
     pub fn reason(&self) -> &'static str {
         match self.name() {
             "NotFound" => "enoent",
@@ -350,26 +350,26 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Where a redirection leads.
+/// The target of a redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub host: String,
     pub port: u16,
-    /// Whether it is known to speak TLS.
+    /// Whether it is known to support TLS.
     pub tls: bool,
-    /// The path there, if it is another one.
+    /// The new path, if it differs.
     pub path: Option<String>,
-    /// What is added to the path.
+    /// Text to add to the path.
     pub opaque: String,
-    /// What is said at login.
+    /// Login token.
     pub token: String,
 }
 
 impl Target {
-    /// `HOST[?OPAQUE[?TOKEN]]` and a port; a URL if that is negative.
+    /// Parses `HOST[?OPAQUE[?TOKEN]]` and a port; a negative port marks a URL.
     fn parse(port: i32, text: &str) -> Result<Self> {
         let wrong = || {
-            // What stands behind may be secret.
+            // The text after the host may be secret.
             let place = said(text.split('?').next().unwrap_or_default());
             Error::new(ErrorKind::InvalidData, format!("a redirection to {place:?}, port {port}"))
         };
@@ -400,7 +400,7 @@ pub struct Address {
     pub user: Option<String>,
     pub host: String,
     pub port: u16,
-    /// As it is asked for: an absolute one stands behind two slashes in the URL.
+    /// The requested path; an absolute path follows two slashes in the URL.
     pub path: String,
     pub opaque: String,
 }
@@ -426,7 +426,7 @@ impl Address {
     }
 }
 
-/// Whether a scheme of this protocol asks for TLS.
+/// Whether a scheme of this protocol requires TLS; `None` for other schemes.
 pub fn encrypted(scheme: &str) -> Option<bool> {
     match scheme.to_ascii_lowercase().as_str() {
         "root" | "xroot" => Some(false),
@@ -435,7 +435,7 @@ pub fn encrypted(scheme: &str) -> Option<bool> {
     }
 }
 
-/// `host`, `host:port`, `[address]`, `[address]:port`; without the brackets.
+/// Parses `host`, `host:port`, `[address]`, `[address]:port`; returns the host without brackets.
 fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     let (host, behind) = match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -450,19 +450,19 @@ fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
-/// A server that has something, as `kXR_locate` names it: `Sr[::127.0.0.1]:1094`, what it is and what may be done, its address.
+/// Parses a location returned by `kXR_locate`, such as `Sr[::127.0.0.1]:1094`: server type, access mode, address.
 pub fn parse_location(text: &str) -> Option<(String, u16)> {
     let (host, port) = host_and_port(text.get(2..)?)?;
     Some((host, port.unwrap_or(PORT)))
 }
 
-/// What a file is.
+/// The status of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// What tells it from another one by the same name.
+    /// Identifies the file among others with the same name.
     pub id: String,
     pub size: u64,
-    /// When it was changed.
+    /// Modification time.
     pub changed: i64,
 }
 

@@ -56,7 +56,7 @@ pub struct PyStructure {
     pub order: Order,
 }
 
-/// What a structure says of its banks.
+/// The descriptions of the banks in a structure.
 pub struct Parsed {
     banks: Vec<ParsedBank>,
     entry: Option<usize>,
@@ -69,13 +69,13 @@ struct ParsedBank {
     status: u32,
     links: Vec<i64>,
     io: Vec<u32>,
-    /// Where its data lie among the bytes.
+    /// Range of its data in the bytes.
     data: std::ops::Range<usize>,
     runs: Vec<Run>,
 }
 
 impl Parsed {
-    /// The banks begin behind `before` bytes.
+    /// Parses the banks; they begin after `before` bytes.
     pub fn of(structure: &Structure<'_>, before: usize) -> Self {
         let target = |link: Link| match link {
             Link::Null => -1,
@@ -120,12 +120,12 @@ impl PyStructure {
     fn __len__(&self) -> usize {
         self.parsed.banks.len()
     }
-    /// Name, number, structural links, status, I/O words of a bank.
+    /// Returns name, number, structural links, status and I/O words of a bank.
     fn about(&self, index: usize) -> PyResult<(&str, i32, u32, u32, Vec<u32>)> {
         let bank = self.bank(index)?;
         Ok((&bank.name, bank.number, bank.structural, bank.status, bank.io.clone()))
     }
-    /// The bank that each link leads to: next, 1 to the last, up; -1 for none, -2 for one that was not written.
+    /// Returns the target bank of each link: next, 1 to the last, up; -1 for none, -2 for a bank that was not written.
     fn links(&self, index: usize) -> PyResult<Vec<i64>> {
         Ok(self.bank(index)?.links.clone())
     }

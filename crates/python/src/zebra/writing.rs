@@ -20,7 +20,7 @@ enum Inner {
 #[pyclass(frozen, name = "ZebraWriter", module = "sapwood._native")]
 pub struct PyZebraWriter {
     inner: Mutex<Option<(Inner, Builder)>>,
-    /// Words of each shape, and whether there is a list of it.
+    /// Words of each shape, and whether it has a list.
     sizes: Vec<(usize, bool)>,
 }
 
@@ -40,7 +40,7 @@ fn kind_of(letter: char) -> PyResult<Kind> {
     })
 }
 
-/// A shape as Python gives it: name, kind and number of the first words, kind of the others, words, name of the list.
+/// A shape in Python: name, kind and number of the first words, kind of the others, words, name of the list.
 type GivenShape = (String, Option<(char, u32)>, char, usize, Option<String>);
 
 impl PyZebraWriter {
@@ -98,7 +98,8 @@ impl PyZebraWriter {
     fn end_run(&self, py: Python<'_>, user: Vec<i32>) -> PyResult<()> {
         self.run(py, |writer| writer.end_run(&user))
     }
-    /// Writes structures: the words of their top banks, of each shape where those of each structure begin and all words.
+    /// Writes structures, given the words of their top banks and, for each shape, the starts of each structure's words
+    /// and all words.
     fn write(
         &self,
         py: Python<'_>,

@@ -10,30 +10,30 @@ use sapwood_io::{Cause, Range, Source};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Words of a directory before the forms of its keys.
+/// Words of a directory before the forms of its key words.
 const HEADER: usize = 32;
 /// Words of a subdirectory in the list.
 const SUBDIRECTORY: usize = 7;
-/// Bytes of objects that are read together.
+/// Bytes of objects read together.
 const TOGETHER: u64 = 256 << 10;
-/// The fewest words of a record; RZ itself wants 50.
+/// Minimum words of a record; RZ itself requires 50.
 const SHORTEST_RECORD: usize = 40;
-/// How many record lengths are tried that the first bytes of a file allow.
+/// Maximum number of record lengths to try if the first bytes of a file allow several.
 const MOST_CANDIDATES: usize = 16;
-/// The most words that a record can have here.
+/// Maximum words of a record.
 const LARGEST_RECORD: usize = 1 << 16;
 
-/// An RZ file opened for reading.
+/// An RZ file, opened for reading.
 pub struct RzFile {
     source: Arc<dyn Source>,
     order: Order,
     /// Words of a record.
     record: usize,
-    /// The records of the directories that were read, each with the first record of its directory.
+    /// The records of the directories read so far, each with the first record of its directory.
     owners: Mutex<HashMap<u32, u32>>,
 }
 
-/// What a word of a key is.
+/// Type of a key word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Bits.
@@ -51,21 +51,21 @@ pub struct RzDirectory {
     pub name: String,
     /// Its first record.
     pub record: u32,
-    /// When it was made and last changed, as RZ packs it.
+    /// Dates of creation and last change, in RZ's packed form.
     pub created: u32,
-    /// See there.
+    /// See `created`.
     pub modified: u32,
     /// Whether cycles have the new format.
     pub wide: bool,
-    /// The forms of the words of its keys.
+    /// Types of its key words.
     pub forms: Vec<Form>,
-    /// What the words of its keys are called.
+    /// Tags of its key words.
     pub tags: Vec<String>,
     /// Subdirectories: name, first record, date.
     pub directories: Vec<(String, u32, u32)>,
-    /// The words of all keys, one key behind the other.
+    /// The words of all keys, end to end.
     words: Vec<u32>,
-    /// The cycles of all keys, and where those of each key start (and the last ends).
+    /// The cycles of all keys, and the start of the cycles of each key (then the end).
     cycles: Vec<Cycle>,
     starts: Vec<usize>,
 }
@@ -75,23 +75,23 @@ pub struct RzDirectory {
 pub struct Cycle {
     /// Its number.
     pub number: u32,
-    /// Left out of lists.
+    /// Whether it is left out of listings.
     pub hidden: bool,
     /// 0 banks, 1 bits, 2 integers, 3 floats, 5 text.
     pub form: u32,
-    /// When it was written, as RZ packs it.
+    /// Date of writing, in RZ's packed form.
     pub date: u32,
-    /// Record and word (from 1) where it starts, the record in which it goes on.
+    /// Record and word (from 1) of its start, and the record where it continues.
     pub first_record: u32,
-    /// See there.
+    /// See `first_record`.
     pub first_word: u32,
-    /// See there; 0 if it does not go on.
+    /// See `first_record`; 0 if it does not continue.
     pub second_record: u32,
-    /// How many words it has.
+    /// Number of its words.
     pub words: u32,
 }
 
-/// The byte orders and record lengths that an RZ file beginning with these bytes can have.
+/// Returns the possible byte orders and record lengths of an RZ file with these first bytes.
 fn candidates(first: &[u8]) -> impl Iterator<Item = (Order, usize)> {
     [Order::Big, Order::Little].into_iter().flat_map(move |order| {
         let words = Words::new(first, order, 0);
@@ -100,7 +100,7 @@ fn candidates(first: &[u8]) -> impl Iterator<Item = (Order, usize)> {
     })
 }
 
-/// Whether the top directory can start behind one record of this length, as far as its first record says.
+/// Whether the top directory can start after one record of this length, judging by its first record.
 fn is_top(words: &Words<'_>, length: usize) -> Option<bool> {
     let word = |index: usize| words.get((length - 1).checked_add(index)?).map(|word| word as usize);
     let (records, bitmap) = (word(24)?, word(25)?);
@@ -123,10 +123,10 @@ fn is_top(words: &Words<'_>, length: usize) -> Option<bool> {
 }
 
 impl RzFile {
-    /// Bytes read to recognise a file.
+    /// Bytes read to detect an RZ file.
     pub const FIRST: u64 = 4 * 2 * LARGEST_RECORD as u64;
 
-    /// Recognises byte order and record length.
+    /// Opens a file; detects byte order and record length.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let mut file = Self { source, order: Order::Big, record: 0, owners: Mutex::default() };
         // Nearly all files have short records.
@@ -146,8 +146,8 @@ impl RzFile {
         }
         Err(Error::corrupt("not a ZEBRA RZ file").at(0).within(file.source.name()))
     }
-    /// Whether the top directory says that records have the length that was taken for it. It does so behind the list of
-    /// its records, which can be longer than its first one.
+    /// Whether the top directory confirms the assumed record length. The length follows the directory's list of
+    /// records, which can be longer than its first record.
     fn confirms_length(&self, first: &Words<'_>) -> bool {
         let place = first.get(self.record + 24).unwrap_or(0) as usize;
         let said = || Words::new(&self.directory_bytes(2).ok()?.0, self.order, 0).get(place);
@@ -173,7 +173,7 @@ impl RzFile {
         self.source.fetch(ranges, &mut bytes, cause)?;
         Ok(bytes)
     }
-    /// Bytes of ranges that are in the file.
+    /// Total bytes of ranges; an error if they are not in the file.
     fn total(&self, ranges: &[Range]) -> Result<usize> {
         let mut total = 0u64;
         for range in ranges {
@@ -183,18 +183,18 @@ impl RzFile {
             }
             total = total.saturating_add(range.length);
         }
-        // Ranges of one object do not overlap, so that they are no more than the file.
+        // Ranges of one object do not overlap, so that they cannot exceed the file.
         if total > self.source.size() {
             return Err(Error::corrupt(format!("{total} bytes, but the file has {}", self.source.size())));
         }
         Ok(total as usize)
     }
 
-    /// The top directory.
+    /// Returns the top directory.
     pub fn directory(&self) -> Result<RzDirectory> {
         self.directory_at(2)
     }
-    /// The directory that starts in a record.
+    /// Returns the directory that starts in a record.
     pub fn directory_at(&self, record: u32) -> Result<RzDirectory> {
         self.read_directory(record)
             .within(|| format!("the directory in record {record} of {}", self.source.name()))
@@ -205,7 +205,8 @@ impl RzFile {
         let origin = self.record_offset(record).unwrap_or(0);
         RzDirectory::parse(&Words::new(&bytes, self.order, origin), record, self.record)
     }
-    /// Fails where a record of a directory belongs to another one: no file has more directories than records.
+    /// Claims records for a directory; fails if another directory has one of them. No file has more directories than
+    /// records.
     fn claim(&self, directory: u32, records: &[u32]) -> Result<()> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         for &record in records {
@@ -218,7 +219,7 @@ impl RzFile {
         }
         Ok(())
     }
-    /// The words of a directory, and its records.
+    /// Returns the words of a directory, and its records.
     fn directory_bytes(&self, record: u32) -> Result<(Vec<u8>, Vec<u32>)> {
         let length = 4 * self.record as u64;
         let range = |record: u32| -> Result<Range> {
@@ -229,7 +230,7 @@ impl RzFile {
         let first = range(record)?;
         let mut bytes = self.read_ranges(&[first], Cause::Directory)?;
         let mut records = vec![record];
-        // The list of records can go on in the records that it names.
+        // The list of records can continue in the records that it lists.
         loop {
             let words = Words::new(&bytes, self.order, first.offset);
             // Words are counted from 1 in the format.
@@ -268,7 +269,7 @@ impl RzFile {
         }
     }
 
-    /// Where the words of an object lie, one behind the other.
+    /// Returns the byte ranges of an object, in order.
     pub fn ranges(&self, cycle: &Cycle) -> Result<Vec<Range>> {
         let (record, word) = (self.record as u64, u64::from(cycle.first_word));
         let start = self.record_offset(cycle.first_record);
@@ -296,17 +297,17 @@ impl RzFile {
         }
         Ok(ranges)
     }
-    /// Some words of an object, counted from 0, or those of them that it has.
+    /// Returns some words of an object, counted from 0, as far as it has them.
     pub fn object_part(&self, cycle: &Cycle, start: usize, count: usize) -> Result<Vec<u8>> {
         let ranges = part(&self.ranges(cycle)?, 4 * start as u64, 4 * count as u64);
         self.read_ranges(&ranges, Cause::Object)
     }
-    /// The bytes of an object.
+    /// Returns the bytes of an object.
     pub fn object(&self, cycle: &Cycle) -> Result<Vec<u8>> {
         self.read_ranges(&self.ranges(cycle)?, Cause::Object)
     }
-    /// Reads objects and passes their words on, one after the other. Neighbours in the file are read together. An error
-    /// comes with the place of its object in the list.
+    /// Reads objects and passes on their words, one object after the other. Neighbours in the file are read together.
+    /// An error is returned with the index of its object in the list.
     pub fn objects(
         &self,
         cycles: &[Cycle],
@@ -343,7 +344,7 @@ impl RzFile {
         }
         Ok(())
     }
-    /// Reads ranges into a buffer of at least `most` bytes, which is made where there is none that is large enough.
+    /// Reads ranges into a buffer of at least `most` bytes; allocates it if the current one is too small.
     fn together<'a>(&self, ranges: &[Range], most: u64, buffer: &'a mut Option<Filled>) -> Result<&'a [u8]> {
         let total = self.total(ranges)?;
         let room = total.max(most as usize).saturating_add(PAGE);
@@ -362,15 +363,15 @@ impl RzFile {
         let record = self.record_offset(cycle.first_record).unwrap_or(0);
         record.saturating_add(4 * u64::from(cycle.first_word.saturating_sub(1)))
     }
-    /// The words of an object, which has these bytes.
+    /// Returns the words of an object, given its bytes.
     pub fn words<'a>(&self, cycle: &Cycle, bytes: &'a [u8]) -> Words<'a> {
         Words::new(bytes, self.order, self.origin(cycle))
     }
-    /// Bytes of an object before its banks.
+    /// Number of bytes in an object before its banks.
     pub fn before(&self, cycle: &Cycle, structure: &Structure<'_>) -> u64 {
         structure.words().offset(0).saturating_sub(self.origin(cycle))
     }
-    /// The banks of an object of form 0, which has these bytes.
+    /// Returns the banks of an object of form 0, given its bytes.
     pub fn structure<'a>(&self, cycle: &Cycle, bytes: &'a [u8]) -> Result<Structure<'a>> {
         let words = self.words(cycle, bytes);
         let (table, banks) = table_and_banks(words)?;
@@ -378,7 +379,7 @@ impl RzFile {
     }
 }
 
-/// The part of some ranges, one behind the other, from a byte on.
+/// Returns the part of consecutive ranges from a byte on.
 pub fn part(ranges: &[Range], mut skip: u64, mut length: u64) -> Vec<Range> {
     let mut pieces = Vec::new();
     for range in ranges {
@@ -393,7 +394,7 @@ pub fn part(ranges: &[Range], mut skip: u64, mut length: u64) -> Vec<Range> {
     pieces
 }
 
-/// The relocation table and the banks of an object of form 0.
+/// Splits an object of form 0 into its relocation table and its banks.
 pub fn table_and_banks(words: Words<'_>) -> Result<(Words<'_>, Words<'_>)> {
     let table = words.count(0, 3)?;
     let banks = words.count(1, 3 + table)?;
@@ -401,9 +402,9 @@ pub fn table_and_banks(words: Words<'_>) -> Result<(Words<'_>, Words<'_>)> {
 }
 
 impl RzDirectory {
-    /// Parses the words of all its records.
+    /// Parses a directory from the words of all its records.
     fn parse(words: &Words<'_>, record: u32, record_words: usize) -> Result<Self> {
-        // Indexes of the format count from 1.
+        // Indices of the format count from 1.
         let at = |index: usize| words.word(index - 1);
         let place = |index: usize| -> Result<usize> {
             let value = at(index)? as usize;
@@ -486,7 +487,7 @@ impl RzDirectory {
         let size = if self.wide { 7 } else { 4 };
         let mut at = newest as usize;
         while at != 0 && at as u32 != u32::MAX {
-            // Keys share no cycles, so that there are never more than the area holds.
+            // Keys share no cycles, so that their number is limited by the area.
             if at < start || at + size > end + 1 || self.cycles.len() * size > end.saturating_sub(start) {
                 let message = format!("a cycle at word {at}, or one too many, between {start} and {end}");
                 return Err(words.corrupt(at.saturating_sub(1), message));
@@ -541,17 +542,17 @@ impl RzDirectory {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The words of a key.
+    /// Returns the words of a key.
     pub fn key(&self, index: usize) -> &[u32] {
         let width = self.forms.len();
         self.words.get(index.saturating_mul(width)..).and_then(|rest| rest.get(..width)).unwrap_or_default()
     }
-    /// The cycles of a key, newest first.
+    /// Returns the cycles of a key, newest first.
     pub fn cycles(&self, index: usize) -> &[Cycle] {
         let bounds = self.starts.get(index).zip(self.starts.get(index + 1));
         bounds.and_then(|(&start, &end)| self.cycles.get(start..end)).unwrap_or_default()
     }
-    /// How a key is written: its words with commas between them.
+    /// Formats a key: its words, separated by commas.
     pub fn key_text(&self, index: usize) -> String {
         let word = |(&word, form): (&u32, &Form)| match form {
             Form::Text => six_bit(std::iter::once(word)),
@@ -560,7 +561,7 @@ impl RzDirectory {
         };
         self.key(index).iter().zip(&self.forms).map(word).collect::<Vec<String>>().join(",")
     }
-    /// The numbers of all keys in the order of their words; of equal keys the first comes first.
+    /// Returns the indices of all keys, sorted by their words; equal keys keep their order.
     pub fn sorted(&self) -> Result<Vec<usize>> {
         let mut order = grow::collected(0..self.len())?;
         order.sort_unstable_by(|&a, &b| self.key(a).cmp(self.key(b)).then(a.cmp(&b)));
@@ -568,7 +569,7 @@ impl RzDirectory {
     }
 }
 
-/// Year, month, day, hour and minute of a date as RZ packs it (24 bits).
+/// Returns year, month, day, hour and minute of a date in RZ's packed form (24 bits).
 pub fn date(packed: u32) -> (u32, u32, u32, u32, u32) {
     let (minute, hour, days) = (packed % 60, packed / 60 % 24, packed / 1440);
     let day = if days % 31 == 0 { 31 } else { days % 31 };

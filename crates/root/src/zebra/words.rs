@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::wire::grow;
 
-/// In which order the bytes of a word lie.
+/// Byte order of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Exchange mode.
@@ -12,17 +12,17 @@ pub enum Order {
     Little,
 }
 
-/// A view of words; indexes count from 0.
+/// A view of words; indices count from 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<'a> {
     bytes: &'a [u8],
     order: Order,
-    /// Byte offset of the first word, for messages.
+    /// Byte offset of the first word, for error messages.
     origin: u64,
 }
 
 impl<'a> Words<'a> {
-    /// Over `bytes`, the first of which has the offset `origin`; bytes behind the last whole word are ignored.
+    /// Creates a view of `bytes`; the first has the offset `origin`. Bytes after the last whole word are ignored.
     pub fn new(bytes: &'a [u8], order: Order, origin: u64) -> Self {
         Self { bytes, order, origin }
     }
@@ -30,7 +30,7 @@ impl<'a> Words<'a> {
     pub fn len(&self) -> usize {
         self.bytes.len() / 4
     }
-    /// Whether there are none.
+    /// Whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -42,11 +42,11 @@ impl<'a> Words<'a> {
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
-    /// Byte offset of a word, for messages.
+    /// Byte offset of a word, for error messages.
     pub fn offset(&self, index: usize) -> u64 {
         self.origin.saturating_add(4u64.saturating_mul(index as u64))
     }
-    /// An error at a word.
+    /// Returns an error located at a word.
     pub fn corrupt(&self, index: usize, message: impl Into<String>) -> Error {
         Error::corrupt(message).at(self.offset(index))
     }
@@ -54,7 +54,7 @@ impl<'a> Words<'a> {
     fn array<const N: usize>(&self, index: usize) -> Option<[u8; N]> {
         self.bytes.get(index.checked_mul(4)?..)?.first_chunk::<N>().copied()
     }
-    /// A word, if it is there.
+    /// Returns a word, if it exists.
     #[inline]
     pub fn get(&self, index: usize) -> Option<u32> {
         let bytes = self.array::<4>(index)?;
@@ -63,7 +63,7 @@ impl<'a> Words<'a> {
             Order::Little => u32::from_le_bytes(bytes),
         })
     }
-    /// A word.
+    /// Returns a word.
     #[inline]
     pub fn word(&self, index: usize) -> Result<u32> {
         self.get(index).ok_or_else(|| self.missing(index, 1))
@@ -72,15 +72,15 @@ impl<'a> Words<'a> {
     fn missing(&self, index: usize, count: usize) -> Error {
         self.corrupt(index, format!("{count} words expected at word {index} of {}", self.len())).short()
     }
-    /// A word as a signed integer.
+    /// Returns a word as a signed integer.
     pub fn int(&self, index: usize) -> Result<i32> {
         Ok(self.word(index)?.cast_signed())
     }
-    /// A word as a float.
+    /// Returns a word as a float.
     pub fn float(&self, index: usize) -> Result<f32> {
         Ok(f32::from_bits(self.word(index)?))
     }
-    /// Two words as a double.
+    /// Returns two words as a double.
     pub fn double(&self, index: usize) -> Result<f64> {
         let bytes = self.array::<8>(index).ok_or_else(|| self.missing(index, 2))?;
         Ok(match self.order {
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
             Order::Little => f64::from_le_bytes(bytes),
         })
     }
-    /// A word as a count of words that must follow the word `behind`: so bounded by the bytes that are there.
+    /// Returns a word as a count of words that follow the word `behind`; refuses a count beyond the available words.
     pub fn count(&self, index: usize, behind: usize) -> Result<usize> {
         let count = self.word(index)? as usize;
         if count > self.len().saturating_sub(behind) {
@@ -97,20 +97,20 @@ impl<'a> Words<'a> {
         }
         Ok(count)
     }
-    /// Some of the words.
+    /// Returns some of the words.
     pub fn slice(&self, start: usize, count: usize) -> Result<Words<'a>> {
         let range = start.checked_mul(4).zip(start.checked_add(count).and_then(|end| end.checked_mul(4)));
         let bytes = range.and_then(|(start, end)| self.bytes.get(start..end));
         let bytes = bytes.ok_or_else(|| self.missing(start, count))?;
         Ok(Words { bytes, order: self.order, origin: self.offset(start) })
     }
-    /// The words from an index to the end.
+    /// Returns the words from an index to the end.
     #[must_use]
     pub fn from(&self, start: usize) -> Words<'a> {
         let bytes = self.bytes.get(start.saturating_mul(4)..).unwrap_or_default();
         Words { bytes, order: self.order, origin: self.offset(start) }
     }
-    /// All words.
+    /// Iterates over all words.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         let order = self.order;
         self.bytes.as_chunks::<4>().0.iter().map(move |bytes| match order {
@@ -118,17 +118,17 @@ impl<'a> Words<'a> {
             Order::Little => u32::from_le_bytes(*bytes),
         })
     }
-    /// The words as floats.
+    /// Returns the words as floats.
     pub fn floats(&self) -> Result<Vec<f32>> {
         grow::collected(self.iter().map(f32::from_bits))
     }
-    /// Four characters a word, in the order of the bytes, without blanks and zeros at the end.
+    /// Returns the text of the words: four characters a word, in byte order, without trailing blanks and zeros.
     pub fn text(&self) -> String {
         hollerith(self.bytes)
     }
 }
 
-/// Text without blanks and zeros at the end; bytes that are not UTF-8 are Latin-1.
+/// Returns a text without trailing blanks and zeros. Bytes that are not UTF-8 are read as Latin-1.
 pub fn hollerith(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|&byte| byte != b' ' && byte != 0).map_or(0, |last| last + 1);
     let bytes = bytes.get(..end).unwrap_or_default();
@@ -138,10 +138,10 @@ pub fn hollerith(bytes: &[u8]) -> String {
     }
 }
 
-/// Characters of the 6-bit code of RZ names, tags and keys, by their code.
+/// The 6-bit characters of RZ names, tags and keys, by code.
 const SIX_BITS: &[u8; 64] = b" ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-*/()$= ,.#'!:\"_]&@?[><\\^;";
 
-/// A name in the 6-bit code, four characters a word, without blanks at the end.
+/// Decodes a 6-bit name, four characters a word, without trailing blanks.
 pub fn six_bit(words: impl Iterator<Item = u32>) -> String {
     let mut text = String::new();
     for word in words {
@@ -154,7 +154,7 @@ pub fn six_bit(words: impl Iterator<Item = u32>) -> String {
     text
 }
 
-/// A word in the 6-bit code.
+/// Encodes a word in the 6-bit code.
 pub fn to_six_bit(text: &[u8; 4]) -> u32 {
     let mut word = 0;
     for (place, byte) in text.iter().enumerate() {

@@ -6,56 +6,56 @@ use super::words::to_six_bit;
 use crate::error::{Error, Result};
 use sapwood_io::sink::Sink;
 
-/// The version of the writer, as ZEBRA numbers its own.
+/// Version of the writer, in ZEBRA's own numbering.
 const VERSION: u32 = 37_900;
-/// The address of the first bank in memory, which only links mean.
+/// Memory address of the first bank; only links refer to it.
 const FIRST_ADDRESS: u32 = 1001;
-/// The flags of a record with a start of run, and with an end of run.
+/// Record flags for a start of run and an end of run.
 const START: u32 = 1 << 29;
 const END: u32 = 1 << 30;
 const RUN: u32 = 1;
 const EVENT: u32 = 2;
 const PADDING: u32 = 5;
-/// Bytes that are handed on at a time.
+/// Bytes passed on at a time.
 const CHUNK: usize = 1 << 20;
-/// Date that is written: midnight of the first day that RZ can write.
+/// Date to write: midnight of the first day that RZ can represent.
 const DATE: u32 = (1 + 31) * 1440;
 
-/// The banks of a structure that hang on one link of its top bank.
+/// The banks of a structure on one link of its top bank.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// The name of the banks.
     pub name: [u8; 4],
-    /// The kind of the first data words and how many they are; the kind of all others.
+    /// Kind and number of the first data words; kind of all others.
     pub kinds: (Option<(Kind, u32)>, Kind),
-    /// Data words of each.
+    /// Data words of each bank.
     pub words: usize,
-    /// The name of the bank that links to all of them; `None` if there is one, on the link of the top bank itself.
+    /// Name of the bank that links to all of them; `None` for a single bank directly on the link of the top bank.
     pub list: Option<[u8; 4]>,
 }
 
-/// The data of one structure: those of the top bank, then for each shape the words of all its banks.
+/// The data of one structure: the top bank, then, for each shape, the words of all its banks.
 pub struct Content<'a> {
-    /// Of the top bank, integers.
+    /// Integers of the top bank.
     pub top: &'a [u32],
-    /// One bank behind the other.
+    /// The words of the banks, end to end.
     pub parts: Vec<&'a [u32]>,
 }
 
-/// Makes the words of structures of one form.
+/// Builds the words of structures of one form.
 pub struct Builder {
     name: [u8; 4],
     shapes: Vec<Shape>,
-    /// The words of the last one.
+    /// The words of the last structure.
     words: Vec<u32>,
 }
 
 impl Builder {
-    /// With a top bank of this name, which has a link for each shape.
+    /// Creates a builder with a top bank of this name, which has one link for each shape.
     pub fn new(name: [u8; 4], shapes: Vec<Shape>) -> Self {
         Self { name, shapes, words: Vec::new() }
     }
-    /// The words of the table, of the banks, and the address of the top bank.
+    /// Returns the words of the table, the words of the banks, and the address of the top bank.
     fn structure(&mut self, content: &Content<'_>, number: u32) -> Result<(&[u32], [u32; 2], u32)> {
         let words = &mut self.words;
         words.clear();
@@ -89,7 +89,8 @@ impl Builder {
     }
 }
 
-/// Adds a bank; its address. `about`: its number, the address of the bank above, and of the link that leads to it.
+/// Adds a bank and returns its address. `about`: its number, the address of the bank above, and the address of the link
+/// to it.
 fn bank(
     words: &mut Vec<u32>,
     form: u32,
@@ -114,7 +115,7 @@ fn connect(words: &mut [u32], link: u32, to: u32) {
     }
 }
 
-/// Words on their way to a file.
+/// Words to be written to a file.
 struct Stream {
     sink: Box<dyn Sink>,
     bytes: Vec<u8>,
@@ -135,7 +136,7 @@ impl Stream {
         self.bytes.clear();
         Ok(())
     }
-    /// Words so far.
+    /// Number of words so far.
     fn words(&self) -> u64 {
         self.offset / 4 + self.bytes.len() as u64 / 4
     }
@@ -146,17 +147,17 @@ pub struct FzWriter {
     stream: Stream,
     /// Words of a physical record.
     record: usize,
-    /// The physical record that is being filled.
+    /// The current physical record.
     current: Vec<u32>,
-    /// Steering records so far.
+    /// Number of steering records so far.
     number: u32,
     flags: u32,
-    /// Where the first logical record starts that starts in this record; 0 if none does.
+    /// Position of the first logical record that starts in this record; 0 if there is none.
     first: usize,
 }
 
 impl FzWriter {
-    /// With physical records of this many words: a multiple of 30.
+    /// Creates a writer with physical records of this many words: a multiple of 30.
     pub fn new(sink: Box<dyn Sink>, record: usize) -> Result<Self> {
         if record < 60 || !record.is_multiple_of(30) || record > 0xff_ffff {
             let message =
@@ -182,7 +183,7 @@ impl FzWriter {
     fn free(&self) -> usize {
         self.record - self.current.len()
     }
-    /// Writes the physical record, which is full.
+    /// Writes the full physical record.
     fn end(&mut self) -> Result<()> {
         let number = if self.flags == 0 { self.number } else { 0 };
         let head = [self.record as u32 | self.flags, number, self.first as u32, 0];
@@ -194,7 +195,7 @@ impl FzWriter {
         self.begin();
         Ok(())
     }
-    /// Fills the rest of the physical record, unless nothing is in it.
+    /// Fills the rest of the physical record, unless it is empty.
     fn pad(&mut self) -> Result<()> {
         if self.current.len() == STEERING && self.first == 0 {
             return Ok(());
@@ -209,7 +210,7 @@ impl FzWriter {
         }
         self.end()
     }
-    /// Notes that a logical record starts here.
+    /// Marks the start of a logical record.
     fn mark(&mut self) {
         if self.first == 0 {
             self.first = self.current.len();
@@ -285,7 +286,7 @@ impl FzWriter {
         ];
         self.logical(EVENT, &[&pilot, &user, &table, banks])
     }
-    /// Marks the end and completes the file.
+    /// Writes the end mark and completes the file.
     pub fn finish(&mut self) -> Result<()> {
         let records = self.number.cast_signed();
         self.run(-1, END, &[0, 0, records])?;
@@ -296,12 +297,12 @@ impl FzWriter {
     }
 }
 
-/// Words of the header of a directory, with a word of forms and two of a tag for one key word.
+/// Words of a directory's header, with one word of forms and two words of a tag for the single key word.
 const DIRECTORY: usize = 32 + 3;
 /// Words of a cycle.
 const CYCLE: usize = 7;
 
-/// Writes an RZ file with one directory, whose keys are one integer.
+/// Writes an RZ file with one directory; its keys are single integers.
 pub struct RzWriter {
     stream: Stream,
     record: usize,
@@ -312,7 +313,7 @@ pub struct RzWriter {
 }
 
 impl RzWriter {
-    /// With records of this many words.
+    /// Creates a writer with records of this many words.
     pub fn new(sink: Box<dyn Sink>, record: usize, name: &str, tag: &str) -> Result<Self> {
         if !(128..=1 << 13).contains(&record) {
             return Err(Error::argument(format!("records of {record} words: from 128 to 8192 are needed")));
@@ -345,7 +346,7 @@ impl RzWriter {
         let last = self.stream.words().div_ceil(size);
         let filled = (last * size - self.stream.words()) as usize;
         self.stream.put(&vec![0; filled])?;
-        // How many records the directory takes depends on their list and on the bitmap of all records.
+        // The number of records of the directory depends on its list of records and on the bitmap of all records.
         let mut records = 1u64;
         let mut bitmap;
         loop {
