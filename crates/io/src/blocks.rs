@@ -31,7 +31,7 @@ pub struct Folder {
     limit: u64,
     /// Bytes written since the files were last counted.
     written: AtomicU64,
-    /// Whether the cache is full and nothing can be removed.
+    /// Whether the cache is full and has no file to remove.
     full: AtomicBool,
 }
 

@@ -1,7 +1,7 @@
 //! Byte ranges between storage and memory: the only crate that opens files or sockets.
 //!
-//! A [`Source`] hands out exact byte ranges and counts what it is asked for. One in memory or on a local disk does so
-//! at once; a [`Remote`] one plans requests to a [`Transport`], fetches ahead what is announced, and tries again.
+//! A [`Source`] delivers exact byte ranges and counts them. Sources in memory or on a local disk deliver at once. A
+//! [`Remote`] source plans requests to a [`Transport`], prefetches announced ranges, and retries failed requests.
 
 pub mod blocks;
 pub mod cancel;

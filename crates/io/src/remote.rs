@@ -218,8 +218,8 @@ struct Shared {
 }
 
 impl Remote {
-    /// Creates a source that reads through `transport`. `opening` holds bytes that were read already, and `ledger` the
-    /// problems so far.
+    /// Creates a source that reads through `transport`. `openings` hold bytes that were read already, and `ledger`
+    /// the problems so far.
     pub fn new(
         transport: Arc<dyn Transport>,
         options: Options,

@@ -28,7 +28,7 @@ fn lab_starter() -> &'static [u8] {
     lab::STARTER
 }
 
-/// Columns by name: `offsets` of the tracks, `temperature`, `histogram`, `floats` (a list), `charge`, `npoint`, `valid`.
+/// Columns by name: track `offsets`, `temperature`, `histogram`, `floats` (a list), `charge`, `npoint`, `valid`.
 #[pyfunction]
 fn lab_events(py: Python<'_>, start: u64, stop: u64) -> PyResult<Bound<'_, PyDict>> {
     fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyArray1<T>> {

@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// Bytes that arrive in one latency, estimated from the only request in flight; `None` while it has few bytes.
+    /// Bytes that arrive in one latency, estimated from the only request in flight; 0 while it has few bytes.
     fn flow(&self, state: &State) -> u64 {
         let came = self.filled.load(Relaxed).saturating_sub(state.landed);
         let since = Duration::from_nanos(self.flowing.load(Relaxed));

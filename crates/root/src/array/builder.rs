@@ -250,8 +250,8 @@ impl Builder {
         self.each_buffer(&mut Foresee(times));
     }
 
-    /// Prepares the memory for the next values, which have `bytes` on disk. `share` is the ratio of these bytes to those
-    /// of the current values; it estimates the memory needed.
+    /// Prepares the memory for the next values, which have `bytes` on disk. `share` is the ratio of these bytes to
+    /// those of the current values; it estimates the memory needed.
     pub fn prepare(&mut self, bytes: usize, share: f64) {
         match self {
             Self::Number { values, .. } => provide(values, bytes),

@@ -70,8 +70,8 @@ pub fn reduce<'a>(what: Reduction, value: &Value<'a>) -> Result<Value<'a>> {
     }
 }
 
-/// Cumulative sums of whole numbers, including the end. The sum of a list is a difference of two of them, which avoids
-/// a loop over each short list.
+/// Returns the sums of whole numbers before each item, and of all items. The sum of a list is a difference of two of
+/// them, which avoids a loop over each short list.
 fn running<T: Element>(cells: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut sums = vec![T::default(); cells.len() + 1];
     let mut sum = T::default();

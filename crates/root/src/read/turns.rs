@@ -44,7 +44,7 @@ struct State<'a> {
     spare: Vec<Builder>,
     /// Bytes of the values in the column.
     done: usize,
-    /// Expected place of the values from a position on. The position counts bytes of pages in the files.
+    /// Free memory for the values after a position. The position counts bytes of pages in the files.
     room: (f64, Arc<[Room]>),
 }
 

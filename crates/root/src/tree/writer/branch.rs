@@ -186,7 +186,7 @@ impl Branch {
         self.fixed.unwrap_or(0)
     }
 
-    /// Buffers entries `from..to`. The cluster will hold about `parts` times as many.
+    /// Buffers entries `from..to`. A full cluster has `parts` times the entries buffered then.
     pub fn append(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) -> Result<()> {
         grow(&mut self.data, view.bytes(from, to), parts);
         if self.fixed.is_some() {
