@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         self.budget.restart();
         let readers = self.readers(hidden)?;
         for (p, (part, readers)) in self.parts.iter().zip(&readers).enumerate() {
-            // Branches that were filled without their tree can have entries that the tree does not count.
+            // Fields that were filled without their table can have entries that the table does not count.
             let filled = part.fields.iter().filter_map(|&f| part.table.field(f)).map(|f| f.entries).min();
             let entries = part.table.entries().max(filled.unwrap_or(0));
             if part.start > part.stop || part.stop > entries {

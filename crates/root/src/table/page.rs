@@ -165,7 +165,7 @@ impl<'a> Page<'a> {
         let border = self.data.len() as u32;
         let (shift, mask) = (each.trailing_zeros(), (each - 1) as u32);
         ends.room(to - from)?;
-        // Branch-free loops over few enough starts to stay in the first-level cache.
+        // Loops without conditions, over few enough starts to stay in the first-level cache.
         let mut starts = [0u32; STARTS + 1];
         let (mut falls, mut odd, mut last) = (0, 0, first);
         for (block, words) in words.chunks(STARTS).enumerate() {
