@@ -1,4 +1,4 @@
-//! Rests of pages that are carried from one step of an iteration to the next.
+//! Unused ends of pages, carried from one step of an iteration to the next.
 
 use super::Part;
 use super::ahead::announce;

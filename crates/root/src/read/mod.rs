@@ -63,8 +63,8 @@ pub fn read(pool: &ThreadPool, parts: &[Part<'_>]) -> Result<Vec<Column>> {
 
 /// Like [`read`], for a step of an iteration or with undecodable values left out.
 ///
-/// `carry`: the single part follows another. The read uses the rests of pages that the part before has left there. It
-/// leaves its own rests of pages that reach beyond the part's end.
+/// `carry`: the single part follows another. The read uses the ends of pages that the part before has left there. It
+/// leaves the ends of its own pages that reach beyond the part's end.
 ///
 /// `left_out`: members that cannot be decoded but can be skipped are left out and recorded there. Undecodable classes
 /// are found during decoding. The fields are then compiled without them and read again.
