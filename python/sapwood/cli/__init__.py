@@ -1,4 +1,4 @@
-"""The `sapwood` command. A file a subcommand; what they do is done elsewhere.
+"""The `sapwood` command. One module per subcommand; the work itself is done elsewhere.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success but parts of the input were left out
 (`run --skip-bad-files`) or a task failed, 130 interrupted.
@@ -53,13 +53,13 @@ _COMMANDS = {
     "completion": "completion:completion",
     "man": "completion:man",
 }
-"""The commands, and where each is defined: a module of this package, or an object in one."""
+"""The commands, with the module of this package, or the object in one, that defines each."""
 _ABOUT_ALL = frozenset({"completion", "man"})
-"""Commands that read the parsers of all others."""
+"""Commands that need the parsers of all other commands."""
 
 
 def _definition(name: str) -> Any:
-    """Return what defines a command: its `HELP`, `EPILOG`, `add_arguments` and `run`."""
+    """Return the definition of a command: `HELP`, `EPILOG`, `add_arguments` and `run`."""
     if name in shims.SHIMS:
         return shims.SHIMS[name]
     module, _, attribute = _COMMANDS[name].partition(":")
@@ -68,7 +68,7 @@ def _definition(name: str) -> Any:
 
 
 def parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser of the whole command line, or of one command alone, which is quicker."""
+    """Build the parser of the whole command line, or of one command only, which is faster."""
     top = argparse.ArgumentParser(
         prog="sapwood",
         description="Look into ROOT files, run analyses over them, and measure what they cost.",
@@ -109,15 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _refuse(more, getattr(chosen, "parser", top))
         if more and trailing is not None:
             setattr(chosen, trailing, [*getattr(chosen, trailing), *more])
-    except SystemExit as leaving:  # argparse has said why
+    except SystemExit as leaving:  # argparse has printed the reason
         return leaving.code if isinstance(leaving.code, int) else USAGE
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # names and dashes that the terminal has no letters for
+            stream.reconfigure(errors="replace")  # for characters that the terminal cannot encode
     try:
         code = _dispatch(top, chosen)
-        sys.stdout.flush()  # a closed pipe shows here, not when the interpreter ends
+        sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
         return code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -133,12 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
-    """Return which arguments are not known, and which are near them."""
+    """Exit with an error that names the unknown arguments and similar known ones."""
     import re
 
     known = re.findall(r"--[a-z-]+", parser.format_usage())
     near = [match for word in words for match in similar(word.partition("=")[0], known, 1)]
-    hint = f" (there is {', '.join(near)})" if near else ""
+    hint = f" (did you mean {', '.join(near)}?)" if near else ""
     parser.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
@@ -147,7 +147,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error as one line, unless it has the traceback of a task or marks the fault of an expression."""
+    """Return an error as one line, unless it contains the traceback of a task or marks a fault in an expression."""
     text = str(error)
     has_lines = "\n  File " in text or any(line.strip() == "^" for line in text.splitlines())
     return text if has_lines else "; ".join(line.strip() for line in text.splitlines() if line.strip())

@@ -7,10 +7,9 @@ import argparse
 from sapwood.cli.lab.options import add_price_arguments
 from sapwood.show.safe import say
 
-HELP = "Name what is wrong with the layout of files, and measure on a sample what a remedy gains."
+HELP = "Find problems in the layout of files, and measure on a sample what each remedy gains."
 EPILOG = (
-    "The problems, with the rules by which they are found, are listed in the guide to the laboratory. "
-    "Example: sapwood advise events.root"
+    "The guide to the laboratory lists the problems and the rules that find them. Example: sapwood advise events.root"
 )
 
 
@@ -23,32 +22,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="T",
-        help="which branches are used: a trace of sapwood trace, results.json of sapwood run, or names, one a line",
+        help="the branches in use: a trace of sapwood trace, results.json of sapwood run, or names, one per line",
     )
     parser.add_argument(
         "--sample", default="32 MB", metavar="SIZE", help="uncompressed bytes to try remedies on (default %(default)s)"
     )
     add_price_arguments(parser)
-    parser.add_argument("--memory", default="400 MB", metavar="SIZE", help="what a job has for a cluster (%(default)s)")
+    parser.add_argument("--memory", default="400 MB", metavar="SIZE", help="memory for one cluster (%(default)s)")
     parser.add_argument(
         "--loss",
         type=float,
         default=0.0,
         metavar="PART",
-        help="relative change of floats that is allowed, such as 0.001",
+        help="allowed relative change of floats, such as 0.001",
     )
-    parser.add_argument("--no-trials", action="store_true", help="name problems only, from the trees' records")
-    parser.add_argument("--costs", action="store_true", help="measure what the largest branches cost")
-    parser.add_argument("--rntuple", action="store_true", help="measure what conversion to an RNTuple gains")
+    parser.add_argument("--no-trials", action="store_true", help="only list problems found in the metadata of trees")
+    parser.add_argument("--costs", action="store_true", help="measure the cost of the largest branches")
+    parser.add_argument("--rntuple", action="store_true", help="measure the gain of a conversion to an RNTuple")
     parser.add_argument("-o", "--output", metavar="PATH", help="write a page (.html)")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
-        "--fail-on", metavar="CODE,...", help="exit with 1 if one of these problems is found; any stands for all"
+        "--fail-on", metavar="CODE,...", help="exit with 1 if one of these problems is found; any means all"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at the files."""
+    """Advise on the layout of the files."""
     import json
     from pathlib import Path
 

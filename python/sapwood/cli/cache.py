@@ -9,14 +9,14 @@ from sapwood.show.safe import say
 
 HELP = "Show how full a cache of decoded columns is, or clear it."
 EPILOG = (
-    "Without FOLDER, it is the one of SAPWOOD_COLUMN_CACHE. Programs that use removed columns keep them. "
+    "Without FOLDER, the folder is SAPWOOD_COLUMN_CACHE. Programs that are using removed columns keep them. "
     "Example: sapwood cache ~/.cache/columns --clear"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the folder that was given as column_cache")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the folder passed as column_cache")
     parser.add_argument("--clear", action="store_true", help="remove all columns")
     parser.add_argument("--json", action="store_true", help="print JSON with all digits")
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = {} if arguments.folder is None else {"column_cache": arguments.folder}
     found = cache_of(given, "column_cache")
     if found is None:
-        raise ArgumentError("name the folder of the cache, or set SAPWOOD_COLUMN_CACHE")
+        raise ArgumentError("give the folder of the cache, or set SAPWOOD_COLUMN_CACHE")
     cache = cache_in(*found)
     use = cache.clear() if arguments.clear else cache.use()
     if arguments.json:

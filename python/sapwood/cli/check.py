@@ -11,7 +11,7 @@ from sapwood.show.safe import complain, say
 HELP = "Check files: records, keys, baskets, pages, clusters, free segments, streamer info."
 EPILOG = (
     "Prints one line for each finding: severity, code, place. --codes lists all codes. "
-    "Exit codes: 0 no error, 1 an error or a file that cannot be read, with --strict also a warning. "
+    "Exit codes: 0 no error, 1 an error or an unreadable file, with --strict also a warning. "
     "Example: sapwood check events.root --deep"
 )
 
@@ -19,13 +19,13 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="files, URLs, patterns, or @FILE with one of them a line"
+        "files", nargs="*", metavar="FILE", help="files, URLs, patterns, or @FILE: a list with one of these per line"
     )
-    parser.add_argument("--deep", action="store_true", help="decompress and decode everything, too")
-    parser.add_argument("--strict", action="store_true", help="a warning is a failure, too")
+    parser.add_argument("--deep", action="store_true", help="also decompress and decode everything")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
     parser.add_argument("--codes", action="store_true", help="list all codes with severity and meaning, and exit")
     storage.add_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(trailing="files")
 
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"{severity:8}{code:16} {meaning}")
         return 0
     if not arguments.files:
-        raise ArgumentError("no file is named")
+        raise ArgumentError("no file is given")
     options = options_of(arguments.storage)
     failed = False
     for path in input_paths(arguments.files, options):
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                         print(json.dumps({"file": path, **one.described()}))
                     else:
                         say(f"{path}: {one.line()}")
-        except (SapwoodError, OSError) as error:  # the others are checked
+        except (SapwoodError, OSError) as error:  # the other files are still checked
             if arguments.debug:
                 raise
             complain(error_text(error))

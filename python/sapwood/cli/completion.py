@@ -1,4 +1,4 @@
-"""`sapwood completion` and `sapwood man`: what shells complete, and the manual page, from the parsers."""
+"""`sapwood completion` and `sapwood man`: completion scripts and the manual page, made from the parsers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def _below(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
-    """Return the parsers of the commands that an action chooses from."""
+    """Return the parsers of the commands that an action offers."""
     choices: Any = action.choices
     return dict(choices) if isinstance(choices, dict) else {}
 
 
 def commands(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield each command and command below one, such as ``lab event``, with its parser."""
+    """Yield each command and subcommand, such as ``lab event``, with its parser."""
     for action in parser._actions:
         choices = _below(action)
         if choices:
@@ -30,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _words(top: argparse.ArgumentParser) -> dict[str, list[str]]:
-    """Return the words that can follow each command: commands below it and options; "" for the program itself."""
+    """Return the words that can follow each command: subcommands and options. The key "" is the program itself."""
     each = [("", top), *commands(top)]
     names = [name for name, _ in each[1:]]
     found: dict[str, list[str]] = {}
@@ -189,7 +189,7 @@ def _print_manual(arguments: argparse.Namespace) -> int:
 
 completion = SimpleNamespace(
     HELP="Print a completion script for a shell.",
-    EPILOG="The head of the script says where to put it. Example: sapwood completion bash",
+    EPILOG="The first lines of the script say where to install it. Example: sapwood completion bash",
     add_arguments=_completion_arguments,
     run=_print_completion,
 )

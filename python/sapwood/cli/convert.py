@@ -10,7 +10,7 @@ from sapwood.show.safe import say
 
 HELP = "Convert a table between ROOT, HBOOK and FZ (read only), Parquet, Arrow IPC, CSV, JSON lines and HDF5."
 EPILOG = (
-    "Formats follow from the names: .root, .hbook, .rz, .fz, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
+    "Suffixes choose the formats: .root, .hbook, .rz, .fz, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
     "Example: sapwood convert events.root:Events muons.parquet --columns run Muon_pt --cut 'nMuon > 0'"
 )
 

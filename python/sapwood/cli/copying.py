@@ -119,7 +119,7 @@ def _move(arguments: argparse.Namespace) -> int:
 
 def _remove_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="objects or patterns, with a cycle or without")
+    parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="objects or patterns, with or without a cycle")
     parser.add_argument("-r", "--recursive", action="store_true", help="delete directories, too")
     parser.add_argument("--json", action="store_true", help="print the deleted objects as JSON")
     parser.set_defaults(trailing="targets")
@@ -159,7 +159,7 @@ def _split_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
     parser.add_argument("--entries", type=int, metavar="N", help="number of entries of each file")
     parser.add_argument("--size", metavar="SIZE", help="approximate compressed size of each file")
-    parser.add_argument("--by", metavar="EXPR", help="a file for each value of this column or expression")
+    parser.add_argument("--by", metavar="EXPR", help="write one file for each value of this column or expression")
     _selection_arguments(parser)
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the files and their entries as JSON")

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare the files; the exit code of a failure is not that of a difference."""
+    """Compare the files. A failure and a difference have different exit codes."""
     from sapwood.cli import USAGE, error_text
     from sapwood.errors import SapwoodError
     from sapwood.show.safe import complain

@@ -7,18 +7,18 @@ import argparse
 from sapwood.cli import storage
 from sapwood.show.safe import say
 
-HELP = "Draw a histogram of an expression, or one that is in a file, in the terminal or as a picture."
+HELP = "Draw a histogram of an expression, or a stored histogram, in the terminal or as a picture."
 EPILOG = "Example: sapwood hist events.root:Events 'sqrt(Muon_pt)' --cut 'nMuon >= 2' --limits 0 20 -o pt.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "table", metavar="FILE:PATH", help="a table, whose path may be absent if the file has only one; or a histogram"
+        "table", metavar="FILE:PATH", help="a table (the path may be absent if the file has only one), or a histogram"
     )
     parser.add_argument(
         "expression", metavar="EXPR", nargs="?",
-        help="field or expression; each element of a list is filled; absent for a histogram of the file",
+        help="field or expression; each element of a list is filled; absent for a stored histogram",
     )  # fmt: skip
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--weight", metavar="EXPR", help="weight of each entry or element")
@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write a .png, .svg or .pdf picture instead of text")
     storage.add_argument(parser)
     parser.add_argument(
-        "--json", action="store_true", help="print edges (of two axes: of each), values and variances as JSON"
+        "--json", action="store_true", help="print the edges of each axis, the values and the variances as JSON"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draw the histogram, filled before if an expression is given."""
+    """Draw the histogram; with an expression, fill it first."""
     import json
 
     from sapwood.errors import ArgumentError
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.expression is None:
         for name in ("cut", "weight", "bins", "limits"):
             if getattr(arguments, name) is not None:
-                raise ArgumentError(f"--{name} goes with an expression over a table")
+                raise ArgumentError(f"--{name} needs an expression over a table")
         shown, title = stored_histogram(arguments.table, options)
     else:
         shown = histogram_of(

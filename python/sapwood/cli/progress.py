@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
-    """Return what is to be told of progress; None where no bar is wanted, nobody watches, or rich is not installed."""
+    """Return a progress callback, or None if no bar is wanted, standard error is no terminal, or rich is missing."""
     if not shown or not sys.stderr.isatty():
         yield None
         return
@@ -49,7 +49,7 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
 
 @contextmanager
 def counter(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
-    """Return a function that shows how many of some things are done; None where nobody watches."""
+    """Return a callback that shows how many items are done; None without a terminal."""
     if not shown or not sys.stderr.isatty():
         yield None
         return
@@ -73,9 +73,9 @@ def counter(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]
 
 @contextmanager
 def bytes_read(*, shown: bool) -> Generator[None]:
-    """Show how many bytes the process has read, and how fast, until the end of a block; only where somebody watches.
+    """Show how many bytes the process has read, and how fast, until the end of a block; only on a terminal.
 
-    How many there will be is not known: cuts and indexes skip some, and a comparison ends at the first difference.
+    The total is not known: cuts and indexes skip bytes, and a comparison ends at the first difference.
     """
     if not shown or not sys.stderr.isatty():
         yield
@@ -90,7 +90,7 @@ def bytes_read(*, shown: bool) -> Generator[None]:
     from sapwood import _native
 
     columns = SpinnerColumn(), FileSizeColumn(), TextColumn("read,"), TransferSpeedColumn(), TimeElapsedColumn()
-    # What is printed meanwhile goes above the bar on a terminal, else where it would go without one.
+    # On a terminal, output printed meanwhile appears above the bar; redirected output is not affected.
     bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
     ended = threading.Event()
 

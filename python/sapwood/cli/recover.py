@@ -10,7 +10,7 @@ from sapwood.show.safe import say
 
 HELP = "Save the intact parts of a file that was not closed, was cut off, or has holes."
 EPILOG = (
-    "Of each tree the complete clusters are saved. Exit codes: 0 no known loss, 3 something was lost. "
+    "The complete clusters of each tree are saved. Exit codes: 0 no known loss, 3 something was lost. "
     "Example: sapwood recover damaged.root saved.root --like whole.root"
 )
 

@@ -6,11 +6,11 @@ import argparse
 
 from sapwood.show.safe import say
 
-HELP = "Repeat the accesses of a trace on other storage or on a model, as recorded or planned again."
+HELP = "Repeat the accesses of a trace on other storage or in a model, as recorded or newly planned."
 EPILOG = (
-    "Without a what-if option the recorded requests are sent again, each after those that had ended before it began. "
-    "With one, the recorded baskets are planned again, and simulated or read. In the model a request waits for the "
-    "latency, then for its bytes; all requests share one line of the given bandwidth. "
+    "Without a what-if option, the recorded requests are sent again, each after those that had ended before it began. "
+    "With one, requests for the recorded baskets are planned again, then simulated or sent. In the model, a request "
+    "waits for the latency, then for its bytes; all requests share one line of the given bandwidth. "
     "Example: sapwood replay trace.parquet"
 )
 
@@ -31,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--prefetch-size", metavar="SIZE", help="prefetch memory, e.g. 32MiB")
     change.add_argument("--branches", action="append", metavar="PATTERN", help="read other branches; may be repeated")
     change.add_argument(
-        "--layout", choices=("advised", "default"), help="layout of a rewritten file, as by sapwood rewrite"
+        "--layout", choices=("advised", "default"), help="layout of a rewritten file, as in sapwood rewrite"
     )
     change.add_argument("--cluster-size", metavar="SIZE", help="with --layout: entries, or compressed bytes (30 MB)")
     change.add_argument(
-        "--merge-clusters", type=int, metavar="N", help="treat each N clusters as one (simulation only)"
+        "--merge-clusters", type=int, metavar="N", help="treat every N clusters as one (simulation only)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

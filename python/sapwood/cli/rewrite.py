@@ -7,10 +7,10 @@ import argparse
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
-HELP = "Rewrite the trees of files in another layout, compare all values, and measure what it gained."
+HELP = "Rewrite the trees of files in another layout, compare all values, and measure the gain."
 EPILOG = (
-    "Several files become one: trees are joined, histograms added, and other objects are those of the first file. "
-    "The new file is put in its place when all is done. "
+    "Several files become one: trees are joined, histograms added, and other objects taken from the first file. "
+    "The new file appears under its name once it is complete. "
     "Example: sapwood rewrite events.root -o new.root --compression zstd:5"
 )
 
@@ -25,11 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layout",
         choices=("advised", "default"),
         default="default",
-        help="advised: what sapwood advise says (a copy, if that is nothing); default: codecs as they are, clusters of "
-        "30 MB",
+        help="advised: the layout that sapwood advise proposes (a copy, if there is none); default: same codecs, "
+        "clusters of 30 MB",
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="only this tree")
-    parser.add_argument("--trace", metavar="T", help="which branches are used, for the advice; see sapwood advise")
+    parser.add_argument("--trace", metavar="T", help="the branches in use, for the advice; see sapwood advise")
     parser.add_argument(
         "--compression", metavar="CODEC:LEVEL", help="for all branches: zstd:5, lz4:4, zlib:1, lzma:6, none"
     )
@@ -37,13 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--basket-size",
         metavar="SIZE",
-        help="uncompressed bytes of a basket, at most (54 kB; for zstd and lzma 524 kB)",
+        help="maximum uncompressed bytes of a basket (54 kB; for zstd and lzma 524 kB)",
     )
     parser.add_argument("--split-level", type=int, metavar="N", help="0 for whole objects, up to 99")
     parser.add_argument(
         "--streaming",
         choices=("member-wise", "object-wise"),
-        help="how objects in one branch are written (member-wise)",
+        help="layout of objects in one branch (member-wise)",
     )
     parser.add_argument(
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out branches; may be repeated"

@@ -15,7 +15,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
     storage.add_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(trailing="expressions")
 
 

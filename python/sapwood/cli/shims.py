@@ -21,7 +21,7 @@ _NO_MEANING = (("-dbg", 0), ("-d", 1), ("-cachesize", 1), ("-experimental-io-fea
 
 
 def spelled(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line with hadd's ``-f505``, ``-ff``, ``-fk`` and ``-j`` as argparse needs them."""
+    """Rewrite hadd's ``-f505``, ``-ff``, ``-fk`` and ``-j`` in a command line as argparse needs them."""
     if list(words[:1]) != ["hadd"]:
         return list(words)
     done: list[str] = []
@@ -48,14 +48,14 @@ class _Refused(argparse.Action):
 
 def _hadd_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-a", dest="append", action="store_true", help="add to an output that is there")
+    parser.add_argument("-a", dest="append", action="store_true", help="add to an existing output")
     parser.add_argument(
         "-f", dest="force", action="store_true",
-        help="replace an output that is there; -f505: compress with this (100 * algorithm + level), -ff: as the first "
+        help="replace an existing output; -f505: compress with this (100 * algorithm + level), -ff: as the first "
         "input, -fk: keep baskets as they are",
     )  # fmt: skip
     parser.add_argument("--codec", action="append", default=[], metavar="X", help="the X of -fX: 505, f or k")
-    parser.add_argument("-k", dest="skip", action="store_true", help="leave out files that cannot be read")
+    parser.add_argument("-k", dest="skip", action="store_true", help="leave out unreadable files")
     parser.add_argument("-O", dest="optimize", action="store_true", help="write trees again with new baskets")
     parser.add_argument("-T", dest="no_trees", action="store_true", help="leave out trees")
     parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="number of processes")
@@ -102,7 +102,7 @@ def _hadd(arguments: argparse.Namespace) -> int:
             codec = first.file.compression
     elif word.startswith("k"):
         if word != "k":
-            raise ArgumentError(f"-f{word}: what is not in baskets is compressed as in the first file; use -fk")
+            raise ArgumentError(f"-f{word}: data outside baskets keep the codec of the first file; use -fk")
         codec = ...
     else:
         codec = _codec(int(word))
@@ -130,7 +130,7 @@ def _ls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-1", "--oneColumn", dest="column", action="store_true", help="one name per line")
     parser.add_argument("-c", "--allCycles", dest="cycles", action="store_true", help="list all cycles")
     parser.add_argument("-l", "--longListing", dest="long", action="store_true", help="class, date, name, title")
-    parser.add_argument("-t", "--treeListing", dest="trees", action="store_true", help="list branches of trees, too")
+    parser.add_argument("-t", "--treeListing", dest="trees", action="store_true", help="also list branches of trees")
     parser.add_argument("-r", "--recursiveListing", dest="recursive", action="store_true", help="enter directories")
     parser.add_argument("files", nargs="+", metavar="FILE[:PATH]", help="files, directories or patterns of objects")
     parser.set_defaults(trailing="files")
@@ -236,7 +236,7 @@ def _mv(arguments: argparse.Namespace) -> int:
 
 
 def _ignored(_: object) -> None:
-    """Drop a result that a callback does not return."""
+    """Ignore the argument of a callback."""
 
 
 def _rm_arguments(parser: argparse.ArgumentParser) -> None:
@@ -244,7 +244,7 @@ def _rm_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--force", action="store_true", help="ignore what does not exist; never ask")
     parser.add_argument("-i", "--interactive", action="store_true", help="ask before an object is deleted")
     parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be deleted")
-    parser.add_argument("-r", "--recursive", action="store_true", help="delete directories and whole files, too")
+    parser.add_argument("-r", "--recursive", action="store_true", help="also delete directories and whole files")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is deleted")
     parser.add_argument("targets", nargs="+", metavar="FILE[:PATH]", help="objects, patterns, or whole files")
     parser.set_defaults(trailing="targets")
@@ -292,7 +292,7 @@ def _slim_arguments(parser: argparse.ArgumentParser) -> None:
         "-e", "--branchexclude", default="", metavar="PATTERNS", help="branches to leave out, separated by commas"
     )
     parser.add_argument(
-        "-i", "--branchinclude", default="", metavar="PATTERNS", help="branches to keep of those left out by -e"
+        "-i", "--branchinclude", default="", metavar="PATTERNS", help="branches to keep although -e leaves them out"
     )
     _target_arguments(parser)
     parser.set_defaults(first=0, last=-1, selection="")
@@ -303,7 +303,7 @@ def _select_arguments(parser: argparse.ArgumentParser) -> None:
     _slim_arguments(parser)
     parser.add_argument("-f", "--first", type=int, default=0, metavar="ENTRY", help="first entry (0)")
     parser.add_argument("-l", "--last", type=int, default=-1, metavar="ENTRY", help="last entry (-1: all)")
-    parser.add_argument("-s", "--selection", default="", metavar="EXPR", help="only entries for which this is true")
+    parser.add_argument("-s", "--selection", default="", metavar="EXPR", help="only entries for which this holds")
 
 
 def _select(arguments: argparse.Namespace) -> int:

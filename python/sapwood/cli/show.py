@@ -7,7 +7,7 @@ import argparse
 from sapwood.cli import storage
 from sapwood.show.safe import say
 
-HELP = "Show the branches of a tree, and a few entries if asked; a histogram as text; the members of another object."
+HELP = "Show the branches and entries of a tree, a histogram as text, or the members of another object."
 EPILOG = "Example: sapwood show events.root:Events"
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print JSON: names and types of branches, and the entries; of another object its class, title and text",
+        help="print JSON: names and types of branches, and the entries; for another object, its class, title and text",
     )
 
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import os
 
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's start would make one per core, for nothing
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # otherwise importing NumPy starts one thread per core
 
     from sapwood.pages.entries import describe, opened_object, text_of
     from sapwood.storage.sources import options_of
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             from sapwood.tools.drawing import described_object
 
             if arguments.branch or arguments.entries or arguments.start:
-                raise ArgumentError(f"{arguments.path} is not a table: --branch, --entries and --start go with a table")
+                raise ArgumentError(f"{arguments.path} is not a table: --branch, --entries and --start need a table")
             shown = described_object(found, arguments.path)
             text = f"{shown['object']}: {shown['class']} {shown['title']}".rstrip() + f"\n{shown['text']}"
     if arguments.json:

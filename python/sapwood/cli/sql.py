@@ -10,9 +10,9 @@ from sapwood.show.safe import say
 
 HELP = "Query tables in SQL, with DuckDB; only the needed columns and clusters are read."
 EPILOG = (
-    "Example: sapwood sql \"SELECT nMuon, count(*) FROM 'nano.root:Events' GROUP BY nMuon\". Behind FROM or JOIN a "
-    "table is its file in quotes, or a name that the command line gives (events=nano.root:Events). A name that is "
-    "given several times stands for all of its files."
+    "Example: sapwood sql \"SELECT nMuon, count(*) FROM 'nano.root:Events' GROUP BY nMuon\". After FROM or JOIN, "
+    "write a file in quotes, or a name from the command line (events=nano.root:Events). A name that is given several "
+    "times stands for all of its files."
 )
 
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="*", metavar="NAME=FILE:PATH", help="a table; patterns name several files, PATH may be absent"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     storage.add_argument(parser)
     parser.set_defaults(trailing="tables")
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     for word in arguments.tables:
         name, equals, files = word.partition("=")
         if not equals or not name.isidentifier() or not files:
-            raise ArgumentError(f"a table is given as NAME=FILE:PATH, not as {word!r}")
+            raise ArgumentError(f"expected NAME=FILE:PATH for a table, not {word!r}")
         tables.setdefault(name, []).append(files)
     names, rows = query(arguments.query, tables, options_of(arguments.storage))
     if arguments.json:

@@ -12,7 +12,7 @@ from sapwood.show.safe import say
 HELP = "Print bytes, decode time, range and mean of each field; write an index that cuts use."
 EPILOG = (
     "The index is the file FILE.sapwood-index. Cuts, scans and queries skip what it excludes. "
-    "It is tied to the file's UUID, size and time of change. "
+    "It is tied to the file's UUID, size and modification time. "
     "Example: sapwood stats events.root:Events 'Muon_*' --index"
 )
 

@@ -74,7 +74,7 @@ def _root(words: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the page and the traces")
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
     parser.add_argument(
-        "--branch", metavar="PATTERN", action="append", default=[], help="read these branches only; may be repeated"
+        "--branch", metavar="PATTERN", action="append", default=[], help="read only these branches; may be repeated"
     )
     parser.add_argument(
         "--cache", metavar="SIZE,...", default=",".join(reads.CACHES),

@@ -1,6 +1,6 @@
-"""Everyday tools: compare, merge, copy, check, recover, convert and serve files, print and query entries, draw them.
+"""Everyday tools: compare, merge, copy, check, recover, convert and serve files; print, query and draw entries.
 
-The command line stands on these.
+The command line is built on these tools.
 """
 
 from __future__ import annotations

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from sapwood.files.hbook import Piece
 
 _WORDS = 4_000_000
-"""Data words that are converted at a time."""
+"""Number of data words converted at a time."""
 _HEADER = "header"
-"""The field of the user header."""
+"""Name of the field that holds the user header."""
 _TYPES = {"B": "u4", "I": "i4", "F": "f4", "D": "f8", "C": "i4", "0": "u4"}
-"""Types of the kinds of data; H is text."""
+"""Type of each kind of data; H is text."""
 
 
 @dataclass
 class _Form:
-    """What the banks of one name have in common: their number in an event, and the kinds and lengths of their pieces.
+    """Common properties of the banks of one name: number per event, kinds and lengths of their pieces.
 
     A length is None where it differs between banks.
     """
@@ -41,7 +41,7 @@ class _Form:
     other: str = ""
 
     def look(self, banks: Sequence[Sequence[Piece]]) -> None:
-        """Take the banks of an event."""
+        """Update the properties with the banks of an event."""
         self.events += 1
         self.single &= len(banks) == 1
         for pieces in banks:
@@ -59,7 +59,7 @@ class _Form:
                     self.lengths[place] = None
 
     def columns(self, name: str, banks: Sequence[Sequence[Sequence[Piece]]]) -> dict[str, Foreign]:
-        """Return the fields of some events; banks are those of each event."""
+        """Return the fields of some events, given the banks of each event."""
         import awkward as ak
 
         flat = [pieces for one in banks for pieces in one]
@@ -105,7 +105,7 @@ def _length(piece: Piece) -> int:
 
 @dataclass
 class _Event:
-    """The banks of an event by name, with those of its continuations, and their numeric identifiers."""
+    """The banks of an event by name, including its continuations, and their numeric identifiers."""
 
     run: int
     banks: dict[str, list[list[Piece]]] = field(default_factory=dict[str, "list[list[Piece]]"])
@@ -142,12 +142,17 @@ def banks_as_table(
     names: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[Iterator[Foreign], Foreign, dict[str, str]]:
-    """Return the banks of an FZ file as batches of a table, an empty batch with their types, and the counters of lists.
+    """Return the banks of an FZ file as table batches, an empty batch with their types, and the counters of lists.
 
-    An entry is an event with its continuations; the field ``run`` has the number of its run. Of banks named ``TRAK``
-    the field ``TRAK_number`` has the numeric identifiers, and ``TRAK`` the data. Data of several kinds come in the
-    fields ``TRAK_1``, ``TRAK_2``, ... A field has a value for each event if each event has exactly one such bank;
-    otherwise it has a list of them. The user header is the field ``header``. Links are left out.
+    An entry is an event with its continuations. The fields are:
+
+    - ``run``: the number of the run;
+    - ``header``: the user header;
+    - ``TRAK``: the data of the banks named ``TRAK``; data of several kinds are in ``TRAK_1``, ``TRAK_2``, ...;
+    - ``TRAK_number``: their numeric identifiers.
+
+    A field of banks holds a single value per event if each event has exactly one such bank, otherwise a list. Links
+    are left out.
 
     The file is read twice: the first pass finds the types.
 
@@ -165,13 +170,13 @@ def banks_as_table(
     Raises
     ------
     NotFoundError
-        There is no event, or no bank of one of the names.
+        The file has no events, or no bank matches one of the names.
     UnsupportedError
-        It is another file, or the data of banks of one name differ in their kinds.
+        The file is not an FZ file, or the data of banks of one name differ in their kinds.
     """
     file: Foreign = stack.enter_context(sapwood.open({source: None}, **(options or {} if is_url(source) else {})))
     if not isinstance(file, FzFile):
-        raise UnsupportedError(f"{source} is not an FZ file; a name that ends in .fz means one")
+        raise UnsupportedError(f"{source} is not an FZ file, although its name ends in .fz")
     forms: dict[str, _Form] = {}
     total = 0
     for event in _events(file):
@@ -191,7 +196,7 @@ def banks_as_table(
         name, form = next(iter(differing.items()))
         good = [name for name in forms if name not in differing]
         raise UnsupportedError(
-            f"{source}: {', '.join(differing)}: no fields can hold these banks, since the data of {name} are of the "
+            f"{source}: {', '.join(differing)}: these banks cannot be fields, because the data of {name} are of the "
             f"kinds {form.kinds[:20]} and {form.other[:20]}; choose others with --columns {' '.join(good[:8])}"
         )
 

@@ -1,6 +1,6 @@
-"""A file in the terminal: the keys at the left, what the chosen one holds at the right.
+"""A file in the terminal: the keys on the left, the content of the chosen key on the right.
 
-All names and texts of a file are shown as plain text: they are neither markup nor control sequences.
+Names and texts of a file are shown as plain text, never as markup or control sequences.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 PART = 2000
-"""Keys, and fields, that are listed of one directory or table."""
+"""Maximum number of keys listed of a directory, or of fields listed of a table."""
 ENTRIES = 1_000_000
-"""Entries that a histogram reads."""
+"""Number of entries that a histogram reads."""
 _SHOWN = 20
-"""First entries that are shown."""
+"""Number of first entries shown."""
 _BINS = 30
 
 
 @dataclass(frozen=True)
 class Place:
-    """The content of a line of the tree: a key (with its cycle) and its class, or a field of the table of that key."""
+    """A line of the tree: a key (with its cycle) and its class, or a field of the table at that key."""
 
     key: str
     classname: str
@@ -53,13 +53,13 @@ class Place:
 
     @property
     def opens(self) -> bool:
-        """Whether there is something below it."""
+        """Whether the line can be expanded."""
         return not self.field and self.classname in DIRECTORIES | TABLES
 
 
 @dataclass
 class View:
-    """What is shown of a place: a title, a table with heads, and a text."""
+    """The view of a place: a title, a table with column headings, and a text."""
 
     title: str
     heads: list[str]
@@ -137,7 +137,7 @@ class Browser(App[None]):
         """Plot an expression over the table that is shown."""
         expression, cut = (self.query_one(f"#{name}", Input).value.strip() for name in ("expression", "cut"))
         if self._table is None:
-            self._show(View("Choose a table first: expressions are computed over its entries.", [], []))
+            self._show(View("Choose a table first. Expressions are computed over its entries.", [], []))
         elif expression:
             self._plot(self._table, expression, cut or None)
 
@@ -151,7 +151,7 @@ class Browser(App[None]):
 
     @work(thread=True)
     def _expand(self, place: Place, node: TreeNode[Place]) -> None:
-        """Read what is below a node."""
+        """Read the children of a node."""
         try:
             listing = list_inside(
                 self._path, place.key, branches=place.classname in TABLES, part=(0, PART), options=self._options
@@ -163,7 +163,7 @@ class Browser(App[None]):
 
     @work(thread=True, exclusive=True, group="view")
     def _open(self, place: Place) -> None:
-        """Read what a place holds."""
+        """Read the content of a place."""
         worker = get_current_worker()
         try:
             view = self._view(place)
@@ -247,7 +247,7 @@ class Browser(App[None]):
         ]
         about = f"{count_text(listing['number_of_keys'])} keys, {bytes_text(listing['size'])}"
         if listing["recovered"]:
-            about += "\nThe list of keys was lost. These were found by going through the file."
+            about += "\nThe list of keys was lost. These keys were found by scanning the file."
         return View(about, ["Key", "Class", "Entries", "Bytes", "Title"], lines)
 
     def _table_view(self, place: Place) -> View:
@@ -295,7 +295,7 @@ class Browser(App[None]):
 
 
 def _paths(classname: str, fields: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Return each field with the expression that means it: fields of RNTuples are named with those above them."""
+    """Return each field with its expression. Names of fields in RNTuples include the fields above them."""
     found: list[tuple[dict[str, Any], str]] = []
     parents: list[str] = []
     for field in fields:

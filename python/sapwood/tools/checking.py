@@ -60,18 +60,18 @@ CODES: dict[str, tuple[str, str]] = {
     "ntuple-checksum": ("error", "The checksum of a page is wrong (deep)."),
     "ntuple-values": ("error", "The values of a field of an RNTuple cannot be decoded (deep)."),
 }
-"""All kinds of findings: their severity and meaning."""
+"""Severity and meaning of each kind of finding."""
 
 SEVERITIES = ("info", "warning", "error")
 _HEAD = 1024
 _CHUNK = 1 << 20
 _DEEP_BYTES = 32_000_000
-"""Uncompressed bytes that are decoded at a time."""
+"""Number of uncompressed bytes decoded at a time."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or odd, in a file; `code` is one of `CODES`."""
+    """A fault or oddity in a file; `code` is one of `CODES`."""
 
     code: str
     path: str
@@ -95,7 +95,7 @@ class Finding:
 
 
 class RecordHead(NamedTuple):
-    """The start of a record: offset, length (negative for a free segment), and what its key says."""
+    """The start of a record: offset, length (negative for a free segment), and the content of its key."""
 
     offset: int
     length: int
@@ -109,7 +109,7 @@ class RecordHead(NamedTuple):
 
 
 def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = None) -> Iterator[Finding]:
-    """Yield what is wrong with a file.
+    """Yield the findings about a file.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
     Raises
     ------
     UnsupportedError
-        It is not a ROOT file.
+        The file is not a ROOT file.
     MissingFileError
-        It is not there.
+        The file does not exist.
     """
     try:
         with quiet():
@@ -141,14 +141,14 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
 
 @contextlib.contextmanager
 def quiet() -> Generator[None]:
-    """Hide warnings about damage: findings say the same."""
+    """Hide warnings about damage, which findings repeat."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SapwoodWarning)
         yield
 
 
 def parse_head(data: bytes, offset: int) -> RecordHead | None:
-    """Parse the start of a record; None if that cannot be one."""
+    """Parse the start of a record; return None if it cannot be one."""
     try:
         length, version, object_bytes, _, key_bytes = struct.unpack_from(">iHiIH", data)
         if length < 0:
@@ -174,7 +174,7 @@ def parse_head(data: bytes, offset: int) -> RecordHead | None:
 
 
 def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead | int]:
-    """Yield the records from an offset on; where the next one is not a record, yield its offset and stop."""
+    """Yield the records from an offset on. At the first bytes that are not a record, yield their offset and stop."""
     chunk, first = b"", 0
     at = start
     while at < end:
@@ -200,7 +200,7 @@ class _Check:
         self._end = min(native.end, native.size)
         self._heads: dict[int, RecordHead] = {}
         self._used: list[tuple[int, int, str, bool]] = []
-        """Offset, end and name of the records in use, and whether it is a basket."""
+        """Offset, end and name of the records in use, and whether each is a basket."""
         self._entered: set[int] = set()
         """Offsets of the directories."""
         self._free: dict[int, int] = {}
@@ -251,7 +251,7 @@ class _Check:
             return
         head = self._heads.get(seek)
         if head is not None and head.length != size:
-            yield Finding("streamer-info", "", f"its record has {head.length} bytes, the header gives {size}", seek)
+            yield Finding("streamer-info", "", f"its record has {head.length} bytes, but the header gives {size}", seek)
         self._used.append((seek, seek + size, "the streamer info", False))
         try:
             self._native.classes()
@@ -295,7 +295,7 @@ class _Check:
             return Finding("key-place", path, "there is no record", key.seek)
         said = (key.total_bytes, key.object_bytes, key.key_bytes, key.classname, key.name)
         found = (head.length, head.object_bytes, head.key_bytes, head.classname, head.name)
-        # The records of directories are written with another class by some versions.
+        # Some versions of ROOT write the records of directories with another class.
         if said != found and key.classname not in DIRECTORIES:
             names = ("bytes", "bytes of the object", "bytes of the key", "class", "name")
             differ = [
@@ -353,7 +353,7 @@ class _Check:
             odd = [border for border in clusters if border not in shared and border < tree.num_entries]
             if odd:
                 yield Finding(
-                    "cluster", path, f"a cluster begins at entry {odd[0]}, where not all branches have a basket"
+                    "cluster", path, f"a cluster begins at entry {odd[0]}, where some branches have no new basket"
                 )
         faulty = False
         for start in range(0, len(baskets), 512):
@@ -366,7 +366,7 @@ class _Check:
             yield from self._values(path, "tree-values")
 
     def _basket_name(self, branch: str, seeks: Sequence[int]) -> str:
-        """Return the name that the baskets of a branch should have: its own, unless all have one other name."""
+        """Return the expected name of the baskets of a branch: its own, unless all share one other name."""
         names: set[str] = set()
         for seek in seeks:
             head = self._heads.get(seek)
@@ -395,7 +395,7 @@ class _Check:
             for start, end in used:
                 self._used.append((start, end, f"{name}: pages", False))
                 record = self._heads[offsets[bisect.bisect_right(offsets, start) - 1]] if offsets else None
-                # Behind a damaged record, the records are not known.
+                # The records after a damaged one are unknown.
                 known = record is not None and start < record.offset + abs(record.length)
                 if (
                     known
@@ -413,7 +413,7 @@ class _Check:
             yield from self._values(path, "ntuple-values")
 
     def _values(self, path: str, code: str) -> Iterator[Finding]:
-        """Decode all fields, a few entries at a time; of each field the first fault is told."""
+        """Decode all fields, a few entries at a time; yield the first fault of each field."""
         try:
             with quiet():
                 table = self._file[path]
@@ -459,7 +459,7 @@ class _Check:
         if seek == 0:
             return
         if seek + size > self._end or size < 26:
-            yield Finding("free-list", "", f"{size} bytes at byte {seek} are no list of free segments", seek)
+            yield Finding("free-list", "", f"{size} bytes at byte {seek} are not a list of free segments", seek)
             return
         record = self._native.bytes(seek, size)
         head = parse_head(record, seek)
@@ -472,7 +472,7 @@ class _Check:
                 if version % 1000 != 1 or first > last:
                     yield Finding("free-list", "", f"a segment from {first} to {last} of version {version}", seek)
                     return
-                # The endless one lies behind the file.
+                # The last segment is endless and begins after the file.
                 if first < self._native.end:
                     self._free[first] = last
         except struct.error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STEP = "64 MB"
 _ROWS = 65_536
-"""Rows of a batch that is read from another format."""
+"""Rows per batch when reading another format."""
 
 FORMATS = {
     ".root": "root",
@@ -40,14 +40,14 @@ FORMATS = {
 }
 
 _NO_VALUE = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
-"""What stands for a missing value in CSV: NaN is a number."""
+"""Mark of a missing value in CSV. NaN is not one: it is a number."""
 _WHOLE = re.compile("[0-9]{1,20}")
 
 Batches = Iterator[Mapping[str, Any]]
 
 
 def format_of(path: str) -> str:
-    """Return the format that a file name stands for.
+    """Return the format of a file from its suffix.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def format_of(path: str) -> str:
     """
     suffix = Path(split(path)[0]).suffix.lower()
     if suffix not in FORMATS:
-        raise ArgumentError(f"unknown format of {path}: choose a name that ends in {', '.join(FORMATS)}")
+        raise ArgumentError(f"unknown format of {path}: use one of the suffixes {', '.join(FORMATS)}")
     return FORMATS[suffix]
 
 
@@ -74,17 +74,17 @@ def convert(
 ) -> int:
     """Convert one table and return the number of entries written.
 
-    Both formats follow from the names of the files. The target is complete or absent: it is written beside its place
-    and renamed at the end. Memory is bounded by a few steps.
+    The file names set both formats. The target is either complete or absent: it is written next to its final path
+    and renamed at the end. At most a few steps are in memory.
 
     Parameters
     ----------
     source
-        A file; of a ROOT or HBOOK file ``file:path`` if it has several tables.
+        A file, or ``file:path`` for a ROOT or HBOOK file with several tables.
     target
         The new file; an existing one is replaced.
     expressions, cut
-        Fields or expressions, and a selection of entries (ROOT and HBOOK sources only). Of an FZ file,
+        Fields or expressions, and a selection of entries (ROOT and HBOOK sources only). For an FZ file,
         `expressions` are names or patterns of banks; see `sapwood.tools.banks.banks_as_table`.
     name
         Name of the table in a ROOT or HDF5 file.
@@ -93,16 +93,16 @@ def convert(
     options
         Options of `sapwood.open` for the source.
     table_format
-        What the table of a ROOT target is: ``"ttree"`` (the default) or ``"rntuple"``.
+        Format of the table in a ROOT target: ``"ttree"`` (the default) or ``"rntuple"``.
     layout
         Options of `WritableDirectory.mktree` or `WritableDirectory.mkrntuple` for a ROOT target.
 
     Raises
     ------
     ArgumentError
-        Source and target are the same file, a format is unknown, or an option does not fit the formats.
+        Source and target are the same file, a format is unknown, or an option does not apply to the formats.
     UnsupportedError
-        The target format has no form for a field.
+        The target format cannot hold a field.
     """
     kinds = format_of(source), format_of(target)
     if kinds[1] not in _WRITERS:
@@ -147,7 +147,7 @@ def _reader(
     step_size: str | int,
     options: Mapping[str, Any] | None,
 ) -> tuple[Iterator[Foreign], Foreign, dict[str, str]]:
-    """Return the batches of a source, an empty one that has the types, and the counters of lists by their names."""
+    """Return the batches of a source, an empty batch with the types, and the counters of lists by name."""
     import awkward as ak
 
     if kind == "fz":
@@ -162,7 +162,7 @@ def _reader(
             wanted = [field.name for field in table.fields if field.name not in shown]
         how: type[dict[str, Any]] | None = None
         if wanted and table.nests:
-            how = dict  # parts of fields stay columns of their own
+            how = dict  # parts of fields stay separate columns
         empty = table.arrays(wanted, cut, entry_stop=0, how=how)
         batches = table.iterate(wanted, cut, step_size=step_size, how=how)
         if how is dict:
@@ -172,7 +172,7 @@ def _reader(
     opened = _OTHERS[kind](stack, source, name)
     first = next(opened, None)
     if first is None:
-        raise UnsupportedError(f"{source} has no entries, and so no types")
+        raise UnsupportedError(f"{source} has no entries, so its types are unknown")
 
     def all_of() -> Iterator[Foreign]:
         yield first
@@ -213,7 +213,7 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
     with csv.open_csv(source, convert_options=options) as first:
         reals = [field.name for field in first.schema if pa.types.is_floating(field.type)]
     if reals:
-        # Integers beyond 2**63 are taken for real numbers, and would lose digits.
+        # Integers beyond 2**63 would be read as floats and lose digits.
         texts = csv.ConvertOptions(column_types=dict.fromkeys(reals, pa.string()), include_columns=reals)
         with csv.open_csv(source, convert_options=texts) as first:
             batch = first.read_next_batch()
@@ -228,7 +228,7 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
 
     try:
         return ak.Array(rows)
-    except RuntimeError:  # an integer that is no int64
+    except RuntimeError:  # an integer that does not fit into int64
         columns: dict[str, Any] = {}
         for name in rows[0]:
             values = [row.get(name) for row in rows]
@@ -237,7 +237,7 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
             except RuntimeError:
                 if not all(isinstance(value, int) and 0 <= value < 2**64 for value in values):
                     raise UnsupportedError(
-                        f"{source}: {name!r} has integers that neither int64 nor uint64 holds"
+                        f"{source}: {name!r} has integers that fit neither int64 nor uint64"
                     ) from None
                 columns[name] = ak.Array(np.asarray(values, np.uint64))
         return ak.zip(columns, depth_limit=1)
@@ -271,7 +271,7 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
     module = _h5py()
     try:
         group = stack.enter_context(module.File(source, "r"))
-    except OSError as error:  # it does not name the file
+    except OSError as error:  # its message does not name the file
         raise StorageError(f"cannot read {source}: {error}") from error
     group = group.get(name, group)
     columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
@@ -318,16 +318,16 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 
 
 class _Collections:
-    """The fields of an RNTuple for a table with lists that share counters, as ROOT's importer makes them.
+    """The fields of an RNTuple for a table whose lists share counters, as ROOT's importer writes them.
 
-    Lists with one counter become one list of records, ``_collection0``, ``_collection1``, ...; fields with the names
-    of the lists and of the counter show its members and its sizes. Dots in names become underscores; if two
-    names are equal then, that is an error.
+    Lists with one counter become one list of records, ``_collection0``, ``_collection1``, ... Projected fields with
+    the names of the lists and of the counter show its members and its sizes. Dots in names become underscores. Two
+    names that become equal are an error.
 
     Parameters
     ----------
     empty
-        No entries of the table.
+        An empty batch of the table.
     counters
         The name of the counter of each list.
     """
@@ -341,7 +341,7 @@ class _Collections:
                 lists.setdefault(counter, []).append(name)
         counted = {name for names in lists.values() for name in names}
         self.lists = {f"_collection{i}": names for i, (_, names) in enumerate(sorted(lists.items()))}
-        """The names of the lists of each collection."""
+        """Names of the lists in each collection."""
         self._others = [name for name in empty.fields if name not in counted and name not in lists]
         known: dict[str, str] = {}
         for name in sorted(empty.fields, key=lambda name: "." in name):
@@ -349,13 +349,13 @@ class _Collections:
             if known.setdefault(short, name) != name:
                 raise ArgumentError(f"{name!r} would be {short!r} in an RNTuple, and so is {known[short]!r}")
         self.projections: dict[str, str] = {}
-        """The paths of what fields show."""
+        """The paths that projected fields show."""
         for (collection, names), counter in zip(self.lists.items(), sorted(lists), strict=True):
             self.projections |= {_plain(name): f"{collection}._0.{_plain(name)}" for name in names}
             self.projections[_plain(counter)] = collection
 
     def fields(self, batch: Foreign) -> dict[str, Any]:
-        """Return the fields that take data."""
+        """Return the fields that hold data."""
         plain = _writable(batch)
         return {_plain(name): plain[name] for name in self._others} | {
             collection: _records({_plain(name): batch[name] for name in names})
@@ -364,7 +364,7 @@ class _Collections:
 
 
 def _plain(name: str) -> str:
-    """Return a name without dots, which would separate the names of fields."""
+    """Return a name without dots, which separate the names of nested fields."""
     return name.replace(".", "_")
 
 
@@ -387,7 +387,7 @@ def _records(lists: Mapping[str, Foreign]) -> Foreign:
 
 
 def _writable(batch: Foreign) -> dict[str, Any]:
-    """Return the fields as ROOT files can have them: no arrays of texts, but lists of them."""
+    """Return the fields as ROOT files can hold them: lists of strings instead of arrays of strings."""
     import awkward as ak
 
     def of(array: Foreign) -> Foreign:

@@ -1,4 +1,4 @@
-"""Copy, move, delete and split what is in files: keys, trees, branches, entries."""
+"""Copy, move, delete and split the content of files: keys, trees, branches, entries."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _MOST_VALUES = 1000
-"""Values of a column by which a tree is split, at most."""
+"""Maximum number of values when a tree is split by a column."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a tree or RNTuple is copied, and how it is laid out.
+    """The part of a tree or RNTuple to copy, and the layout of the copy.
 
     `keep` and `drop` are patterns of branches, `define` has expressions of new branches by name, `cut` selects entries
     from `start` to `stop`. Clusters have `auto_flush` entries, or bytes if negative.
@@ -50,7 +50,7 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all entries and branches are copied in the same clusters: then baskets are copied as they are."""
+        """Whether all entries and branches are copied in the same clusters, so that baskets need no decoding."""
         return self == Selection(compression=self.compression)
 
 
@@ -72,31 +72,31 @@ def copy(
     sources
         Files, or ``file:path`` for an object or directory in it; the path may be a pattern.
     target
-        A file, or ``file:directory``. It is made if it is not there.
+        A file, or ``file:directory``. A missing file or directory is created.
     selection
-        Which branches and entries of trees are copied. By default trees are copied basket by basket.
+        Branches and entries of trees to copy. By default, trees are copied basket by basket.
     recursive
-        Copy what is in directories, too. If false, a directory is an error.
+        Also copy the content of directories. If false, a directory is an error.
     replace
         Delete objects of the same name in the target first; by default the copy becomes a new cycle.
     recreate
-        Replace a target that is there.
+        Replace an existing target file.
     rename
-        The name of the copy, where one object is copied.
+        The name of the copy, if a single object is copied.
     options
         Options of `sapwood.open` for the sources.
 
     Returns
     -------
     dict[str, int | None]
-        Paths in the target; entries of trees, None for other objects.
+        For each path in the target, the number of entries of a tree, or None for another object.
 
     Raises
     ------
     NotFoundError
-        Nothing in a source has that name.
+        A source has no object of that name.
     ArgumentError
-        The source and the target are one file, or a pattern of branches matches nothing.
+        Source and target are the same file, or a pattern of branches matches nothing.
     UnsupportedError
         A branch or field cannot be written.
     """
@@ -107,7 +107,7 @@ def copy(
     each = [split_path(os.fspath(source)) for source in many]
     for file, _ in each:
         if Path(file).exists() and Path(path).exists() and Path(file).samefile(path):
-            raise ArgumentError(f"{path} is source and target; move renames objects in a file")
+            raise ArgumentError(f"{path} is both source and target; use move to rename objects in a file")
     code = selection.compression
     if recreate or not Path(path).exists():
         first = code
@@ -126,7 +126,7 @@ def copy(
 
 
 def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
-    """List the objects that a path or pattern means, each with its name in the target."""
+    """List the objects that a path or pattern matches, each with its name in the target."""
     items = list(objects_of(root_native(source).directory()))
     if pattern is None:
         return [(item, item.path) for item in items]
@@ -142,9 +142,7 @@ def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
         head = f"{holder.path}/"
         found += [(item, f"{name}/{item.path[len(head) :]}") for item in items if item.path.startswith(head)]
     if not found:
-        raise NotFoundError(
-            f"{source.file_path} has nothing named {pattern}: there are {[item.path for item in items]}"
-        )
+        raise NotFoundError(f"{source.file_path} has nothing named {pattern}: there are {[item.path for item in items]}")
     return found
 
 
@@ -167,7 +165,7 @@ def _copy_from(
         holder, _, last = where.rpartition("/")
         if item.classname in DIRECTORIES:
             if not recursive:
-                raise ArgumentError(f"{item.path} is a directory; recursive=True copies it")
+                raise ArgumentError(f"{item.path} is a directory; copy it with recursive=True")
             new.mkdir(where)
             continue
         directory = 0
@@ -195,7 +193,7 @@ def _left_out(names: Sequence[str], path: str, selection: Selection, word: str) 
     """
     for pattern in (*selection.keep, *selection.drop):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            raise ArgumentError(f"{path} has no {word} that matches {pattern!r}: there are {list(names)}")
+            raise ArgumentError(f"{path} has no {word} that matches {pattern!r}; it has {list(names)}")
     return [
         name
         for name in names
@@ -210,20 +208,20 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
         new.mkrntuple(where, ntuple, compression=selection.compression).close()
         return ntuple.num_entries
     if sets := [name for name in ntuple.attribute_sets if name != INDEX_SET]:
-        what = f"attribute sets describe all entries, and are not copied with a selection: {', '.join(sets)} of {where}"
+        what = f"attribute sets describe all entries and are not copied with a selection: {', '.join(sets)} of {where}"
         warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
     names = stored = [field.name for field in ntuple.fields if field.record.source_field_id is None]
     if selection.keep or selection.drop:
-        # Fields that show others are copied as fields of their own.
+        # Projected fields are copied as ordinary fields.
         shown = ntuple.shown_fields
         known = [field.name for field in ntuple.fields if field.name not in shown]
         left = _left_out(known, item.path, selection, "field")
         names = [name for name in known if name not in left]
     if not names and not selection.define:
-        raise ArgumentError(f"{where} has no field left to write")
+        raise ArgumentError(f"{where} has no fields left to write")
     for name in selection.define:
         if name in names:
-            raise ArgumentError(f"{item.path} has a field {name!r} already")
+            raise ArgumentError(f"{item.path} already has a field {name!r}")
     clusters = -30_000_000 if selection.auto_flush is None else selection.auto_flush
     sizes = {"cluster_entries": clusters} if clusters > 0 else {"cluster_size": -clusters}
     wanted = dict(zip(names, names, strict=True)) | dict(selection.define)
@@ -280,33 +278,33 @@ def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str,
 
 
 def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str]:
-    """Delete objects of files; return what was deleted.
+    """Delete objects of files; return the paths of the deleted objects.
 
     Parameters
     ----------
     targets
-        ``file:path``; the path may be a pattern, and may have a cycle.
+        ``file:path``; the path may be a pattern and may include a cycle.
     recursive
-        Delete directories, too.
+        Also delete directories.
 
     Raises
     ------
     NotFoundError
-        Nothing has that name.
+        No object has that name.
     ArgumentError
-        It is a directory, and `recursive` is false; or no object is named.
+        The target is a directory and `recursive` is false, or the target names no object.
     """
     done: list[str] = []
     for target in [targets] if isinstance(targets, str) else targets:
         path, inside = split_path(target)
         if not inside:
-            raise ArgumentError(f"{target} names no object: write FILE:PATH")
+            raise ArgumentError(f"{target} names no object; use FILE:PATH")
         with sapwood.open({path: None}) as file:
             chosen = [item for item, _ in _chosen(file, inside)]
             top = [one for one in chosen if one.path.count("/") == inside.count("/")]
         for item in top:
             if item.classname in DIRECTORIES and not recursive:
-                raise ArgumentError(f"{path}: {item.path} is a directory; --recursive (recursive=True) deletes it")
+                raise ArgumentError(f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)")
         with sapwood.update(path) as file:
             for item in top:
                 cycle = f";{item.key.cycle}" if ";" in inside else ""
@@ -316,12 +314,12 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
 
 
 def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
-    """Move objects to another file or directory, or rename one; parameters as for `copy`.
+    """Move objects to another file or directory, or rename one. Parameters are those of `copy`.
 
     Raises
     ------
     ArgumentError
-        Several objects are to get one name.
+        Several objects would get one name.
     """
     many = [sources] if isinstance(sources, str) else list(sources)
     path, inside = split_path(target)
@@ -329,7 +327,7 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
     for source in many:
         file, name = split_path(source)
         if not name:
-            raise ArgumentError(f"{source} names no object: write FILE:PATH")
+            raise ArgumentError(f"{source} names no object; use FILE:PATH")
         if not (Path(path).exists() and Path(file).samefile(path)):
             done |= copy(source, target)
         else:
@@ -346,15 +344,15 @@ def copy_within(
     Parameters
     ----------
     path, name
-        The file, and the objects, which may be a pattern.
+        The file, and the name of the object or a pattern of names.
     new
-        The new name, or a directory that is there.
+        The new name, or an existing directory.
     count
-        Number of names of which this is one.
+        Number of names that are copied in total.
     rename
-        `new` is the new name, also of a directory that is there.
+        Use `new` as the new name even if it is an existing directory.
     replace
-        Delete what has that name first.
+        First delete objects of that name.
     """
     done: dict[str, int | None] = {}
     with sapwood.open({path: None}) as source:
@@ -363,7 +361,7 @@ def copy_within(
         chosen = _chosen(source, name)
         tops = [one for one in chosen if "/" not in one[1]]
         if not into and (len(tops) > 1 or count > 1):
-            raise ArgumentError(f"{new} is not a directory, and {len(tops) * count} objects are to be moved there")
+            raise ArgumentError(f"{new} is not a directory, so {len(tops) * count} objects cannot be moved there")
         with sapwood.update(path, commit_every=None) as file:
             native: _native.Output = file.file.native
             if replace and new in kinds:
@@ -391,33 +389,33 @@ def copy_within(
 
 
 def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> None:
-    """Make directories in files: ``file:path``.
+    """Make directories in files.
 
     Parameters
     ----------
     targets
-        Files and paths. A file that is not there is made.
+        The directories, as ``file:path``. A missing file is created.
     parents
-        Make the directories above, too, and accept one that is there.
+        Also make parent directories, and accept an existing directory.
 
     Raises
     ------
     ArgumentError
-        It is there, or its directory is not, and `parents` is false.
+        The directory exists, or its parent does not, and `parents` is false.
     MissingFileError
-        The folder of a new file is not there, and `parents` is false.
+        The folder of a new file does not exist, and `parents` is false.
     """
     for target in [targets] if isinstance(targets, str) else targets:
         path, inside = split_path(target)
         if not inside:
-            raise ArgumentError(f"{target} names no directory: write FILE:PATH")
+            raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
             raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
         with sapwood.update(path) if Path(path).exists() else sapwood.create(path) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:
-                raise ArgumentError(f"{path} has {inside} already")
+                raise ArgumentError(f"{path} already has {inside}")
             if not parents and holder and holder not in there:
                 raise ArgumentError(f"{path} has no directory {holder}")
             file.mkdir(inside)
@@ -438,15 +436,15 @@ def split(
     Parameters
     ----------
     source
-        ``file:path``; the path may be left out if there is only one table.
+        ``file:path``; the path may be omitted if there is only one table.
     target
         Names of the files, with ``{}`` for the number of the file, or for the value of the column.
     entries
-        Entries of a file.
+        Number of entries per file.
     size
-        Compressed bytes of a file, about.
+        Approximate compressed bytes per file.
     by
-        A column or expression: a file for each of its values.
+        A column or expression; each of its values gets a file.
     selection
         Branches, entries and layout, as for `copy`.
     options
@@ -456,12 +454,12 @@ def split(
     ------
     ArgumentError
         Not exactly one of `entries`, `size` and `by` is given; there are more than a thousand values; or the name of
-        the target has no place for them.
+        the target has no ``{}``.
     """
     from dataclasses import replace
 
     if sum(one is not None for one in (entries, size, by)) != 1:
-        raise ArgumentError("split takes one of entries, size and by")
+        raise ArgumentError("split takes exactly one of entries, size and by")
     if "{}" not in target:
         raise ArgumentError(f"{target} has no {{}} for the number of the file or the value of the column")
     selection = selection or Selection()
@@ -472,7 +470,7 @@ def split(
         tables = [item for item in items if item.classname in TREES | RNTUPLES]
         found = [item for item in tables if inside in (None, item.path)]
         if len(found) != 1:
-            raise ArgumentError(f"{path} has the tables {[item.path for item in tables]}: name one of them")
+            raise ArgumentError(f"{path} has the tables {[item.path for item in tables]}; name one of them")
         tree = file[found[0].path]
         first, last = selection.start, min(tree.num_entries, selection.stop or tree.num_entries)
         parts: list[tuple[str, Selection]] = []

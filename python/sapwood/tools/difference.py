@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _STEP = "64 MB"
 _LINKS = frozenset({"fUniqueID", "fBits", "fDirectory"})
-"""Members of objects that depend on where the object lies, not on what it holds."""
+"""Members of objects that depend on the object's place, not on its content."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def differences(
     layout: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Difference]:
-    """Yield the differences of two files: missing keys first, then each key's content.
+    """Yield the differences of two files: missing keys first, then the content of each key.
 
-    Of each field the first entry that differs is reported. NaN equals NaN.
+    For each field, the first entry that differs is reported. NaN equals NaN.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def differences(
     relative, absolute
         Tolerance of floating-point values: they are equal if ``|a - b| <= absolute + relative * max(|a|, |b|)``.
     layout
-        Compare clusters and compressed sizes of tables, too.
+        Also compare clusters and compressed sizes of tables.
     options
         Options of `sapwood.open`.
     """
@@ -152,7 +152,7 @@ def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], l
     stop = min(a.num_entries, b.num_entries)
     start = 0
     while start < stop:
-        # Only fields of which no difference is known yet are read.
+        # Fields with a known difference are not read further.
         left = [name for name in shared if name not in found]
         if not left:
             break
@@ -192,7 +192,7 @@ def first_difference(a: Column, b: Column, tolerance: tuple[float, float] = (0.0
 
 def _first(a: Column, b: Column, tolerance: tuple[float, float]) -> int | None:
     if (a[0] == "option") != (b[0] == "option"):
-        # A column without missing elements may have lost its option.
+        # A column without missing elements may have lost its option type.
         a, b = (c if c[0] == "option" else ("option", np.arange(columns.length_of(c)), c) for c in (a, b))
     if a[0] != b[0]:
         return 0 if min(columns.length_of(a), columns.length_of(b)) else None
@@ -248,7 +248,7 @@ def _unequal(x: Array, y: Array, tolerance: tuple[float, float]) -> Array:
 
 
 def _lengths(x: Array, y: Array) -> tuple[int | None, int]:
-    """Return the first list whose length differs, and the number of lists before it."""
+    """Return the first list whose length differs, and the number of lists compared before it."""
     n = min(len(x), len(y)) - 1
     place = _where(np.diff(x[: n + 1]) != np.diff(y[: n + 1]))
     return place, n if place is None else place
@@ -300,7 +300,7 @@ def _members(one: Foreign) -> Mapping[str, Any]:
 
 
 def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], depth: int = 20) -> bool:
-    """Return whether two members hold the same."""
+    """Return whether two members are equal."""
     if depth == 0 or type(a) is not type(b):
         return depth == 0 or (isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b)
     if isinstance(a, np.ndarray):

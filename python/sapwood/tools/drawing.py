@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STEP = "64 MB"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHORT = 500
-"""Characters that are shown of a member."""
+"""Maximum number of characters shown of a member."""
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -39,7 +39,7 @@ def histogram_of(
 ) -> Foreign:
     """Return a `hist.Hist` of an expression over all entries; each element of a list is filled.
 
-    Without `limits` the data are read twice: the first pass finds the range of finite values. NaN is not filled.
+    Without `limits`, the data are read twice: the first pass finds the range of finite values. NaN is not filled.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def histogram_of(
     expression, cut, weight
         Expressions; a weight has one value for each entry or for each element.
     bins, limits
-        The axis.
+        Number of bins, and lower and upper limit of the axis.
     options
         Options of `sapwood.open`.
 
     Raises
     ------
     ArgumentError
-        The number of bins or the limits make no axis, or no value is finite.
+        The number of bins or the limits are invalid, or no value is finite.
     """
     with opened_tree(where, options) as table:
         return fill_from(table, expression, cut, weight=weight, bins=bins, limits=limits)
@@ -74,15 +74,15 @@ def stored_histogram(where: str, options: Mapping[str, Any] | None = None) -> tu
     Raises
     ------
     ArgumentError
-        The path is absent, or what it names is no such histogram.
+        The path is absent or does not name a histogram of one or two axes.
     """
     path, inside = split(where)
     if not inside:
-        raise ArgumentError(f"give an expression, or the path of a histogram in the file: {path}:PATH")
+        raise ArgumentError(f"give an expression, or the path of a histogram in the file, as in {path}:PATH")
     with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:
         found = file[inside]
         if getattr(found, "table", None) is found:
-            raise ArgumentError(f"{where} is a table: give an expression to draw")
+            raise ArgumentError(f"{where} is a table; give an expression to draw")
         if not (hasattr(found, "to_hist") and hasattr(found, "axes") and len(found.axes) < 3):
             raise ArgumentError(f"{where} is not a histogram of one or two axes")
         return found.to_hist(), str(found.title)
@@ -98,12 +98,12 @@ def fill_from(
     limits: tuple[float, float] | None = None,
     entry_stop: int | None = None,
 ) -> Foreign:
-    """Return a `hist.Hist` of an expression over an open table, as `histogram_of` does; up to `entry_stop`.
+    """Return a `hist.Hist` of an expression over an open table, as `histogram_of` does, up to `entry_stop`.
 
     Raises
     ------
     ArgumentError
-        The number of bins or the limits make no axis, or no value is finite.
+        The number of bins or the limits are invalid, or no value is finite.
     """
     import awkward as ak
     import hist
@@ -163,10 +163,10 @@ def text_of(histogram: Foreign, width: int = 60) -> str:
     Raises
     ------
     ArgumentError
-        It has more than one axis.
+        The histogram has more than one axis.
     """
     if len(histogram.axes) > 1:
-        raise ArgumentError("a histogram of two axes needs a picture: name its file with -o")
+        raise ArgumentError("a histogram of two axes can only be drawn as a picture; give its file with -o")
     (chart,) = charts_of("", histogram)
     if not isinstance(chart, Chart):
         raise ArgumentError("the histogram has no bins")
@@ -204,10 +204,10 @@ def described_object(one: Foreign, where: str) -> dict[str, str]:
     Raises
     ------
     ArgumentError
-        It is a directory.
+        The object is a directory.
     """
     if hasattr(one, "classnames"):
-        raise ArgumentError(f"{where} is a directory; sapwood ls lists it")
+        raise ArgumentError(f"{where} is a directory; list it with sapwood ls")
     title = getattr(one, "title", "")
     text = object_text(one)
     if len(getattr(one, "axes", ())) == 2:

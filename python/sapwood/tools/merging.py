@@ -1,4 +1,4 @@
-"""Merge ROOT files: trees joined by copying their baskets, histograms added, other objects by a stated policy."""
+"""Merge ROOT files: trees joined by copying their baskets, histograms added, others handled by a chosen policy."""
 
 from __future__ import annotations
 
@@ -42,29 +42,33 @@ if TYPE_CHECKING:
     from sapwood.writing.directory import WritableDirectory
     from sapwood.writing.output import OutputFile
 
-# Heavy modules are imported where they are needed: most merges need none of them.
+# Heavy modules are imported on use: most merges need none of them.
 Others = Literal["first", "all", "error"]
 _PROCESS = re.compile(r"ProcessID[0-9]+")
 _JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParameter<(bool|int|long|float|double)>")
 """Classes whose objects are joined rather than added, in the order of the files."""
 _PART = 64
-"""Inputs of a part, where parts are kept so that a merge can be resumed."""
+"""Number of inputs per part, if parts are kept for resuming."""
 _CLUSTER = 30_000_000
-"""Compressed bytes of a cluster where trees are written again."""
+"""Compressed bytes per cluster of rewritten trees."""
 _STEP = 32_000_000
-"""Uncompressed bytes that are compared at a time."""
+"""Number of uncompressed bytes compared at a time."""
 
 
 @dataclass
 class Merged:
-    """What a merge did, or with `dry_run` what it would do.
+    """The result of a merge, or of a planned one with `dry_run`.
 
-    `inputs` and `skipped` (with the error of each) are paths; `trees` has the entries of each joined tree, `added` the
-    number of histograms, graphs, lists or parameters in each sum, `kept` the objects of which the first was taken
-    though others differ, `not_added` objects that could not be added (the policy for other objects was applied to
-    them), and why, `indices` the trees whose index was left out, and `functions` the graphs whose functions were.
-    `matched` are the patterns of `only` and `drop` that fit a path. `plan` says how trees would be written; it is empty
-    where they were.
+    - `inputs`: paths of the merged files.
+    - `skipped`: paths of the skipped files, with the error of each.
+    - `trees`: number of entries of each joined tree.
+    - `added`: number of histograms, graphs, lists or parameters in each sum.
+    - `kept`: objects that differ between files; the first was taken.
+    - `not_added`: objects that could not be added, with the reason. The policy for other objects was applied to them.
+    - `indices`: trees whose index was left out.
+    - `functions`: graphs whose fitted functions were left out.
+    - `matched`: patterns of `only` and `drop` that matched a path.
+    - `plan`: how trees would be written; empty if they were written.
     """
 
     output: str
@@ -85,7 +89,7 @@ class Merged:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of the inputs was left out."""
+        """Whether every part of the inputs was merged."""
         return not (self.skipped or self.not_added)
 
     def described(self) -> dict[str, Any]:
@@ -105,9 +109,9 @@ class Merged:
         for path, why in self.not_added.items():
             yield f"{path}: not added: {why}"
         for path in self.indices:
-            yield f"{path}: its index does not hold for the joined tree and was left out"
+            yield f"{path}: its index is not valid for the joined tree and was left out"
         for path in self.functions:
-            yield f"{path}: functions that were fitted to some of its points were left out"
+            yield f"{path}: functions fitted to some of its points were left out"
         for path, why in self.skipped.items():
             yield f"skipped {path}: {why}"
         if self.verified:
@@ -134,19 +138,19 @@ class Settings:
     unmatched: bool = False
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     matched: set[str] = field(default_factory=set[str], compare=False, repr=False)
-    """The patterns that fitted a path so far."""
+    """The patterns that have matched a path so far."""
 
     def takes(self, path: str) -> bool:
-        """Return whether an object is merged."""
+        """Return whether to merge an object."""
         dropped = self._matches(path, self.drop)
         return not dropped and (not self.only or self._matches(path, self.only))
 
     def enters(self, path: str) -> bool:
-        """Return whether a directory is looked into."""
+        """Return whether to enter a directory."""
         return not self._matches(path, self.drop)
 
     def _matches(self, path: str, patterns: Iterable[str]) -> bool:
-        """Return whether a path, or a directory that it lies in, matches one of some patterns."""
+        """Return whether a path, or a directory above it, matches one of the patterns."""
         parts = path.split("/")
         heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
         found = [one for one in patterns if any(fnmatch.fnmatchcase(head, one) for head in heads)]
@@ -154,12 +158,12 @@ class Settings:
         return bool(found)
 
     def check_matched(self, matched: Iterable[str]) -> None:
-        """Compare the patterns with those that fitted a path.
+        """Check that every pattern matched a path.
 
         Raises
         ------
         ArgumentError
-            One fitted none.
+            A pattern matched nothing.
         """
         known = set(matched)
         for word, patterns in (("only", self.only), ("drop", self.drop)):
@@ -210,64 +214,64 @@ def merge(
     """Merge ROOT files into one.
 
     Trees of the same path are joined: their baskets are copied as they are stored. Histograms and profiles are added,
-    also those inside lists, stacks and other objects. Points of graphs (`TGraph`, with errors of any kind) are
+    including those inside lists, stacks and other objects. Points of graphs (`TGraph`, with errors of any kind) are
     appended; lists of entries (`TEntryList`, `TEventList`) are united; parameters (`TParameter`) are added, multiplied
-    or chosen as they say. Of other objects the first is copied; see `others`.
+    or chosen, according to their bits. Of other objects, the first is copied; see `others`.
 
     Parameters
     ----------
     output
-        The new file. It is written beside its place and put there when all is done.
+        The new file. It is written next to its final path and renamed when the merge is complete.
     inputs
-        Paths, URLs and patterns, in order; ``@list`` names a text file with one of these a line.
+        Paths, URLs and patterns, in order; ``@list`` names a text file with one of these per line.
     compression
-        Compress all baskets and pages again, without decoding them, and store objects with this codec. By default they
+        Compress all baskets and pages again, without decoding them, and store objects with this codec. By default, they
         stay as they are.
     recluster
-        Decode and write trees and RNTuples again, with clusters of 30 MB. Only for types that sapwood can write.
+        Decode trees and RNTuples and write them again with clusters of 30 MB. Only for types that sapwood can write.
     others
-        What is done with objects that cannot be added and differ between files: take the ``"first"``, write ``"all"``
-        as cycles of one name, or fail with an ``"error"``.
+        Policy for objects that cannot be added and differ between files: take the ``"first"``, write ``"all"`` as
+        cycles of one name, or fail with an ``"error"``.
     only, drop
-        Patterns of paths of objects to merge, and to leave out. A directory stands for all that it holds.
+        Patterns of paths of objects to merge, and to leave out. A directory stands for its whole content.
     max_memory
-        Limit for the objects in memory; trees need about 40 MB beside the lists of their baskets.
+        Memory limit for objects. Trees need about 40 MB in addition to their lists of baskets.
     jobs
-        Number of processes that merge parts of the inputs. The parts are joined in the end, so all is written twice.
+        Number of processes that merge parts of the inputs. The parts are joined at the end, so data are written twice.
     skip_bad
-        Leave out files that cannot be read, instead of failing; they are listed in the result.
+        Leave out unreadable files and list them in the result, instead of failing.
     dry_run
-        Read the keys and descriptions only, and write nothing.
+        Read only keys and descriptions; write nothing.
     verify
         Compare all values of the joined trees, and the sums of histograms, with the inputs.
     resume
-        Merge in parts, which are kept in the folder ``OUTPUT.parts`` if the merge is interrupted, and go on with the
-        parts that are there.
+        Merge in parts. An interrupted merge keeps its parts in the folder ``OUTPUT.parts`` and continues with them
+        when it is run again.
     trees
-        Merge trees and RNTuples; otherwise they are left out.
+        Merge trees and RNTuples. If false, they are left out.
     union
-        Take the branches or fields of all files where they differ. Entries of a file that lacks one get zeros, empty
+        If branches or fields differ, take those of all files. Entries of a file that lacks one get zeros, empty
         strings and empty lists; nullable fields of RNTuples are missing. Such trees are decoded and written again.
     unmatched
-        Accept patterns of `only` and `drop` that match nothing; by default they are an error.
+        Accept patterns of `only` and `drop` that match nothing. By default, they are an error.
     progress
-        Called with the number of files done, the number of files, and a path.
+        Called with the number of files done, the total number of files, and a path.
     options
         Options of `sapwood.open`.
 
     Returns
     -------
     Merged
-        What was done.
+        The merged, skipped and changed objects.
 
     Raises
     ------
     ArgumentError
-        Branches differ between files; no file is named; the output is one of the inputs; a pattern matches nothing.
+        Branches differ between files, no file is given, the output is one of the inputs, or a pattern matches nothing.
     CorruptError
         A file is damaged, was not closed, or was cut off.
     UnsupportedError
-        A tree cannot be copied as it is.
+        A tree cannot be copied without decoding.
     """
     try:
         limit = memory_size(max_memory)
@@ -296,9 +300,9 @@ def merge(
     if dry_run:
         return _planned(str(target), paths, settings)
     if union and verify:
-        raise ArgumentError("a union has more branches than its inputs: it cannot be verified")
+        raise ArgumentError("a union cannot be verified: it has more branches than its inputs")
     if (union or recluster) and (jobs > 1 or resume):
-        raise ArgumentError("union and recluster are written by one process: they take no jobs or resume")
+        raise ArgumentError("union and recluster use one process: they take no jobs or resume")
     if (jobs > 1 or resume) and len(paths) > 1:
         result = _in_parts(target, paths, settings, jobs, resume, tell)
     else:
@@ -317,7 +321,7 @@ def input_paths(
     Raises
     ------
     ArgumentError
-        There is none, or a pattern matches nothing.
+        No file is given, or a pattern matches nothing.
     """
     found: list[str] = []
     for one in [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs:
@@ -345,15 +349,15 @@ def objects_of(
     sums: _native.Sums | None = None,
     skip: Callable[[str, SapwoodError], object] | None = None,
 ) -> Iterator[Item]:
-    """Yield all objects of a file, the newest cycle of each name: directories before what they hold.
+    """Yield all objects of a file, the newest cycle of each name: directories before their content.
 
-    Objects that are like one of the sums are read for it, and left out. `skip` takes the path of each directory that
-    cannot be read, and why; without it, that is an error.
+    Objects that can be added to one of the sums are read into it and not yielded. `skip` is called with the path of
+    each directory that cannot be read, and the reason. Without `skip`, such a directory is an error.
 
     Raises
     ------
     CorruptError
-        A directory holds itself, two keys lead to one directory, or one cannot be read.
+        A directory contains itself, two keys point to one directory, or one cannot be read.
     """
     settings = settings or Settings()
     sums = sums or _native.Sums()
@@ -386,7 +390,7 @@ def _open(path: str, settings: Settings) -> Foreign:
 
 
 class _Input:
-    """A file to be merged, and the trees of its top directory that were read ahead, by the places of their keys."""
+    """A file to be merged, and the trees of its top directory that were read ahead, by the offsets of their keys."""
 
     def __init__(self, path: str, settings: Settings, ahead: Iterable[str] = ()) -> None:
         """Open the file; read the trees with the names `ahead`."""
@@ -403,7 +407,7 @@ class _Input:
         for place, (name, classname) in enumerate(zip(*self.directory.listing()[:2], strict=True) if names else ()):
             if name in names and classname in TREES:
                 key = self.directory.key(place)
-                # What is wrong with it is said when it is its turn.
+                # Errors are raised when the file's turn comes.
                 with contextlib.suppress(SapwoodError, OSError):
                     self.trees[key.seek] = self.directory.tree(key)
 
@@ -414,7 +418,7 @@ class _Input:
 
     @property
     def file(self) -> Foreign:
-        """The file as `sapwood.open` returns it, for tables that are decoded."""
+        """The file as `sapwood.open` returns it; used to decode tables."""
         if self._file is None:
             self._file = _open(self.path, self._settings)
         return self._file
@@ -432,22 +436,20 @@ def _top(path: str, native: _native.File) -> _native.Directory:
     Raises
     ------
     CorruptError
-        Its list of keys is lost, so that some may be missing.
+        Its list of keys is lost, so keys may be missing.
     """
     top = native.directory()
     if top.recovered:
-        raise CorruptError(
-            f"{path}: the file was not closed, or was cut off; sapwood recover saves what is whole of it"
-        )
+        raise CorruptError(f"{path}: the file was not closed, or was cut off; sapwood recover saves its intact parts")
     return top
 
 
 def _opened_ahead(
     paths: Sequence[str], settings: Settings, trees: Callable[[], Iterable[str]]
 ) -> Generator[tuple[str, Callable[[], _Input]]]:
-    """Yield each path, and a function that returns its open file or raises why it cannot be opened.
+    """Yield each path, and a function that returns the open file or raises the error of opening it.
 
-    A second thread opens the file after the one that was yielded, and reads those of its trees that `trees` names.
+    A second thread opens the file after the yielded one, and reads the trees that `trees` names.
     """
     import queue
     import threading
@@ -488,11 +490,11 @@ def _opened_ahead(
 
 
 class _HalfAddedError(StorageError):
-    """A file failed, and what was written of it cannot be taken back."""
+    """A file failed, and its entries already written cannot be removed."""
 
 
 class _Union:
-    """A tree with the branches of several trees, whose entries are decoded and written again."""
+    """A tree with the branches of several trees. Their entries are decoded and written again."""
 
     def __init__(self) -> None:
         self._types: dict[str, Type] = {}
@@ -506,12 +508,12 @@ class _Union:
         return any(names != self._sets[0] for names in self._sets)
 
     def look(self, tree: Foreign) -> None:
-        """Take the branches of a tree.
+        """Add the branches of a tree.
 
         Raises
         ------
         ArgumentError
-            A branch has another type than in the trees before.
+            A branch has another type than in earlier trees.
         """
         from sapwood.columns import type_of
         from sapwood.writing.columns import to_columns
@@ -523,7 +525,7 @@ class _Union:
             if self._types.setdefault(name, kind) != kind:
                 raise ArgumentError(
                     f"{tree.file.file_path}: branch {name!r} of {tree.object_path!r} is of another type in the "
-                    "files before"
+                    "earlier files"
                 )
         self._counters |= counters
         self._sets.append(set(names))
@@ -536,7 +538,7 @@ class _Union:
         shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in self._types.items()}
         if self._table is None:
             none = {name: Ready(blank(shape, 0)) for name, shape in shapes.items()}
-            # Lists that are empty where a file lacks them cannot share the counter of others.
+            # Lists filled in as empty for a file that lacks them cannot share the counter of others.
             shared = {name: count for name, count in self._counters.items() if all(name in own for own in self._sets)}
             name_of = lambda name: shared.get(name, f"n{name}")  # noqa: E731
             self._table = new.mktree(path, none, tree.title, counter_name=name_of)
@@ -547,7 +549,7 @@ class _Union:
 
 
 class _Reclustered:
-    """A tree whose entries are decoded and written again in clusters of one size."""
+    """A tree whose entries are decoded and written again in clusters of equal size."""
 
     def __init__(self, compression: Compression | EllipsisType | None) -> None:
         self._compression = compression
@@ -578,7 +580,7 @@ def _unions(paths: Iterable[str], settings: Settings) -> dict[str, _Union | _Rec
 
 
 class _Merger:
-    """A merge that is under way."""
+    """A merge in progress."""
 
     def __init__(self, output: OutputFile, settings: Settings, result: Merged) -> None:
         self.output = output
@@ -590,7 +592,7 @@ class _Merger:
         self._ntuples: dict[str, Any] = {}
         self._indexed: set[str] = set()
         self.unions: dict[str, _Union | _Reclustered] = {}
-        """Trees that are decoded: their branches differ between the files, or they get other clusters."""
+        """Trees to decode, because their branches differ between files or they get other clusters."""
         self._sums: dict[str, list[_native.Sum]] = {}
         self._first = _native.Sums()
         self._classes: dict[str, str] = {}
@@ -600,7 +602,7 @@ class _Merger:
 
     @property
     def _new(self) -> WritableDirectory:
-        """The new file, for what is not copied."""
+        """The new file, for objects that are not copied."""
         from sapwood.writing.file import WritableFile
 
         if not isinstance(self.output, WritableFile):
@@ -613,7 +615,7 @@ class _Merger:
         return self._trees
 
     def add(self, file: _Input) -> None:
-        """Add all objects of a file; if that fails, nothing of it was added."""
+        """Add all objects of a file. On failure, none of them is added."""
         if self._trees:
             self._native.mark_joined(back=False)
         entries = dict(self._result.trees)
@@ -637,7 +639,7 @@ class _Merger:
         for item in objects_of(file.directory, self._settings, self._first):
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
-                    f"{path}: {item.path} is a {item.classname}, in the files before a {self._classes[item.path]}"
+                    f"{path}: {item.path} is a {item.classname}, but a {self._classes[item.path]} in earlier files"
                 )
             if item.classname in DIRECTORIES:
                 self._directory(item.path, item.key.title)
@@ -653,7 +655,7 @@ class _Merger:
                 (differing if item.path in self._sums else fresh).append(item)
         others = _native.Sum.read(native, [item.key for item in differing])
         firsts = _native.Sum.read(native, [item.key for item in fresh])
-        # After this, only a table that is decoded, or an RNTuple, can fail for what is in the file.
+        # After this point, only a decoded table or an RNTuple can fail because of the file's content.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
             self._processes += 1
@@ -662,7 +664,7 @@ class _Merger:
         for item, one in zip(fresh, firsts, strict=True):
             self._classes[item.path] = item.classname
             self._sums[item.path] = [one]
-            # Of objects that are joined, each counts, even one that is equal to that of the file before.
+            # Joined objects all count, even one that equals that of the previous file.
             if not _JOINED.fullmatch(item.classname):
                 self._first.insert(item.path, one)
             self._keep(one)
@@ -670,7 +672,7 @@ class _Merger:
             where, variants = item.path, self._sums[item.path]
             merges = one.is_additive or _JOINED.fullmatch(item.classname) is not None
             if not merges and self._settings.others == "error":
-                raise ArgumentError(f"{path}: {where} differs from that of the files before")
+                raise ArgumentError(f"{path}: {where} differs from that of earlier files")
             if merges or self._settings.others == "all":
                 variants.append(one)
                 self._keep(one)
@@ -687,7 +689,7 @@ class _Merger:
         return Summary.read(file.file) if Summary.is_in(file.file) else None
 
     def _table(self, path: str, file: Foreign, item: Item) -> None:
-        """Add an RNTuple, or a tree whose entries are decoded."""
+        """Add an RNTuple, or a tree that is decoded."""
         source = file[item.path]
         code, recluster = self._settings.compression, self._settings.recluster
         try:
@@ -707,7 +709,7 @@ class _Merger:
         except SapwoodError as error:
             if not self._settings.skip_bad:
                 raise
-            # Part of it is written already, and cannot be taken back.
+            # Part of it is already written and cannot be removed.
             raise _HalfAddedError(f"{path}: {item.path}: {error}; a table that is decoded cannot be skipped") from error
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + source.num_entries
 
@@ -715,7 +717,7 @@ class _Merger:
         self._bytes += one.bytes
         if self._bytes > self._settings.max_memory:
             raise LimitError(
-                f"the objects to be added take more than {self._settings.max_memory} bytes; raise max_memory, or merge "
+                f"the objects to add take more than {self._settings.max_memory} bytes; raise max_memory, or merge "
                 "some of them with only and drop"
             )
 
@@ -744,7 +746,7 @@ class _Merger:
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + entries
 
     def finish(self) -> None:
-        """Write what was added."""
+        """Write the sums and joined objects."""
         names: dict[str, list[tuple[str, _native.Sum]]] = {}
         for path, sums in self._sums.items():
             merges = sums[0].is_additive or _JOINED.fullmatch(self._classes[path]) is not None
@@ -764,7 +766,7 @@ class _Merger:
             self._result.trees[SUMMARY] = 1
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
-        """Join objects, or add those of several shapes, such as histograms with and without squares of weights."""
+        """Join objects, or add objects of different shapes, such as histograms with and without squares of weights."""
         from sapwood.new import NewObject
         from sapwood.writing.adding import added, can_be_added, joined
 
@@ -798,7 +800,7 @@ class _Merger:
 def _merged(
     target: Path, paths: Sequence[str], settings: Settings, tell: Callable[[int, int, str], None], *, part: bool = False
 ) -> Merged:
-    """Merge files one after the other: all, or a part of them."""
+    """Merge all files, or a part of them, one after the other."""
     result = Merged(str(target))
     codec = settings.compression
     if isinstance(codec, EllipsisType):
@@ -847,7 +849,7 @@ def _first_codec(paths: Sequence[str], settings: Settings) -> Compression | None
 
 
 def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
-    """Read what would be merged, and compare the branches of trees."""
+    """Read the descriptions of the objects to merge, and compare the branches of trees."""
     from sapwood.writing.adding import can_be_added
 
     result = Merged(target, plan=settings.plan)
@@ -902,12 +904,12 @@ def _in_parts(
     import shutil
 
     if settings.others == "all":
-        raise ArgumentError("others='all' needs one process and no resume: parts keep one object of a name")
+        raise ArgumentError("others='all' needs one process and no resume: parts keep one object per name")
     folder = target.with_name(f"{target.name}.parts")
     size = min(_PART, -(-len(paths) // jobs)) if resume else -(-len(paths) // jobs)
     groups = [list(paths[start : start + size]) for start in range(0, len(paths), size)]
     if folder.exists() and not resume:
-        raise ArgumentError(f"{folder} exists from an earlier merge: resume it with --resume, or remove the folder")
+        raise ArgumentError(f"{folder} is left from an earlier merge: resume it with --resume, or remove the folder")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         parts: list[Merged] = []
@@ -947,7 +949,7 @@ def _in_parts(
 
 
 def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
-    """Merge a group of files, unless that was done before."""
+    """Merge a group of files, unless its part exists already."""
     record = target.with_suffix(".json")
     stamp = hashlib.sha256(repr((settings, [_stamp(path) for path in paths])).encode()).hexdigest()
     if record.exists() and target.exists():
@@ -1002,10 +1004,10 @@ def _verify(result: Merged, settings: Settings) -> None:
                         sums[item.path] = sums[item.path] + filled if item.path in sums else filled
         for name, entries in starts.items():
             if name != SUMMARY and new[name].num_entries != entries:
-                raise CorruptError(f"{result.output}: {name} has {new[name].num_entries} entries, not {entries}")
+                raise CorruptError(f"{result.output}: {name} has {new[name].num_entries} entries instead of {entries}")
         for name, total in sums.items():
             if not np.allclose(new[name].filled.member("fArray"), total, rtol=1e-5, equal_nan=True):
-                raise CorruptError(f"{result.output}: {name} is not the sum of those of the inputs")
+                raise CorruptError(f"{result.output}: {name} is not the sum of the inputs")
 
 
 def _compare(new: Foreign, old: Foreign, start: int, place: str, path: str) -> None:

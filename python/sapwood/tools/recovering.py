@@ -1,4 +1,4 @@
-"""Save what can be saved of a file that was not closed, was cut, or has holes."""
+"""Save the intact parts of a file that was not closed, was cut off, or has holes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _BASKET, _BLOB = b"\x07TBasket", b"\x05RBlob\x00\x00"
 _CHUNK = 8 << 20
 _HEAD = 4096
 _DEEP = 512
-"""Baskets that are verified at a time."""
+"""Number of baskets verified at a time."""
 
 
 @dataclass
 class RecoveredTree:
-    """What was saved of a tree: entries and clusters, and the clusters that were lost.
+    """The saved entries and clusters of a tree, and the lost clusters.
 
     `described_by` is ``"itself"``, or the path of the file whose tree has the same branches.
     """
@@ -45,7 +45,7 @@ class RecoveredTree:
 
 @dataclass
 class Recovered:
-    """What was saved of a file: trees, the paths of other objects; and what was lost (paths, or the end), and why."""
+    """The saved trees and objects of a file, and the lost parts (paths, or the end) with the reasons."""
 
     output: str
     trees: dict[str, RecoveredTree] = field(default_factory=dict[str, RecoveredTree])
@@ -54,7 +54,7 @@ class Recovered:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is known to be lost."""
+        """Whether no loss is known."""
         return not self.lost and not any(tree.lost_clusters for tree in self.trees.values())
 
     def described(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class _Basket(NamedTuple):
     entries: int
     number: int
     follows: bool
-    """Whether no hole lies between it and the record before."""
+    """Whether there is no hole between this basket and the previous record."""
 
 
 def recover(
@@ -88,12 +88,14 @@ def recover(
     like: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Recovered:
-    """Write a new file with everything of a damaged one that is whole.
+    """Write a new file with the intact parts of a damaged one.
 
-    Of a tree, all clusters are saved of which each branch has all baskets. Baskets are copied as they are. A tree whose
-    description was lost, as in a file that was cut, is saved if `like` has a tree of that name with the same branches.
-    Of an RNTuple, all clusters are saved of which all pages are whole. If its anchor or footer is lost, it is made
-    of its header and of the page lists that are found, at the top of the new file.
+    Trees: a cluster is saved if each branch has all its baskets. Baskets are copied without decoding. If the
+    description of a tree was lost, as in a file that was cut off, `like` must have a tree of that name with the same
+    branches.
+
+    RNTuples: a cluster is saved if all its pages are intact. If the anchor or footer is lost, it is rebuilt from the
+    header and the page lists that are found, and goes to the top directory of the new file.
 
     Parameters
     ----------
@@ -129,7 +131,7 @@ def recover(
 
 
 def baskets_of(native: _native.File) -> dict[tuple[str, str], list[_Basket]]:
-    """Find all baskets in a file, by the names of tree and branch, in the order of their places."""
+    """Find all baskets in a file, by the names of tree and branch, in the order of their offsets."""
     found: dict[tuple[str, str], list[_Basket]] = {}
     start, follows = native.begin, True
     while start < native.size:
@@ -151,7 +153,7 @@ def baskets_of(native: _native.File) -> dict[tuple[str, str], list[_Basket]]:
 
 
 def blobs_of(native: _native.File) -> list[tuple[int, int]]:
-    """Find the records of RNTuples, also in free segments: the first byte behind each key, and the number of bytes."""
+    """Find the records of RNTuples, also in free segments: the first byte after each key, and the number of bytes."""
     found: list[tuple[int, int]] = []
     for at in range(native.begin, native.size, _CHUNK):
         chunk = native.bytes(at, min(_CHUNK + _HEAD, native.size - at))
@@ -163,7 +165,7 @@ def blobs_of(native: _native.File) -> list[tuple[int, int]]:
                     continue
                 length, version, size, _, key_bytes = struct.unpack(">iHiIH", native.bytes(start, 16))
                 if (version > 1000) == (back == 34) and start + key_bytes == behind:
-                    # A free segment begins with its negative length in place of that of the record.
+                    # A free segment begins with its negative length instead of the record's length.
                     stored = length - key_bytes if length > 0 else size
                     if 0 < stored <= native.size - behind:
                         found.append((behind, stored))
@@ -192,7 +194,7 @@ def _basket(data: bytes, seek: int, size: int, follows: bool) -> _Basket | None:
 
 
 def _next_basket(native: _native.File, start: int) -> int:
-    """Find the next record behind a hole that is a basket at its own place; the end of the file if there is none."""
+    """Find the next basket after a hole whose key gives its own offset; the end of the file if there is none."""
     at = start
     while at < native.size:
         chunk = native.bytes(at, min(_CHUNK + _HEAD, native.size - at))
@@ -218,11 +220,11 @@ class _Recovery:
         self._directories = {"": 0}
         self._used: set[int] = set()
         self._headers: list[int] = []
-        """Offsets of the headers of the RNTuples that were saved."""
+        """Offsets of the headers of the saved RNTuples."""
         self._sets: list[str] = []
-        """The attribute sets of these."""
+        """The attribute sets of the saved RNTuples."""
         self._promised: dict[str, int] = {}
-        """Entries that the RNTuples have by their own footers."""
+        """Number of entries of each RNTuple according to its footer."""
 
     def run(self, like: str | None, options: Mapping[str, Any] | None) -> None:
         """Save everything."""
@@ -242,11 +244,11 @@ class _Recovery:
                 self._by_example(file, like, lost)
         for tree, names in self._orphans().items():
             lost[tree] = (
-                f"{names} baskets are there, but no description of the tree: give a file with the same tree as `like`"
+                f"{names} baskets were found, but no description of the tree: pass a file with the same tree as `like`"
             )
         lost |= dict.fromkeys(self._sets, "attribute sets are not saved")
         if self._native.end > self._native.size:
-            lost["end of the file"] = f"the header gives {self._native.end} bytes, the file has {self._native.size}"
+            lost["end of the file"] = f"the header gives {self._native.end} bytes, but the file has {self._native.size}"
         self._result.lost = lost
 
     def _save(self, item: Item, lost: dict[str, str]) -> None:
@@ -265,7 +267,7 @@ class _Recovery:
             lost[item.path] = one_line(error)
 
     def _by_example(self, file: Foreign, path: str, lost: dict[str, str]) -> None:
-        """Save the trees that have lost their description, by that of another file."""
+        """Save the trees whose description was lost, using that of another file."""
         for item in objects_of(file.file.native.directory()):
             name = item.path.rpartition("/")[2]
             if item.classname in TREES and item.path not in self._result.trees and name in self._orphans():
@@ -276,7 +278,7 @@ class _Recovery:
                     lost[item.path] = one_line(error)
 
     def _orphans(self) -> dict[str, int]:
-        """Count the baskets of trees of which none was used."""
+        """Count the baskets of trees that were not saved."""
         counts: dict[str, int] = {}
         used: set[str] = set()
         for (tree, _), baskets in self._scan.items():
@@ -294,7 +296,7 @@ class _Recovery:
 
     @staticmethod
     def _holder(file: _native.File, item: Item) -> _native.Directory:
-        """Return the directory that an object lies in."""
+        """Return the directory of an object."""
         directory = file.directory()
         for part in item.path.split("/")[:-1]:
             directory = directory.subdirectory(next(key for key in directory.keys if key.name == part))
@@ -303,7 +305,7 @@ class _Recovery:
     def _tree(self, described: _native.File, item: Item, by: str) -> None:
         holder, _, name = item.path.rpartition("/")
         tree = self._holder(described, item).tree(item.key)
-        # The description may be unusable for copying: then nothing was begun.
+        # If the description cannot be used for copying, this fails before anything is written.
         number, _ = self._new.join_tree(self._directory(holder), name, described, item.key, None)
         saved = self._result.trees[item.path] = RecoveredTree(described_by=by)
         own = by == "itself"
@@ -314,13 +316,13 @@ class _Recovery:
                 continue
             if names.count(branch.name) > 1 and not own:
                 raise ArgumentError(
-                    f"several branches are named {branch.name}, so their baskets cannot be told from each other"
+                    f"several branches are named {branch.name}, so their baskets cannot be distinguished"
                 )
             lists[place] = self._baskets(branch, name, own and names.count(branch.name) == 1, own)
         self._clusters(number, names, lists, saved)
 
     def _ntuple(self, item: Item) -> None:
-        """Copy the clusters of an RNTuple of which all pages are whole."""
+        """Copy the clusters of an RNTuple whose pages are all intact."""
         source = self._holder(self._native, item).ntuple(item.key)
         self._promised[item.path] = source.num_entries
         self._copy_ntuple(item.path, source)
@@ -330,7 +332,7 @@ class _Recovery:
         ]
 
     def _anchorless(self, lost: dict[str, str]) -> None:
-        """Save the RNTuples of which only header and page lists are there."""
+        """Save the RNTuples that have only a header and page lists."""
         for source in self._native.salvage(blobs_of(self._native), self._headers):
             path = next((path for path in lost if path.rpartition("/")[2] == source.name), source.name)
             if path in self._result.trees or path in self._result.objects:
@@ -338,7 +340,9 @@ class _Recovery:
                 continue
             try:
                 if not source.num_entries:
-                    raise CorruptError("its header is there, but no page list: where its pages lie is not known")
+                    raise CorruptError(
+                        "its header was found, but no page list, so its pages cannot be located"
+                    )
                 self._copy_ntuple(path, source)
                 lost.pop(path, None)
             except (SapwoodError, OSError) as error:
@@ -349,14 +353,14 @@ class _Recovery:
         faults, _ = source.verify(deep=True)
         bad = {cluster for _, _, _, cluster in faults}
         if None in bad:
-            # Without its page list the clusters of a group are not known.
+            # Without its page list, the clusters of a group are unknown.
             raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
         number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, None, None, None)
         saved = self._result.trees[path] = RecoveredTree()
         before = 0
         for first, entries in source.cluster_entries():
             if first > before:
-                # Clusters whose page list is lost: at least one.
+                # The number of clusters with a lost page list is unknown: at least one.
                 saved.lost_clusters += 1
                 saved.lost_entries += first - before
             before = first + entries
@@ -366,13 +370,13 @@ class _Recovery:
             else:
                 saved.clusters += 1
                 saved.entries += entries
-        # A page list that is lost may be the last.
+        # The lost page list may be the last one.
         if before < (promised := self._promised.get(path, 0)):
             saved.lost_clusters += 1
             saved.lost_entries += promised - before
 
     def _baskets(self, branch: _native.Branch, tree: str, extend: bool, own: bool) -> list[_Basket]:
-        """List the baskets of a branch: those that its own description has, and those that were found behind them."""
+        """List the baskets of a branch: those in its description, and those found after them."""
         listed: list[_Basket] = []
         if own:
             firsts = branch.basket_entries
@@ -386,7 +390,7 @@ class _Recovery:
             if one.seek <= last_seek:
                 before = one
                 continue
-            # Behind a hole only a basket with the next number is known to follow.
+            # After a hole, only a basket with the next number is known to follow.
             if (
                 not one.follows
                 and (before is None or one.number != (before.number + 1) % 65536)
@@ -400,7 +404,7 @@ class _Recovery:
     def _clusters(
         self, number: int, names: Sequence[str], lists: Mapping[int, list[_Basket]], saved: RecoveredTree
     ) -> None:
-        """Copy the clusters of which all baskets are whole."""
+        """Copy the clusters whose baskets are all intact."""
         borders: set[int] | None = None
         placed: dict[int, list[tuple[int, _Basket]]] = {}
         furthest = 0

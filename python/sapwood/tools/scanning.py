@@ -1,4 +1,4 @@
-"""Entries of a table as rows: expressions, a cut, a range; for people and for programs."""
+"""Entries of a table as rows, with expressions, a cut and a range; as text or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _STEP = "16 MB"
 _ITEMS = 5
-"""How many items of a list are shown in a cell."""
+"""Number of list items shown in a cell."""
 
 
 def rows(
@@ -55,7 +55,7 @@ def rows(
     with opened_tree(where, options) as table:
         begin, end, _ = slice(start, stop).indices(table.num_entries)
         while begin < end and left != 0:
-            # A few entries are read first: most callers want no more.
+            # The first step is small: most callers want only a few entries.
             size = max(1, table.num_entries_for(_STEP)) if left is None or cut is not None else left
             step = min(end, begin + size)
             arrays = table.arrays(_wanted(table, expressions), cut, entry_start=begin, entry_stop=step, how=dict)

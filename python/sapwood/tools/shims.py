@@ -1,4 +1,4 @@
-"""What ROOT's file tools do, with their rules: where copies go, what is refused, how content is listed."""
+"""The rules of ROOT's file tools: where copies go, which requests are refused, how content is listed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Named(NamedTuple):
-    """An object that a source names: file, path, class, and whether it is all that the source names."""
+    """An object that a source names: file, path, class, and whether it is the only object that the source names."""
 
     file: str
     path: str
@@ -44,12 +44,12 @@ class Named(NamedTuple):
 
 
 def named(source: str) -> list[Named]:
-    """List the objects that ``file:path`` names, where the path may be a pattern; of a file, those in no directory.
+    """List the objects that ``file:path`` names, where the path may be a pattern. For a file, list its top level.
 
     Raises
     ------
     NotFoundError
-        Nothing has that name.
+        No object has that name.
     """
     file, inside = split_path(source)
     with sapwood.open({file: None}) as opened:
@@ -80,20 +80,20 @@ def hadd(
     only_listed: bool = False,
     jobs: int = 1,
 ) -> Iterator[str]:
-    """Merge files as ``hadd`` does; yield what was done, line by line.
+    """Merge files as ``hadd`` does; yield a report line by line.
 
     Parameters
     ----------
     target, sources
         The new file, and the inputs.
     force, append
-        Replace a target that is there, or add to it; otherwise it is refused.
+        Replace an existing target, or add to it. Without either, an existing target is an error.
     compression
         Codec of the output; by default baskets stay as they are.
     recluster
         Write trees again with new baskets and clusters.
     skip_bad
-        Leave out files that cannot be read.
+        Leave out unreadable files.
     trees
         Merge trees and RNTuples.
     listed, only_listed
@@ -109,7 +109,7 @@ def hadd(
         lines = [line.strip() for line in Path(listed).read_text("utf-8").splitlines()]
         for name in (line for line in lines if line and not line.startswith("#")):
             patterns += [glob.escape(name), f"*/{glob.escape(name)}"]
-    # Objects that cannot be added are all written, as cycles; processes keep one of a name, so they must not differ.
+    # Objects that cannot be added are all written, as cycles. With several processes they must not differ.
     others: Others = "all" if jobs == 1 else "error"
     output = f"{target}.adding" if append and there else target
     try:
@@ -147,24 +147,24 @@ def put(
     warn: Callable[[str], None],
     after: Callable[[Named], None] | None = None,
 ) -> list[str]:
-    """Copy objects as ``rootcp`` and ``rootmv`` do; return what was copied.
+    """Copy objects as ``rootcp`` and ``rootmv`` do; return the copied objects.
 
     Parameters
     ----------
     sources, target
-        Files or ``file:path``. The path of the target is a directory that is there, or the new name of one object.
+        Files or ``file:path``. The path of the target is an existing directory, or the new name of one object.
     recursive
-        Copy directories; otherwise they are left out with a warning.
+        Copy directories. If false, they are left out with a warning.
     replace
-        Replace objects of the same name; otherwise they are left out with a warning.
+        Replace objects of the same name. If false, they are left out with a warning.
     recreate, compression
-        Make the target again; the codec of a new target.
+        Whether to recreate the target; codec of a new target.
     keep_parents
-        Copy ``d/h`` to ``d/h``, not to ``h``, where the target is a file.
+        Copy ``d/h`` to ``d/h``, not to ``h``, if the target is a file.
     warn
-        Called with what was left out.
+        Called with a warning for each omitted object.
     after
-        Called with each object that was copied.
+        Called with each copied object.
     """
     file, inside = split_path(target)
     inside = (inside or "").strip("/")
@@ -177,21 +177,21 @@ def put(
     known = _classes(file) if there else {}
     into = not inside or known.get(inside) in DIRECTORIES
     if not into and len(found) != 1:
-        raise ArgumentError(f"{len(found)} objects are named, but {target} is not a directory")
+        raise ArgumentError(f"{len(found)} objects to copy, but {target} is not a directory")
     if not there and not found:
         with sapwood.recreate(file):
             pass
     done: list[str] = []
     for one in found:
         if one.is_directory and not recursive:
-            warn(f"directory {one.path} is not copied; -r copies directories")
+            warn(f"directory {one.path} is not copied; use -r to copy directories")
             continue
         parents, _, name = one.path.rpartition("/")
         folder = (inside or (parents if keep_parents else "")) if into else inside.rpartition("/")[0]
         name = name if into else inside.rpartition("/")[2]
         where = f"{folder}/{name}" if folder else name
         if where in known and not replace:
-            warn(f"{file}:{where} is there; --replace replaces it")
+            warn(f"{file}:{where} exists; use --replace to replace it")
             continue
         if Path(file).exists() and Path(one.file).samefile(file):
             copy_within(one.file, one.path, where, rename=True, replace=replace)
@@ -225,22 +225,22 @@ def delete(
     ask: Callable[[str], bool] = lambda _: True,
     warn: Callable[[str], None],
 ) -> list[str]:
-    """Delete objects as ``rootrm`` does, and whole files where no object is named; return what was deleted.
+    """Delete objects as ``rootrm`` does, and whole files where no object is named; return the deleted objects.
 
     Parameters
     ----------
     targets
         Files, or ``file:path``, where the path may be a pattern.
     recursive
-        Delete directories and files; otherwise they stay, with a warning.
+        Delete directories and files. If false, they stay, with a warning.
     force
-        Pass over what does not exist.
+        Ignore targets that do not exist.
     dry_run
         Delete nothing.
     ask
-        Called with each object; it is deleted if that returns true.
+        Called with each object; the object is deleted if it returns true.
     warn
-        Called with what was not deleted.
+        Called with a warning for each object that is not deleted.
     """
     done: list[str] = []
     for target in targets:
@@ -250,7 +250,7 @@ def delete(
                 if not force:
                     raise NotFoundError(f"{file} does not exist")
             elif not recursive:
-                warn(f"cannot delete {file}: it is a file; -r deletes it")
+                warn(f"cannot delete {file}: it is a file; use -r to delete it")
             elif ask(file):
                 done.append(file)
                 if not dry_run:
@@ -264,7 +264,7 @@ def delete(
             continue
         for one in found:
             if one.is_directory and not recursive:
-                warn(f"cannot delete {one.path}: it is a directory; -r deletes it")
+                warn(f"cannot delete {one.path}: it is a directory; use -r to delete it")
             elif ask(one.place):
                 done.append(one.place)
                 if not dry_run:
@@ -273,7 +273,7 @@ def delete(
 
 
 def delete_empty(sources: Sequence[str]) -> None:
-    """Delete those sources that name a whole file, and have nothing in them any more."""
+    """Delete the source files that are named as a whole and are now empty."""
     for source in sources:
         file, inside = split_path(source)
         if not inside:
@@ -295,25 +295,25 @@ def select(
     include: str = "",
     exclude: str = "",
 ) -> dict[str, int | None]:
-    """Copy parts of trees as ``rooteventselector`` and ``rootslimtree`` do; return the entries of each.
+    """Copy parts of trees as ``rooteventselector`` and ``rootslimtree`` do; return the number of entries of each.
 
     Parameters
     ----------
     sources, target
-        ``file:tree``, or files whose trees are copied; a file, or ``file:directory``.
+        Sources are ``file:tree``, or files whose trees are copied. The target is a file or ``file:directory``.
     recreate, compression
-        Make the target again; the codec of a new target.
+        Whether to recreate the target; codec of a new target.
     first, last
         First and last entry; -1 for the end.
     cut
-        Condition on entries.
+        Expression that selects entries.
     include, exclude
-        Patterns with commas: branches that are left out, except those that are included.
+        Comma-separated patterns: branches matching `exclude` are left out, except those matching `include`.
     """
     if include and not exclude:
-        raise ArgumentError("-i keeps some branches of those that -e leaves out: add -e, such as -e '*'")
+        raise ArgumentError("-i keeps some of the branches that -e leaves out: add -e, such as -e '*'")
     if first < 0 or last < -1:
-        raise ArgumentError("entries are counted from 0")
+        raise ArgumentError("entry numbers start at 0")
     if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
         raise ArgumentError(f"{target} exists: its compression cannot be changed")
     done: dict[str, int | None] = {}
@@ -332,7 +332,7 @@ def select(
             done |= copy(f"{one.file}:{glob.escape(one.path)}", target, selection=selection, recreate=recreate)
             recreate, compression = False, ...
     if not done:
-        raise NotFoundError(f"no tree is named by {', '.join(sources)}")
+        raise NotFoundError(f"no tree found in {', '.join(sources)}")
     return done
 
 
@@ -360,11 +360,11 @@ def listing(
     long
         List class, date and title.
     trees
-        List branches and clusters of trees, too.
+        Also list branches and clusters of trees.
     recursive
         Enter directories.
     column
-        List one name a line.
+        List one name per line.
     """
     found = named(source)
     file, inside = split_path(source)
@@ -412,7 +412,7 @@ class _Row(NamedTuple):
 
     @property
     def classname(self) -> str:
-        """The class, as ROOT lists it."""
+        """The class name as ROOT lists it."""
         return "TDirectoryFile" if self.key.classname == "TDirectory" else self.key.classname
 
 
@@ -465,14 +465,14 @@ def directory(target: str, *, parents: bool = False) -> None:
     target
         ``file:path``, or a file.
     parents
-        Make the file and the directories above, and accept those that are there.
+        Make the file and parent directories, and accept existing ones.
     """
     file, inside = split_path(target)
     if not parents and not Path(file).parent.is_dir():
         raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
     if not Path(file).exists():
         if inside and not parents:
-            raise ArgumentError(f"{file} does not exist; -p makes it")
+            raise ArgumentError(f"{file} does not exist; use -p to create it")
         sapwood.recreate(file, compression=sapwood.ZLIB(1)).close()  # as ROOT makes files
     if inside:
         make_directories(target, parents=parents)

@@ -13,15 +13,15 @@ from sapwood.storage.locate import split_path
 
 _QUOTED = r"(?i)\b(?:from|join)\s+'((?:[^']|'')+)'"
 _ROWS = 1000
-"""How many rows are shown in one block."""
+"""Number of rows shown in one block."""
 
 
 def query(
     sql: str, tables: Mapping[str, Sequence[str]], options: Mapping[str, Any] | None = None
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Run a query; return the names of its columns, and its rows.
+    """Run a query; return its column names and its rows.
 
-    A table is called by one of the given names, or behind FROM or JOIN by its file in quotes:
+    In the query, a table is one of the given names, or, after FROM or JOIN, a file in quotes:
     ``from 'events.root:Events'``.
 
     Parameters
@@ -29,7 +29,7 @@ def query(
     sql
         The query, in DuckDB's SQL.
     tables
-        The names of tables, and the files of each as in `sapwood.dataset`.
+        The files of each table by its name; files as in `sapwood.dataset`.
     options
         Options of `sapwood.open`.
 
@@ -47,7 +47,7 @@ def query(
     connection = duckdb.connect()
     try:
         quoted = (match[1].replace("''", "'") for match in re.finditer(_QUOTED, sql))
-        # With a colon behind it, the name of a file splits; names of tables and of DuckDB's own files do not.
+        # File names with a colon are split; names of tables and of DuckDB's own files are not.
         in_quotes = {name: [name] for name in quoted if split_path(f"{name}:")[1] is not None}
         for name, files in {**in_quotes, **tables}.items():
             connection.register(name, dataset(list(files), **(options or {})))

@@ -16,7 +16,7 @@ from sapwood.table.statistics import FieldStatistics, index_of, statistics
 def statistics_of(
     where: str, fields: Sequence[str] = (), *, index: bool = False, options: Mapping[str, Any] | None = None
 ) -> tuple[list[FieldStatistics], str | None]:
-    """Read fields one after the other, and return what is known of each.
+    """Read fields one after the other, and return the statistics of each.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def statistics_of(
 
     Returns
     -------
-    The statistics of each field, and the path of the index, None where none was written.
+    The statistics of each field, and the path of the index or None.
     """
     found: list[FieldStatistics] = []
     zones: dict[str, FieldZones] = {}
@@ -62,7 +62,7 @@ def text_of(found: Sequence[FieldStatistics]) -> str:
 
 
 def as_dict(one: FieldStatistics) -> dict[str, Any]:
-    """Return statistics as JSON has them."""
+    """Return statistics as a dictionary for JSON."""
     return {**asdict(one), "mean": one.mean}
 
 

@@ -1,4 +1,4 @@
-"""`sapwood lab`: a file a study."""
+"""`sapwood lab`: one module per study."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import argparse
 from sapwood.cli.lab.options import add_output_arguments, print_form
 from sapwood.show.safe import complain
 
-HELP = "Compare studies of one kind: of other machines, versions or settings."
+HELP = "Compare studies of one kind from different machines, versions or settings."
 EPILOG = (
     "Marks of ratios: ~ noise may explain the difference; ! the studies did not measure the same work. "
     "Example: sapwood lab compare before/event.json after/event.json"

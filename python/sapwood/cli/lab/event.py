@@ -6,10 +6,10 @@ import argparse
 
 from sapwood.cli.lab.options import add_engine_argument, add_list, add_study_arguments, engines_of, run_study
 
-HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
+HELP = "Make, write, read and histogram events with sapwood, ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
 EPILOG = (
-    "Each engine does each thing in a process of its own; those that are not installed are named and left out. No "
-    "privileges are needed; a warning names what the superuser could make the system forget before cold readings. "
+    "Each engine runs each step in its own process. Engines that are not installed are named and left out. No "
+    "privileges are needed; a warning names the caches that only the superuser can drop before cold reads. "
     "Example: sapwood lab event -o results --engine sapwood,raw --events 500 --rounds 1"
 )
 
@@ -24,16 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "--split-level",
         "N",
-        "make the tracks objects: 99 for a branch of each member, 0 for one branch (default: lists of numbers)",
+        "write tracks as objects: 99 for a branch per member, 0 for one branch (default: lists of numbers)",
         int,
     )
     parser.add_argument(
         "--streaming",
         choices=("member-wise", "object-wise"),
         default="member-wise",
-        help="how objects lie that are not split (default %(default)s)",
+        help="layout of objects that are not split (default %(default)s)",
     )
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of sapwood (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="sapwood's threads (default %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:

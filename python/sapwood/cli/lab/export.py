@@ -6,7 +6,7 @@ import argparse
 
 HELP = "Write the values of results as CSV, or their medians for Prometheus."
 EPILOG = (
-    "The ending of the output chooses the form: .csv or .prom. "
+    "The suffix of the output chooses the format: .csv or .prom. "
     "Example: sapwood lab export results/event.json -o event.prom"
 )
 

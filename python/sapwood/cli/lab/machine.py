@@ -6,10 +6,10 @@ import argparse
 
 from sapwood.cli.lab.options import add_repeated, add_study_arguments, run_study
 
-HELP = "Measure memory, system and processor of this machine, by STREAM's and lmbench's rules."
+HELP = "Measure memory, system and processor of this machine, by the rules of STREAM and lmbench."
 EPILOG = (
-    "Each probe is a process of its own, on one core. A Rust compiler, if there, compiles the kernels by each option. "
-    "No privileges are needed. With --store the label is the name of the machine there (default: its host name). "
+    "Each probe runs in its own process on one core. A Rust compiler, if any, builds the kernels with each option. "
+    "No privileges are needed. With --store, the label names the machine in the store (default: its host name). "
     "Example: sapwood lab machine -o results --quick --rounds 1 --store machines --label here"
 )
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "make and remove files here (default: on the file systems of the output, of temporary files and of memory)",
     )
     parser.add_argument(
-        "--store", metavar="DIR", help="put the result into this folder of machines, too; see lab scaling"
+        "--store", metavar="DIR", help="also put the result into this folder of machines; see lab scaling"
     )
 
 

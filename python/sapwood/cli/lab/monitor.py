@@ -7,17 +7,17 @@ import argparse
 from sapwood.cli.lab.options import add_printing_arguments, print_form
 from sapwood.show.safe import complain
 
-HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
+HELP = "Record memory, processor time and file sizes of a program or of a running process."
 EPILOG = (
-    "Everything that the process starts counts, except what leaves its parent (daemons). The exit code is that of the "
+    "Child processes count, too, except those that leave their parent (daemons). The exit code is that of the "
     "program. Example: sapwood lab monitor -o job.json job.html -- sleep 1"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run, with its arguments, behind --")
-    parser.add_argument("--pid", type=int, metavar="PID", help="look at this process until it ends, instead")
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="program with arguments, after --")
+    parser.add_argument("--pid", type=int, metavar="PID", help="watch this running process instead, until it ends")
     parser.add_argument(
         "-o",
         "--output",

@@ -1,4 +1,4 @@
-"""What all studies take, and how they show where they are."""
+"""Arguments that all studies share, and their progress display."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def add_printing_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what is printed, and what the result is called."""
+    """Declare the arguments for printing, and the label of the result."""
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--csv", action="store_true", help="print the values as CSV")
-    parser.add_argument("--label", default="", metavar="TEXT", help="what is measured, for the head of the page")
+    parser.add_argument("--label", default="", metavar="TEXT", help="title of the measurement on the page")
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Declare where a result goes, how it is printed, and whether its warnings count."""
+    """Declare the arguments for output, printing and warnings."""
     parser.add_argument(
         "-o",
         "--output",
@@ -42,26 +42,26 @@ def add_output_arguments(parser: argparse.ArgumentParser, *, required: bool = Tr
 def add_study_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of every study that measures."""
     add_output_arguments(parser)
-    parser.add_argument("--quick", action="store_true", help="less of everything: in a few minutes")
+    parser.add_argument("--quick", action="store_true", help="measure less of everything: takes a few minutes")
     parser.add_argument(
         "--rounds",
         type=int,
         default=3,
         metavar="N",
-        help="how often each thing is measured, in turn (default %(default)s)",
+        help="number of rounds; each round measures everything in turn (default %(default)s)",
     )
     parser.add_argument("--fresh", action="store_true", help="start again; otherwise continue an interrupted study")
     parser.add_argument(
-        "--budget", metavar="TIME", help="begin no measurement of a second or later round after this time, such as 10m"
+        "--budget", metavar="TIME", help="after this time, such as 10m, only measurements of the first round begin"
     )
     parser.add_argument(
-        "--reference", metavar="STUDY.json", help="show this result of another machine or day beside this one"
+        "--reference", metavar="STUDY.json", help="show this result of another machine or day next to the new one"
     )
 
 
 def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
-    """Declare the choice of engines, of all by default."""
-    parser.add_argument("--engine", default=names, metavar="NAMES", help="engines, with commas (default %(default)s)")
+    """Declare the choice of engines; all by default."""
+    parser.add_argument("--engine", default=names, metavar="NAMES", help="engines with commas (default %(default)s)")
 
 
 def engines_of(arguments: argparse.Namespace) -> list[str]:
@@ -76,11 +76,11 @@ def add_tree_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_price_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the prices of storage, network and memory."""
-    parser.add_argument("--latency", metavar="TIME", help="what a request to storage takes (default 1ms)")
-    parser.add_argument("--bandwidth", metavar="RATE", help="what a job gets from storage (default 100MB/s)")
+    parser.add_argument("--latency", metavar="TIME", help="time of a request to storage (default 1ms)")
+    parser.add_argument("--bandwidth", metavar="RATE", help="bandwidth of storage for one job (default 100MB/s)")
     add_repeated(
         parser, "--weight", "NAME=NUMBER",
-        "write, read: how often that is done (1); size: seconds for a stored GB (0); memory: processors for a GB (0.5)",
+        "write, read: number of times (1); size: seconds per stored GB (0); memory: processors per GB (0.5)",
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def add_repeated(
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, kind: Callable[[str], object] = str
 ) -> None:
-    """Declare an option that takes several values, with commas or given several times."""
+    """Declare an option that takes several values, separated by commas or given several times."""
 
     def several(words: str) -> list[object]:
         try:
@@ -103,27 +103,27 @@ def add_list(
             raise argparse.ArgumentTypeError(f"numbers with commas are needed, not {words!r}") from None
 
     parser.add_argument(
-        flag, type=several, action="extend", default=[], metavar=metavar, help=f"{text}; with commas, or repeated"
+        flag, type=several, action="extend", default=[], metavar=metavar, help=f"{text}; comma-separated, or repeated"
     )
 
 
 def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the layouts that are tried, in the words of `sapwood rewrite`."""
-    add_list(parser, "--compression", "CODEC:LEVEL", "try this, such as zstd:5 or none")
-    add_list(parser, "--cluster-size", "SIZE", "try this, such as '30 MB'")
-    add_list(parser, "--basket-size", "SIZE", "try this, such as '1 MB'")
+    """Declare the layouts to try, with the option names of `sapwood rewrite`."""
+    add_list(parser, "--compression", "CODEC:LEVEL", "try this codec, such as zstd:5 or none")
+    add_list(parser, "--cluster-size", "SIZE", "try this cluster size, such as '30 MB'")
+    add_list(parser, "--basket-size", "SIZE", "try this basket size, such as '1 MB'")
     add_list(parser, "--split-level", "N", "try this split level of objects, such as 0", int)
 
 
 class _Renamed(argparse.Action):
-    """An option that has another name now, which the error states."""
+    """An option that was renamed. The error gives its new name."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser.error(f"{self.option_strings[0]} is now {self.const}")
 
 
 def renamed(parser: argparse.ArgumentParser, **names: str) -> None:
-    """Have former names of options answered with the new ones; names are given without their dashes."""
+    """Answer former option names with an error that gives the new names. Names have no dashes here."""
     for old, new in names.items():
         parser.add_argument(f"--{old}", action=_Renamed, const=f"--{new}", nargs="?", help=argparse.SUPPRESS)
 
@@ -131,7 +131,7 @@ def renamed(parser: argparse.ArgumentParser, **names: str) -> None:
 def run_study(
     arguments: argparse.Namespace, run: Callable[..., tuple[Study, Mapping[str, Path]]], *inputs: object, **own: object
 ) -> int:
-    """Run a study that measures, with what all of them take and what it takes on its own; gives the exit code."""
+    """Run a measuring study with the shared arguments and its own; return the exit code."""
     from sapwood.lab.monitor import until_told
     from sapwood.show.units import parse_time
 
@@ -151,7 +151,7 @@ def run_study(
 
 
 def show_study(arguments: argparse.Namespace, study: Study, written: Mapping[str, Path]) -> int:
-    """Print a result in the form that was asked for; return the exit code."""
+    """Print a result in the requested format; return the exit code."""
     from sapwood.lab.studies.export import values_csv
     from sapwood.lab.studies.study import summary_text
 
@@ -171,7 +171,7 @@ def print_form(
     json: Callable[[], Mapping[str, object]],
     csv: Callable[[], str],
 ) -> None:
-    """Print a result as text, JSON or CSV; of a quiet command only the forms that it names."""
+    """Print a result as text, JSON or CSV. A quiet command prints only a format that it was asked for."""
     from json import dumps
 
     if arguments.json:
@@ -184,7 +184,7 @@ def print_form(
 
 @contextmanager
 def study_progress(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
-    """Return what is to be told of progress: a line on standard error, rewritten where that is a terminal."""
+    """Return a progress callback: it writes a line on standard error, and rewrites it in place on a terminal."""
     if not shown:
         yield None
         return

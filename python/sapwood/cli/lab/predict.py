@@ -6,9 +6,9 @@ import argparse
 
 from sapwood.cli.lab.options import add_output_arguments, show_study
 
-HELP = "Predict what jobs would get from a site, by simulating their queues; or check that against a measurement."
+HELP = "Predict the throughput of jobs at a site by simulating its queues, or check a prediction against a measurement."
 EPILOG = (
-    "The guide to the laboratory lists the words of a site's description. "
+    "The guide to the laboratory lists the keys of a site description. "
     "Example: sapwood lab predict site.json --costs results/site.json -o prediction"
 )
 
@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file"
     )
     add_output_arguments(parser)
-    parser.add_argument("--costs", metavar="RESULT", help="take what a job costs from this result of lab site")
+    parser.add_argument("--costs", metavar="RESULT", help="take the costs of a job from this result of lab site")
     parser.add_argument("--check", metavar="RESULT", help="predict the curve of this result of lab site, and compare")
-    parser.add_argument("--data", metavar="NAME", help="which data of the result, such as esd")
+    parser.add_argument("--data", metavar="NAME", help="name of the data in the result, such as esd")
     parser.add_argument("--gsi", action="store_true", help="compare with the published figures of the study at GSI")
 
 

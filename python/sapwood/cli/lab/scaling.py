@@ -8,7 +8,7 @@ from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Show how the speed of an application follows each benchmark across the machines of a store."
 EPILOG = (
-    "A store is a folder of results of sapwood lab machine (--store): one a machine, or one for each of its settings. "
+    "A store is a folder of results of sapwood lab machine (--store), one per machine or per setting of a machine. "
     "Example: sapwood lab scaling machines -o results --application 'track finding' --by 'STREAM triad'"
 )
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--application",
         default="track finding",
         metavar="WHAT",
-        help="a benchmark, or a JSON file of speeds by the names of the machines (default %(default)s)",
+        help="a benchmark, or a JSON file of speeds by machine name (default %(default)s)",
     )
     parser.add_argument("--by", metavar="BENCHMARK", help="sort the machines by this (default: the application)")
 

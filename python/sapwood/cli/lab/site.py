@@ -15,10 +15,10 @@ from sapwood.cli.lab.options import (
     run_study,
 )
 
-HELP = "Measure what many jobs that read at once get from storage, and where their time goes."
+HELP = "Measure the throughput of storage for many concurrent jobs, and where their time goes."
 EPILOG = (
-    "Each job is a process with files of its own. Before each run the system is asked to forget the files. No "
-    "privileges are needed; a warning names what only the superuser could make the system forget. "
+    "Each job is a process with its own files. Before each run the system is asked to drop them from its cache. No "
+    "privileges are needed; a warning names what only the superuser can drop. "
     "Example: sapwood lab site -o results --quick --rounds 1 --engine sapwood,raw --jobs 1,2 --files-per-job 2 "
     "--merge 2 --read-ahead '64 kB' --folder disk1 --folder disk2"
 )
@@ -27,7 +27,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="files, patterns, directories, URLs; without any, files are made"
+        "files", nargs="*", metavar="FILE", help="files, patterns, directories, URLs; by default, files are made"
     )
     add_study_arguments(parser)
     add_tree_argument(parser)
@@ -38,19 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--files-per-job",
         type=int,
         metavar="N",
-        help="files of each job (default: given ones are dealt out; of those that are made 40, 10 with --quick)",
+        help="files per job (default: given files are shared out; 40 files are made, 10 with --quick)",
     )
-    add_list(parser, "--merge", "N", "try N files merged", int)
-    add_list(parser, "--compression", "CODEC:LEVEL", "try files compressed by this, such as zstd:5 or none")
-    add_list(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
-    add_repeated(parser, "--folder", "DIR", "make files here, for several disks")
-    add_repeated(parser, "--storage", "NAME=START", "the name of the storage of files whose path or URL begins so")
-    add_list(parser, "--host", "NAME", "run jobs on these hosts in turn; all see the files and this Python")
+    add_list(parser, "--merge", "N", "try N files merged into one", int)
+    add_list(parser, "--compression", "CODEC:LEVEL", "try files compressed with this codec, such as zstd:5 or none")
+    add_list(parser, "--read-ahead", "SIZE", "try this read-ahead, such as '8 MB'")
+    add_repeated(parser, "--folder", "DIR", "make files here, one folder per disk")
+    add_repeated(parser, "--storage", "NAME=START", "name the storage of files whose path or URL begins with START")
+    add_list(parser, "--host", "NAME", "run jobs on these hosts in turn; all must see the files and this Python")
     parser.add_argument(
         "--launch",
         metavar="WORDS",
         default="ssh -o BatchMode=yes {host}",
-        help="what starts a command on {host}, such as 'srun --quiet --overlap --ntasks=1 --nodelist={host}' "
+        help="launcher of a command on {host}, such as 'srun --quiet --overlap --ntasks=1 --nodelist={host}' "
         "(default '%(default)s')",
     )
     parser.add_argument(

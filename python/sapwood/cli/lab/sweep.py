@@ -18,7 +18,7 @@ from sapwood.cli.lab.options import (
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = (
-    "Each copy is written and read in a process of its own. No privileges are needed. "
+    "Each copy is written and read in its own process. No privileges are needed. "
     "Example: sapwood lab sweep events.root -o results --compression none,zstd:5 --cluster-size '10 MB' "
     "--basket-size '32 kB' --rounds 1"
 )
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         nargs="?",
         metavar="FILE[:TREE]",
-        help="the file; its first 30 MB are copied (10 MB with --quick); without one, events are made",
+        help="the file; its first 30 MB are copied (10 MB with --quick); by default, events are made",
     )
     add_study_arguments(parser)
     add_tree_argument(parser)
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_layout_arguments(parser)
     parser.add_argument(
         "--streaming", action="append", default=[], choices=("member-wise", "object-wise"),
-        help="try this for objects in one branch (member-wise); may be repeated",
+        help="try this layout of objects in one branch (member-wise); may be repeated",
     )  # fmt: skip
     add_list(parser, "--streams", "N", "write this many files at once", int)
     parser.add_argument(
-        "--summary", choices=("without", "with", "both"), help="write a summary record into each file, or not, or both"
+        "--summary", choices=("without", "with", "both"), help="try files without a summary record, with one, or both"
     )
     add_price_arguments(parser)
     renamed(parser, codec="compression", cluster="cluster-size", basket="basket-size", split="split-level")

@@ -12,7 +12,7 @@ EPILOG = "Example: sapwood lab trend monday/event.json tuesday/event.json -o tre
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", nargs="+", metavar="STUDY.json", help="two results or more of one study")
+    parser.add_argument("files", nargs="+", metavar="STUDY.json", help="two or more results of one study")
     add_output_arguments(parser)
 
 

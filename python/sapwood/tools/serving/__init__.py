@@ -1,6 +1,6 @@
 """A read-only web application for a folder of files and reports.
 
-`folder` finds what a URL means, `guard` refuses requests, `views` and `plots` write pages, `application` joins them.
+`folder` resolves URLs, `guard` refuses requests, `views` and `plots` write pages, and `application` joins them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The web application: which URL is answered by what, and the server around it."""
+"""The web application: its routes, and the server around it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ASSETS = {
 }
 _DRAWING_POLICY = POLICY.format(more=" 'wasm-unsafe-eval'")
 _AT_ONCE, _WAITING = 2, 200
-"""Pages that are made at a time, and requests that wait for that."""
+"""Maximum number of pages made concurrently, and of requests that wait for one."""
 _CONNECTIONS = 512
 
 
@@ -60,24 +60,24 @@ _REPORT_POLICY = (
     f"default-src 'none'; script-src {_hash_of(SORT)}; style-src 'unsafe-inline'; img-src 'self' data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""The policy of pages that lie in the folder: the script of the laboratory's tables may run, no other."""
+"""The policy for pages stored in the folder: only the script of the laboratory's tables may run."""
 
 
 class _File(FileResponse):
-    """A file in pieces, whole or ranges of it."""
+    """A file, or ranges of it, sent in pieces."""
 
     max_ranges = 256
 
 
 class _Pages:
-    """Answers of the application."""
+    """The request handlers of the application."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def _made(self, make: Callable[[], Response | str]) -> Response:
-        """Return a page that is made on a thread, some at a time."""
+        """Return a page made on a thread; the number of concurrent pages is limited."""
         if self._limiter.statistics().tasks_waiting >= _WAITING:
             raise HTTPException(503, "Too many pages are being made. Try again in a moment.", {"Retry-After": "5"})
         made = await anyio.to_thread.run_sync(make, limiter=self._limiter)
@@ -87,7 +87,7 @@ class _Pages:
         name: str = request.path_params["path"]
         path = self._folder.find(name)
         if name.endswith("/") or path.is_dir() or path.suffix.lower() not in TABLE_FILES:
-            raise NotFoundError(f"there is no file {name!r} with keys here")
+            raise NotFoundError(f"no file {name!r} with keys here")
         return path, name
 
     async def files(self, request: Request) -> Response:
@@ -111,7 +111,7 @@ class _Pages:
         return await self._made(partial(views.keys_page, path, name, at, _first(request)))
 
     async def draw(self, request: Request) -> Response:
-        """Answer with the page on which jsroot draws; it reads ROOT files only, histograms of others are drawn here."""
+        """Answer with the page on which jsroot draws. It reads only ROOT files; sapwood draws others."""
         path, name = self._file(request)
         key = _key(request)
         if path.suffix.lower() not in ROOT_FILES:
@@ -135,7 +135,7 @@ class _Pages:
             plots.check(path, key)
             try:
                 figure, status = plots.plot(path, key, given), 200
-            except SapwoodError as error:  # the form stays, so that the expression can be mended
+            except SapwoodError as error:  # the form stays so that the user can correct the expression
                 text = views.error_text(self._folder.without_place(str(error)))
                 figure, status = f'<div class="notice">{text}</div>', 422
             return HTMLResponse(views.plot_page(name, key, given, figure), status)
@@ -198,12 +198,12 @@ def application(folder: str | Path, *, hosts: tuple[str, ...] = (), token: str |
     hosts
         Names of the server besides those of loopback, as the header ``Host`` gives them.
     token
-        What every request must know; None asks for nothing, which is right for loopback alone.
+        Token that every request must have. None disables the check, which is safe on loopback only.
 
     Raises
     ------
     ArgumentError
-        It is not a folder, or a package is missing.
+        The path is not a folder, or a package is missing.
     """
     pages = _Pages(Folder(folder))
     routes = [
@@ -231,21 +231,21 @@ def serve(
     folder
         The folder.
     host, port
-        Where to listen; port 0 takes a free one.
+        Address to listen on; port 0 takes a free port.
     token
-        What every request must know. Beyond loopback one is made if none is given.
+        Token that every request must have. Beyond loopback, one is generated if none is given.
     started
         Called with the URL to open.
 
     Raises
     ------
     ArgumentError
-        It is not a folder, the token is too short, or a package is missing.
+        The path is not a folder, the token is too short, or a package is missing.
     StorageError
         The address cannot be used.
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", token):
-        raise ArgumentError("a token has 16 to 128 letters, digits, '-' and '_'")
+        raise ArgumentError("a token must have 16 to 128 letters, digits, '-' and '_'")
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family, backlog=256)  # pyright: ignore[reportArgumentType]
@@ -269,7 +269,7 @@ def serve(
 
 
 def _names(host: str, bound: str) -> tuple[str, ...]:
-    """Return the names of this server, as URLs have them; first the one to show."""
+    """Return the names of this server in URLs; the first is the one to show."""
     found = [f"[{bound}]" if ":" in bound else bound, f"[{host}]" if ":" in host else host]
     if ipaddress.ip_address(bound).is_unspecified:
         found = [socket.gethostname(), socket.getfqdn()]

@@ -1,4 +1,4 @@
-"""The folder that is served: what a URL means in it, and nothing outside."""
+"""The folder that is served: it maps URLs to files and hides everything outside."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Folder:
     Raises
     ------
     ArgumentError
-        It is not a folder.
+        The path is not a folder.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -58,14 +58,14 @@ class Folder:
             raise ArgumentError(f"cannot serve {path}: it is not a folder")
 
     def find(self, name: str) -> Path:
-        """Return the file or folder of a relative path, as URLs have it.
+        """Return the file or folder at a relative path of a URL.
 
         Links are followed as long as they stay in the folder. Hidden names are not served.
 
         Raises
         ------
         NotFoundError
-            Nothing is served under this path.
+            No file or folder is served under this path.
         """
         parts = name.removesuffix("/").split("/") if name else []
         try:
@@ -83,7 +83,7 @@ class Folder:
         raise NotFoundError(f"there is no {name!r} here")
 
     def items(self, folder: Path) -> list[Item]:
-        """Return what a folder shows: folders first, by name."""
+        """Return the listing of a folder: folders first, sorted by name."""
         found: list[Item] = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -101,7 +101,7 @@ class Folder:
 
     @staticmethod
     def _is_served(path: Path) -> bool:
-        """Return whether it is a folder, or a regular file of a known kind."""
+        """Return whether a path is a folder, or a regular file of a known kind."""
         mode = path.stat().st_mode
         return stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and path.suffix.lower() in TYPES)
 

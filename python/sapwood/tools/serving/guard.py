@@ -1,4 +1,4 @@
-"""What every request passes, and what every answer says."""
+"""Checks of every request, and headers of every answer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _COOKIE = "sapwood_token"
 _LONGEST = 8192
-"""Bytes of a URL."""
+"""Maximum bytes of a URL."""
 _LARGEST = 32768
-"""Bytes of all headers."""
+"""Maximum bytes of all headers."""
 _RANGES = 256
-"""Ranges of one request; jsroot asks for up to 200."""
+"""Maximum ranges per request; jsroot asks for up to 200."""
 _RANGE = re.compile(r"bytes=[ \t]*(?:\d{1,18}-\d{0,18}|-\d{1,18})(?:[ \t]*,[ \t]*(?:\d{1,18}-\d{0,18}|-\d{1,18}))*")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 POLICY = (
@@ -42,16 +42,16 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuse what no browser of the user asks for, before any page is made.
+    """Refuse requests that no browser of the user would send, before any page is made.
 
     Parameters
     ----------
     app
-        What answers the requests that pass.
+        Application that answers the accepted requests.
     hosts
         Names of this server, as the header ``Host`` may give them.
     token
-        What a request must know; None if everyone on this machine may read.
+        Token that a request must have; None if everyone on this machine may read.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], token: str | None) -> None:
@@ -77,7 +77,7 @@ class Guard:
         await (self._app if answer is None else answer)(scope, receive, sent)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that does not pass, None for one that does."""
+        """Return the answer to a refused request, or None for an accepted one."""
         headers = Headers(scope=scope)
         if scope["method"] not in ("GET", "HEAD"):
             return _refused(405, "This server only answers GET and HEAD.", {"allow": "GET, HEAD"})
@@ -95,7 +95,7 @@ class Guard:
         if len(ranges) > 1 or any(not _RANGE.fullmatch(text) for text in ranges):
             return _refused(400, "The header Range is not a list of ranges of bytes.")
         if ranges and ranges[0].count(",") >= _RANGES:
-            return _refused(416, f"A request may have {_RANGES} ranges at most.")
+            return _refused(416, f"A request may have at most {_RANGES} ranges.")
         return self._without_token(scope, headers)
 
     def _knows(self, hosts: list[str]) -> bool:
@@ -105,9 +105,9 @@ class Guard:
         return match is not None and match[1] in self._hosts
 
     def _without_token(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return the answer to a request that does not know the token.
+        """Return the answer to a request without the token.
 
-        A token in the URL moves to a cookie, so that it is not in the history of the browser.
+        A token in the URL moves to a cookie, so that it does not stay in the browser's history.
         """
         if self._token is None:
             return None
@@ -133,7 +133,7 @@ class Guard:
             cookie = None
         if cookie is not None and self._is_token(cookie.value):
             return None
-        return _refused(401, "Open the URL that `sapwood serve` has printed: it has the token.")
+        return _refused(401, "Open the URL that `sapwood serve` printed: it contains the token.")
 
     def _is_token(self, word: str) -> bool:
         return self._token is not None and secrets.compare_digest(word.encode(), self._token.encode())

@@ -1,4 +1,4 @@
-"""Figures that the engine of sapwood makes: histograms of expressions, and the map of a table's pages."""
+"""Figures drawn by sapwood itself: histograms of expressions, and the map of a table's pages."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 ENTRIES = 1_000_000
-"""Entries that a plot reads, if the request does not say."""
+"""Default number of entries that a plot reads."""
 _LONGEST = 1000
-"""Letters of an expression."""
+"""Maximum number of characters of an expression."""
 _BINS = 1000
 _PAGES = 20_000
-"""Pages that a map of a table shows."""
+"""Maximum number of pages in the map of a table."""
 _FIELDS = 24
-"""Fields that a map of a table shows one by one."""
+"""Maximum number of fields in the map of a table."""
 
 
 def changed(path: Path) -> tuple[int, int]:
-    """Return what differs when a file has changed."""
+    """Return a stamp of a file that changes with it."""
     about = path.stat()
     return about.st_mtime_ns, about.st_size
 
@@ -48,7 +48,7 @@ def check(path: Path, key: str) -> None:
     Raises
     ------
     NotFoundError
-        It is not.
+        The key is not a table.
     """
     with _opened(path, key):
         pass
@@ -68,18 +68,18 @@ def plot(path: Path, key: str, given: Mapping[str, str]) -> str:
     Raises
     ------
     ArgumentError
-        A number of the form is none, or out of its limits.
+        A number in the form is invalid or out of its limits.
     SapwoodError
         The expression cannot be computed.
     """
     expression, cut = given.get("expression", "").strip(), given.get("cut", "").strip()
     if not expression:
-        raise ArgumentError("give an expression to plot")
+        raise ArgumentError("enter an expression to plot")
     if len(expression) > _LONGEST or len(cut) > _LONGEST:
-        raise ArgumentError(f"an expression has {_LONGEST} letters at most")
+        raise ArgumentError(f"an expression may have at most {_LONGEST} characters")
     bins, entries = (_whole(given, name, default) for name, default in (("bins", 60), ("entries", ENTRIES)))
     if not 1 <= bins <= _BINS:
-        raise ArgumentError(f"the number of bins is between 1 and {_BINS}")
+        raise ArgumentError(f"the number of bins must be between 1 and {_BINS}")
     low, high = _number(given, "low"), _number(given, "high")
     limits = None if low is None or high is None else (low, high)
     if (low is None) != (high is None):
@@ -115,7 +115,7 @@ def _whole(given: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ArgumentError(f"{name} is a whole number, not {text[:40]!r}")
+        raise ArgumentError(f"{name} must be a whole number, not {text[:40]!r}")
     return int(text)
 
 
@@ -126,7 +126,7 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         value = math.nan
     if value is not None and not math.isfinite(value):
-        raise ArgumentError(f"a limit of the axis is a number, not {text[:40]!r}")
+        raise ArgumentError(f"a limit of the axis must be a number, not {text[:40]!r}")
     return value
 
 
@@ -156,7 +156,7 @@ def _plotted(
 
 
 def layout(path: Path, key: str) -> str:
-    """Return a map of where in the file the pages of a table's largest fields lie; empty if there are none."""
+    """Return a map of the places in the file of the pages of a table's largest fields; empty if there are none."""
     return _layout(str(path), changed(path), key)
 
 
@@ -170,7 +170,7 @@ def _layout(path: str, _changed: tuple[int, int], key: str) -> str:
         names: list[str] = []
         pages: list[tuple[int, int, int, int, int]] = []
         for field in fields[:_FIELDS]:
-            # A long table shows its beginning: as many entries as have the pages that the map has room for.
+            # Of a long table, only the first entries are shown: as many as the maximum number of pages allows.
             stop = min(entries, max(1, entries * (_PAGES // _FIELDS) // field.num_pages))
             found, _ = native.plan([field.index], 0, stop)
             pages += [

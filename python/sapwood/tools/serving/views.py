@@ -23,21 +23,21 @@ _DRAWN = re.compile(
     r"TH[123][A-Z]|TProfile(2D|3D)?|TGraph\w*|TEfficiency|TH2Poly|TProfile2Poly|THStack|TMultiGraph|TCanvas|TF[123]|"
     r"TSpline[35]?|TPie|TGeo(Manager|Volume)|TPolyLine\w*|TLatex|TPaveText|TArrow|TEllipse|THn(Sparse)?\w*"
 )
-"""Classes that jsroot draws. Others are shown as their members."""
+"""Classes that jsroot draws. Objects of other classes are shown as their members."""
 
 
 def text_of(text: object) -> str:
-    """Return a text from a file, safe in HTML."""
+    """Return a text from a file, escaped for HTML."""
     return html.escape(safe_line(str(text)))
 
 
 def link(url: str, text: str) -> str:
-    """Return a link; both are texts."""
+    """Return a link; both arguments are plain text."""
     return f'<a href="{html.escape(url)}">{text_of(text)}</a>'
 
 
 def page(title: str, name: str, body: Iterable[str], *, head: str = "", at: str = "") -> str:
-    """Return a page about a path in the folder: a title, the way there, and a body of HTML.
+    """Return a page about a path in the folder: a title, links to the levels above, and a body of HTML.
 
     `head` follows the title; `at` is a path inside the file.
     """
@@ -124,7 +124,7 @@ def keys_page(path: Path, name: str, at: str, first: int) -> str:
     listed = table(["Key", "Class", "Entries", "Bytes", "Written", "Title"], rows, numbers=(2, 3), paths=(0, 5))
     made_by = " ".join(filter(None, (listing["format"], listing["root_version"])))
     head = f"<p>{text_of(made_by)} · {bytes_text(listing['size'])} · compression {text_of(listing['compression'])}</p>"
-    lost = "The list of keys was lost. These were found by going through the file."
+    lost = "The list of keys was lost. These keys were found by scanning the file."
     body = [
         f'<div class="notice"><p>{lost}</p></div>' if listing["recovered"] else "",
         f"<section>{listed}</section>",
@@ -136,7 +136,7 @@ def keys_page(path: Path, name: str, at: str, first: int) -> str:
 
 
 def _opened(path: Path, name: str, place: str, key: Mapping[str, Any]) -> str:
-    """Return a link to what shows a key."""
+    """Return a link to the page that shows a key."""
     if key["class"] in DIRECTORIES:
         return link(url_of("keys", name, at=key["name"]), f"{key['name']}/")
     if key["class"] in TABLES:
@@ -160,7 +160,7 @@ def draw_page(name: str, key: str, kind: str) -> str:
 
 
 def figure_page(name: str, key: str, figures: str) -> str:
-    """Return the page of figures that were drawn here."""
+    """Return the page of figures drawn by sapwood."""
     return page(key.rpartition("/")[2], name, [f'<div class="plots">{figures}</div>'], at=key.rpartition("/")[0])
 
 
