@@ -9,7 +9,7 @@ from sapwood.show.safe import say
 HELP = "Repeat the accesses of a trace on other storage or in a model, as recorded or newly planned."
 EPILOG = (
     "Without a what-if option, the recorded requests are sent again, each after those that had ended before it began. "
-    "With one, requests for the recorded baskets are planned again, then simulated or sent. In the model, a request "
+    "With one, requests for the recorded baskets are planned again, then simulated or read. In the model, a request "
     "waits for the latency, then for its bytes; all requests share one line of the given bandwidth. "
     "Example: sapwood replay trace.parquet"
 )

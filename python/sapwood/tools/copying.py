@@ -142,7 +142,7 @@ def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
         head = f"{holder.path}/"
         found += [(item, f"{name}/{item.path[len(head) :]}") for item in items if item.path.startswith(head)]
     if not found:
-        raise NotFoundError(f"{source.file_path} has nothing named {pattern}: there are {[item.path for item in items]}")
+        raise NotFoundError(f"{source.file_path} has nothing named {pattern}: it has {[item.path for item in items]}")
     return found
 
 

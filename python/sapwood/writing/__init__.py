@@ -1,4 +1,4 @@
-"""Writing: files, directories, trees, and Python objects as ROOT objects."""
+"""Writing of files, directories and trees, and of Python objects as ROOT objects."""
 
 from __future__ import annotations
 

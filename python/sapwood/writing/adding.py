@@ -1,4 +1,4 @@
-"""Histograms, graphs, lists of entries and parameters of several files as one, as ROOT's ``hadd`` merges them."""
+"""Add or join histograms, graphs, lists of entries and parameters of several files, as ROOT's ``hadd`` does."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of
 
 _BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID"})
 _MEMORY_BITS = 0x03000000
-"""Bits of an object (`TObject::fBits`) that say how it lies in memory."""
+"""Bits of an object (`TObject::fBits`) that describe its state in memory."""
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
-"""Members that say nothing of other objects: of a graph, what was fitted to its points, and axes that end with them; of
-a list, its entries."""
+"""Members that do not count when objects are compared: functions fitted to the points of a graph, its axes that end
+with the points, and the entries of a list."""
 _WORDS = BLOCK // 16
-"""Words of 16 bits of a block of an entry list that has a bit for each entry."""
+"""Number of 16-bit words in a block of an entry list that has one bit per entry."""
 _DEEPEST = 20
 _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")
 
 
 def can_be_added(classname: str) -> bool:
-    """Return whether objects of a class are histograms or profiles that `added` takes."""
+    """Return whether objects of a class are histograms or profiles that `added` accepts."""
     return classname in _PROFILES or (len(classname) == 4 and classname[:2] == "TH" and classname[3] in ARRAYS)
 
 
 def added(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
-    """Add histograms: contents, squares of weights and statistics; all else is that of the first.
+    """Add histograms: contents, squares of weights and statistics; everything else is taken from the first.
 
     Parameters
     ----------
     objects
-        Of one class, with the same axes.
+        Histograms of one class, with the same axes.
     name
         The name of the sum.
 
     Returns
     -------
     tuple[str, Object]
-        Its title, and the object to write.
+        The title of the sum, and the object to write.
 
     Raises
     ------
     UnsupportedError
-        They cannot be added.
+        The objects cannot be added.
     ArgumentError
-        The contents of the sum do not fit into the integers of the class.
+        The contents of the sum overflow the integers of the class.
     """
     parts = [one.filled for one in objects if isinstance(one, Histogram) and can_be_added(one.classname)]
     if len(parts) < len(objects) or not parts:
@@ -95,18 +95,18 @@ def _shape(axis: TAxis) -> tuple[Any, ...]:
 
 
 def _axis(axis: TAxis) -> Object:
-    """Make an axis again, with its looks."""
+    """Copy an axis with its drawing attributes."""
     classname, members = Axis(axis.edges(), axis.member("fTitle"), axis.labels()).to_object(axis.member("fName"))
     looks = {key: axis.member(key, none_if_missing=True) for key in members if key not in ("fXbins", "fLabels")}
     return classname, members | {key: value for key, value in looks.items() if value is not None and key[0] != "@"}
 
 
 def joined(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
-    """Join graphs, lists of entries, or parameters; all else is that of the first.
+    """Join graphs, lists of entries, or parameters; everything else is taken from the first.
 
-    Points are appended, without the functions that were fitted to some of them. Lists of entries are united, those of a
-    `TEntryList` for each tree. Parameters are added, or what their bits say (`TParameter::kMultiply`, `kMax`, `kMin`,
-    `kFirst`, `kLast`).
+    Points are appended; functions that were fitted to some of them are dropped. Lists of entries are united, those of
+    a `TEntryList` for each tree. Parameters are added, or combined as their bits say (`TParameter::kMultiply`,
+    `kMax`, `kMin`, `kFirst`, `kLast`).
 
     Returns
     -------
@@ -116,7 +116,7 @@ def joined(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
     Raises
     ------
     UnsupportedError
-        They cannot be joined.
+        The objects cannot be joined.
     """
     first = objects[0]
     if isinstance(first, TEntryList):
@@ -188,7 +188,7 @@ def _entry_list(tree: str, file: str, entries: Any) -> dict[str, Any]:
 
 
 def _stored(model: Model, depth: int) -> Object:
-    """Return an object that was read as one to be written."""
+    """Return an object that was read in the form in which it is written."""
     if model.reason or depth > _DEEPEST:
         raise UnsupportedError(f"the {model.classname} cannot be written: {model.reason or 'it is nested too deep'}")
 

@@ -1,4 +1,4 @@
-"""What can be written, as columns: arrays of any kind become the nested tuples that `sapwood.columns` describes.
+"""Convert arrays of any kind to columns for writing: the nested tuples that `sapwood.columns` describes.
 
 Numbers are not copied where they are contiguous and in native byte order.
 """
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
 
 def module_of(data: object) -> str:
-    """Return the package that the class of an object is from."""
+    """Return the package that defines the class of an object."""
     return type(data).__module__.partition(".")[0]
 
 
 def to_columns(
     data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyType({}), *, missing: bool = False
 ) -> dict[str, Column]:
-    """Return the columns of a table by their names.
+    """Return the columns of a table by name.
 
     Parameters
     ----------
     data
         A mapping of names to arrays, an Awkward array of records, a NumPy structured array (names of nested fields are
-        joined by dots), a pandas DataFrame (its index goes by the name ``index``), a Polars DataFrame, a PyArrow table
-        or record batch. Lists of records, with no name of their own, go by the name ``""``.
+        joined by dots), a pandas DataFrame (its index is called ``index``), a Polars DataFrame, a PyArrow table
+        or record batch. Lists of records, which have no name, are called ``""``.
     maps
-        Shapes of what holds maps, by name: Python's dicts there are lists of pairs, not records.
+        Shapes that contain maps, by name. Python's dicts there are lists of pairs, not records.
     missing
-        Whether missing values and values of several types are kept, instead of being refused.
+        Accept missing values and values of several types. If false, they are an error.
 
     Raises
     ------
     TypeError
-        It is none of these.
+        The data are none of these.
     """
     return {
         name: to_column(_pairs(values, ("vector", maps[name])) if name in maps else values, missing=missing)
@@ -56,7 +56,7 @@ def to_columns(
 
 
 def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
-    """Return a value with lists of pairs for the dicts that stand where its shape has maps."""
+    """Return a value with lists of pairs in place of dicts where its shape has maps."""
     match shape:
         case ("other", _, like):
             return _pairs(value, like)
@@ -75,7 +75,7 @@ def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
 
 
 def is_table(data: object) -> bool:
-    """Return whether `to_columns` takes this."""
+    """Return whether `to_columns` accepts the data."""
     try:
         _table(data)
     except TypeError:
@@ -84,7 +84,7 @@ def is_table(data: object) -> bool:
 
 
 def chunks_of(data: Foreign) -> Iterator[Any] | None:
-    """Return the iterator of chunks that the data are, None if they are no iterator."""
+    """Return the data if they are an iterator of chunks, otherwise None."""
     return data if isinstance(data, Iterator) and not is_table(data) else None
 
 
@@ -116,7 +116,7 @@ def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
     import awkward as ak
 
     layout: Any = ak.to_layout(ak.to_backend(data, "cpu"))
-    # Once for all: making an array of each column costs more than looking at it.
+    # Check all at once: making an array of each column costs more than checking it.
     if layout.is_record:
         return [(name, content[: layout.length]) for name, content in zip(layout.fields, layout.contents, strict=True)]
     if layout.is_indexed and not layout.is_option and layout.content.is_record:
@@ -133,10 +133,10 @@ class Ready:
 
 
 class _Taker:
-    """Takes some entries of columns. Where items of lists lie is worked out once for columns alike that follow.
+    """Take some entries of columns. Similar columns that follow each other share one computation of list offsets.
 
-    Columns of numbers, and of lists of these, become what is written at once: with few entries and many columns,
-    Awkward's own objects in between would cost more than taking and compressing the numbers.
+    Columns of numbers, and of lists of numbers, are converted directly for writing. With few entries and many columns,
+    building Awkward arrays in between would cost more than taking and compressing the numbers.
     """
 
     def __init__(self, entries: np.ndarray[Any, Any]) -> None:
@@ -177,12 +177,12 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
         A NumPy, Awkward, pandas, Polars or PyArrow array, a list (of lists, of strings, ...), or a table, which becomes
         a column of records.
     missing
-        Whether missing values and values of several types are kept, instead of being refused.
+        Accept missing values and values of several types. If false, they are an error.
 
     Raises
     ------
     UnsupportedError
-        Values are missing (None), or of a type that no branch has.
+        Values are missing (None), or no branch can hold their type.
     """
     if isinstance(data, np.ndarray):
         return _from_numpy(data, missing=missing)
@@ -201,7 +201,7 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
             raise ArgumentError(f"fields of a record have different lengths: {sorted(lengths)}")
         return ("record", lengths.pop() if lengths else 0, "", fields)
     if module == "pandas":
-        # NaN of a float is a value; NA, NaT and NaN among objects stand for nothing.
+        # NaN in a float array is a value; NA, NaT, and NaN among objects are missing values.
         plain = isinstance(data.dtype, np.dtype) and data.dtype.kind != "O"
         if not plain and data.isna().any():
             if missing:
@@ -267,7 +267,7 @@ def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
 
     if not missing:
         raise UnsupportedError(f"arrays of type {data.type} cannot be written")
-    # What the buffer calls a type may be any number.
+    # A type number in a buffer may be any number.
     places_of = np.zeros(128, np.int8)
     places_of[data.type.type_codes] = np.arange(data.type.num_fields)
     tags = places_of[np.asarray(data.type_codes)]
@@ -293,7 +293,7 @@ _PLAIN_ARROW: dict[str, Callable[[Any], Any]] = {
     "binary_view": lambda data: data.cast("large_binary"),
     "run_end_encoded": _expanded,
 }
-"""Layouts that Awkward does not read, as those that it does."""
+"""Layouts that Awkward cannot read, with the equivalent ones that it can."""
 
 
 def _has_maps_or_unions(kind: Foreign) -> bool:
@@ -309,7 +309,7 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
     values = list(data)
     try:
         layout = ak.to_layout(ak.from_iter(values))
-    except (RuntimeError, ValueError, TypeError) as error:  # also for texts that are no UTF-8, as read from a file
+    except (RuntimeError, ValueError, TypeError) as error:  # also for texts from a file that are not UTF-8
         try:
             layout = ak.to_layout(ak.from_iter([_encoded(one) for one in values]))
         except (RuntimeError, ValueError, TypeError) as again:
@@ -323,7 +323,7 @@ def _encoded(value: Foreign) -> Foreign:
     Raises
     ------
     ValueError
-        A text is no Unicode, or an integer has more than 64 bits.
+        A text is not valid Unicode, or an integer has more than 64 bits.
     """
     match value:
         case str():
@@ -352,7 +352,7 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
     if array.ndim == 0:
         raise ArgumentError("a single value is not an array: each branch takes one value per entry")
     if array.dtype.names is not None:
-        # In branches, names of nested fields are joined; RNTuples have records in records.
+        # Branches join the names of nested fields; RNTuples nest records.
         fields = [(name, array[name]) for name in array.dtype.names] if missing else _fields(array)
         return ("record", len(array), "", [(name, _from_numpy(values, missing=missing)) for name, values in fields])
     if missing and array.dtype == np.float16:
@@ -419,25 +419,25 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
 
 
 def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool = False) -> np.ndarray[Any, Any]:
-    """Return numbers as another element type, if that loses nothing but digits of real numbers.
+    """Convert numbers to another element type. Only the precision of floats may be lost.
 
     Parameters
     ----------
     values, dtype, name
-        The numbers, the type, and the branch that takes them.
+        The numbers, the new type, and the name of the branch for errors.
     truncate
-        Whether integers may be made of real numbers with a fraction, which is left out with a warning.
+        Convert real numbers to integers even if they lose their fractions, with a warning.
 
     Raises
     ------
     ArgumentError
-        A value does not fit.
+        A value does not fit into the type.
     """
     target = np.dtype(dtype)
     if values.dtype == target:
         return values
     reals = target.kind == "f"
-    # NumPy calls integers of 64 bits as doubles safe.
+    # NumPy considers the cast of 64-bit integers to doubles safe.
     if np.can_cast(values.dtype, target, "safe") and not (reals and values.dtype.kind in "iu" and values.itemsize == 8):
         return values.astype(target)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -446,7 +446,7 @@ def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool 
             same = np.isfinite(changed) | ~np.isfinite(values)
         else:
             whole = np.trunc(values) if truncate and values.dtype.kind == "f" and target.kind in "iu" else values
-            # Compared both ways: a cast that wraps around may come back to the same bits, but not with the same sign.
+            # Compare both values and signs: a cast that wraps around may restore the bits, but not the sign.
             same = (changed.astype(values.dtype) == whole) & ((changed < 0) == (whole < 0))
     if not same.all():
         first = int(np.argmin(same))

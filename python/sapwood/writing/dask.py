@@ -1,4 +1,4 @@
-"""Arrays of Dask as ROOT files: each partition is written by the task that computes it."""
+"""Write Dask arrays as ROOT files. The task that computes a partition also writes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dask_write(
     compression_level: int = 1,
     **options: object,
 ) -> Foreign:
-    """Write an array of `dask_awkward` as trees, one file for each partition.
+    """Write a `dask_awkward` array as trees, one file per partition.
 
     Parameters
     ----------
@@ -39,26 +39,26 @@ def dask_write(
     destination
         The folder, or a URL.
     compute
-        Write now; False returns a `dask.delayed.Delayed` that writes when it is computed.
+        Write immediately. If false, return a `dask.delayed.Delayed` that writes when it is computed.
     storage_options
-        As the options of `sapwood.recreate`.
+        The options of `sapwood.recreate`.
     prefix
-        Files are called ``PREFIX-partN.root``, or ``partN.root`` without.
+        Files are named ``PREFIX-partN.root``, or ``partN.root`` without a prefix.
     tree_name, title
         Name and title of the trees.
     compression, compression_level
-        As in `sapwood.recreate`; or the name of a codec (``"zlib"``) and its level.
+        As in `sapwood.recreate`, or the name of a codec (``"zlib"``) and its level.
     options
         As in `WritableDirectory.mktree`.
 
     Returns
     -------
-    The paths of the files, when they are computed.
+    The paths of the files, once they are computed.
 
     Raises
     ------
     ArgumentError
-        The codec is not known, or the array is not one of Dask.
+        The codec is unknown, or the array is not a Dask array.
     """
     if isinstance(compression, str):
         codec = _CODECS.get(compression.upper())

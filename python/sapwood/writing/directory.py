@@ -1,4 +1,4 @@
-"""Directories while they are written."""
+"""Directories of files being written."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 class WritableDirectory(TableDirectory):
     """A directory of a file being written: a mapping of names to objects.
 
-    Assigning writes: ``directory["name"] = data``. A name with slashes makes directories; a name that is there already
-    gets a new cycle, and the older one stays.
+    Assignment writes: ``directory["name"] = data``. A name with slashes creates directories. An existing name gets a
+    new cycle, and the older cycles stay.
     """
 
     def get(self, where: str, default: Foreign = None) -> Foreign:
-        """Return what ``self[where]`` returns, or `default` where there is nothing."""
+        """Return what ``self[where]`` returns, or `default` if nothing has that name."""
         try:
             return self[where]
         except NotFoundError:
@@ -59,7 +59,7 @@ class WritableDirectory(TableDirectory):
         return iter(self.keys())
 
     def __len__(self) -> int:
-        """Count what was written, in directories too."""
+        """Return the number of written objects, including those in directories."""
         return sum(1 for _ in self._list(True))
 
     def __contains__(self, where: object) -> bool:
@@ -67,16 +67,16 @@ class WritableDirectory(TableDirectory):
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
     def __getitem__(self, where: str) -> Foreign:
-        """Return a directory, a table to extend (one that is being written, or one that the file had), or an object.
+        """Return a directory, a table to extend (new or from the existing file), or an object.
 
-        To read an object, what was written is committed; entries that wait for their cluster to be full end it.
+        Reading an object commits the data written so far. Buffered entries are written as a cluster first.
 
         Raises
         ------
         NotFoundError
-            Nothing has that name.
+            No object has that name.
         UnsupportedError
-            It is an object of a stream, or a tree that takes no additions.
+            The file is a stream, or the tree cannot be extended.
         """
         self._file.check_open("get data from")
         directory, name, cycle = self._at(where)
@@ -98,15 +98,15 @@ class WritableDirectory(TableDirectory):
         )
 
     def __setitem__(self, where: str, what: object) -> None:
-        """Write a table or an iterator of them as a tree (an RNTuple if the file was made so), or another object.
+        """Write a table or an iterator of tables as a tree (or an RNTuple, by the `format` of the file), or an object.
 
-        An RNTuple that was read is copied. Objects are strings, histograms, what `sapwood.new` makes, what was read
+        An RNTuple that was read is copied. Objects can be strings, histograms, results of `sapwood.new`, objects read
         from another file, and instances of Python dataclasses, whose class goes into the file.
 
         Raises
         ------
         TypeError
-            Nothing in a ROOT file stands for it.
+            No ROOT class can represent the object.
         """
         self._file.check_open("write to")
         native = self._file.native
@@ -128,17 +128,17 @@ class WritableDirectory(TableDirectory):
             native.write_object(directory._number, name, title, written)
 
     def __delitem__(self, where: str) -> None:
-        """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
+        """Delete an object: one cycle (``"name;2"``) or all cycles. A directory is deleted with its content.
 
-        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree
-        of the file (a cycle of the same name) has them as well.
+        After the next commit, its bytes can be reused, including those of a tree's baskets, unless another tree of the
+        file (a cycle of the same name) shares them.
 
         Raises
         ------
         NotFoundError
-            Nothing has that name.
+            No object has that name.
         ArgumentError
-            It is a tree that is being written.
+            The object is a tree being written.
         """
         self._file.check_open("delete from")
         directory, name, cycle = self._at(where)
@@ -170,27 +170,27 @@ class WritableDirectory(TableDirectory):
         rename: Rename = None,
         require_matches: bool = True,
     ) -> None:
-        """Copy objects of a file as they are, with the streamer info of their classes.
+        """Copy objects of a file without decoding, with the streamer info of their classes.
 
         Parameters
         ----------
         source
-            Directory of an open file; directories in it are copied too.
+            Directory of an open file. Its subdirectories are copied too.
         filter_name, filter_classname
             As for `keys`.
         rename
             How names (with their paths) become new ones: a function, a dict of old and new names, a regular
-            expression with what replaces its matches (``"/from/to/"``, and ``i`` behind it to ignore case), or a list
-            of these, applied in turn. None keeps the names.
+            expression with its replacement (``"/from/to/"``, with ``i`` after it to ignore case), or a list of
+            these, applied in turn. None keeps the names.
         require_matches
-            Whether it is an error if nothing passes the filters.
+            Raise an error if no object passes the filters.
 
         Raises
         ------
         NotFoundError
-            Nothing passes the filters.
+            No object passes the filters.
         UnsupportedError
-            One of the objects is a tree: its data go into a new one, as
+            One of the objects is a tree. Write its data to a new tree instead, with
             ``file["name"] = source["name"].iterate(library="ak")``.
         """
         self._file.check_open("write to")
@@ -216,20 +216,20 @@ class WritableDirectory(TableDirectory):
         self._file.native.copy_key(directory._number, name, key.file.native, key.native)
 
     def clear(self) -> None:
-        """Delete all objects, those in directories too."""
+        """Delete all objects, including those in directories."""
         for name in self.keys(recursive=False):
             del self[name]
 
     def update(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object
     ) -> None:
-        """Write several objects, each as by assignment."""
+        """Write several objects, as by assignment."""
         for name, what in (*dict(pairs).items(), *more_pairs.items()):
             self[name] = what
 
     def commit(self) -> None:
-        """Make all that was written part of the file that readers see, even if this process dies.
+        """Make everything written so far visible to readers, even if this process dies later.
 
-        Entries that wait for their cluster to be full end it.
+        Buffered entries are written as a cluster.
         """
         self._file.commit()

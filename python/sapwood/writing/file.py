@@ -1,4 +1,4 @@
-"""Files while they are written."""
+"""Files being written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sapwood.writing.output import OutputFile, RemoteTarget, Settings, make, sto
 from sapwood.writing.tree import WritableTree
 
 DEFAULT_COMPRESSION = ZSTD(5)
-"""Compression of files: smaller and faster to read than zlib, and readable by ROOT since 6.20 and by uproot."""
+"""Default compression of files. Smaller and faster to read than zlib; readable by ROOT since 6.20 and by uproot."""
 
 
 def create(
@@ -41,9 +41,9 @@ def create(
     initial_streamers_bytes: int | None = None,
     **options: object,
 ) -> WritableDirectory:
-    """Create a file for writing; a `FileExistsError` if the file exists.
+    """Create a file for writing; raise `FileExistsError` if the file exists.
 
-    Parameters, result and errors are those of `recreate`.
+    Parameters, result and other errors are those of `recreate`.
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
@@ -65,38 +65,38 @@ def recreate(
     initial_streamers_bytes: int | None = None,
     **options: object,
 ) -> WritableDirectory:
-    """Create a file for writing; an existing file is replaced.
+    """Create a file for writing, replacing an existing file.
 
     Parameters
     ----------
     file_path
         A local path, whose missing folders are created; a URL to which `fsspec` can write (``s3://``, ``memory://``,
         ...); or an object with `seek`, `write`, `truncate` and `flush`. A file for a URL is written to a temporary
-        file and sent when it is closed. It is not sent after an exception in a ``with`` block.
+        file and sent when it is closed. After an exception in a ``with`` block it is not sent.
     compression
         Default codec and level: `sapwood.ZSTD`, `LZ4`, `ZLIB`, `LZMA`, or None for no compression.
     title
         Title of the file.
     uuid_function
-        Returns the UUID of the file.
+        Function that returns the UUID of the file.
     commit_every
         When written data become visible to readers, even if this process is killed: ``"cluster"``, after each cluster;
-        a number, after the first cluster that ends at least this many bytes after the last commit; None, when `commit`
-        is called and at the end.
+        a number, after the first cluster that ends at least this many bytes after the last commit; None, only when
+        `commit` is called and when the file is closed.
     atomic
-        Write to a temporary file beside the path, and rename it when it is closed. The path does not change if the
-        `with` block ends with an exception or the storage is full.
+        Write to a temporary file in the same folder, and rename it when it is closed. If the `with` block ends with
+        an exception or the storage is full, the file at the path does not change.
     reproducible
         Write the same bytes for the same input: the UUID is zero (unless `uuid_function` is given), and all dates are
         1995-01-01, the first that ROOT can store.
     index
-        Collect the smallest and largest values while writing, and write an index when the file is closed. Cuts then
-        skip entries that cannot pass (see `sapwood stats --index`). The index of a tree is a file beside this one,
-        that of an RNTuple an attribute set in it. Only for local paths.
+        Collect minimum and maximum values while writing, and write an index when the file is closed. Cuts then
+        skip entries that cannot pass (see `sapwood stats --index`). The index of a tree is a file next to this one;
+        the index of an RNTuple is an attribute set in it. Only for local paths.
     format
         Format of assigned tables: ``"ttree"`` or ``"rntuple"``.
     initial_directory_bytes, initial_streamers_bytes
-        Accepted, without effect: sizes are known before anything is written.
+        Accepted without effect: sizes are known before anything is written.
     options
         Options of the `fsspec` file system of a URL.
 
@@ -109,7 +109,7 @@ def recreate(
     Raises
     ------
     StorageError
-        The storage is full, or failed.
+        The storage is full or failed.
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
@@ -124,15 +124,15 @@ def update(
     format: str = "ttree",  # noqa: A002 - the word that users expect
     **options: object,
 ) -> WritableDirectory:
-    """Open a file of ROOT, uproot or sapwood to add to it.
+    """Open a file written by ROOT, uproot or sapwood to add to it.
 
-    Stored objects stay where they are. New records go to the end or into free segments, new cycles before older ones.
+    Stored objects are not moved. New records go to the end of the file or into free segments.
 
     Parameters
     ----------
     file_path
-        A local path or a URL. The file of a URL is fetched, and sent back when it is closed; not after an exception in
-        a ``with`` block.
+        A local path or a URL. The file of a URL is downloaded, and uploaded when it is closed, except after an
+        exception in a ``with`` block.
     compression
         Codec and level of new objects; default: those of the file.
     commit_every, format, options
@@ -143,12 +143,12 @@ def update(
     MissingFileError
         The file does not exist.
     UnsupportedError
-        The file was not closed, or is of ROOT before 4.
+        The file was not closed, or was written by ROOT before version 4.
     CorruptError
-        It is not a ROOT file, or it is damaged.
+        The file is not a ROOT file, or is damaged.
     """
     if not isinstance(file_path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a file is updated at its path, not as {file_path!r}")
+        raise TypeError(f"update takes the path or URL of a file, not {file_path!r}")
     code = None if isinstance(compression, EllipsisType) else code_of(compression)
     settings = Settings(None, "", uuid.uuid1, commit_every, False, False, False, format)
     bytes_between = settings.commit_bytes()
@@ -180,7 +180,7 @@ create.defaults = recreate.defaults = {  # pyright: ignore[reportFunctionMemberA
     "initial_streamers_bytes": None,
     "uuid_function": uuid.uuid1,
 }
-# Options as code for uproot changes and gives them.
+# Options in the form in which code for uproot changes and passes them.
 
 
 class WritableFile(OutputFile):
@@ -188,12 +188,12 @@ class WritableFile(OutputFile):
 
     @classmethod
     def of(cls, output: OutputFile) -> WritableFile:
-        """Take over an output: from now on, only the new file closes it."""
+        """Take over an output. Only the new file closes it afterwards."""
         return cls(*output.give_up(), output.table_format, index=output.index)
 
     @property
     def root_directory(self) -> WritableDirectory:
-        """The outermost directory."""
+        """The top directory."""
         return WritableDirectory((), self, 0)
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ class WritableFile(OutputFile):
         Raises
         ------
         StorageError
-            The storage is full, or failed; the message states how many entries are safe.
+            The storage is full or failed. The message states how many entries are safe.
         """
         ends = not self.closed and os.getpid() == self._process
         try:

@@ -1,8 +1,8 @@
-"""Objects to be written, made of their members as ROOT calls them, under uproot's names.
+"""Make objects to write from their members by ROOT's names. The functions have uproot's names.
 
 >>> file["h"] = sapwood.writing.identify.to_TH1x("h", "title", data, entries, ...)
 
-`sapwood.new` makes them of less. Members that are not given are as in a fresh object of ROOT.
+`sapwood.new` needs fewer arguments. Omitted members have the values of a new object in ROOT.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def to_TObjString(string: str) -> NewObject:  # noqa: N802 - uproot's name
 
 
 def to_TList(data: Iterable[Foreign], name: str = "") -> NewObject:  # noqa: N802
-    """Make a list of objects; an object of this module keeps its name."""
+    """Make a list of objects. Objects made by this module keep their names."""
     made = TList(item if "fName" in getattr(item, "members", ()) else _named(item) for item in data)
     return NewObject("TList", made.title, made.members | ({"fName": name} if name else {}))
 
 
 def to_THashList(data: Iterable[Foreign], name: str = "") -> NewObject:  # noqa: N802
-    """Make a list of objects that ROOT finds quickly by name."""
+    """Make a list of objects with a hash table of names, for fast lookup in ROOT."""
     made = to_TList(data, name)
     return NewObject("THashList", made.title, made.members)
 
@@ -67,7 +67,7 @@ def to_TAxis(  # noqa: N802
     fXbins: ArrayLike | None = None,  # noqa: N803
     **members: Foreign,
 ) -> NewObject:
-    """Make an axis: of equal bins, or where `fXbins` has the edges; `fLabels` is a `THashList`."""
+    """Make an axis with equal bins, or with the bin edges `fXbins`; `fLabels` is a `THashList`."""
     known: dict[str, Any] = {"fNbins": fNbins, "fXmin": fXmin, "fXmax": fXmax, "fXbins": fXbins, **members}
     return NewObject("TAxis", fTitle, AXIS_LOOKS | {"fName": fName} | _plain(known))
 
@@ -85,15 +85,15 @@ def to_TH1x(  # noqa: N802
     fXaxis: NewObject,  # noqa: N803
     **members: Foreign,
 ) -> NewObject:
-    """Make a histogram: `data` are the contents of all bins, flow bins too; their type says its class."""
+    """Make a histogram. `data` are the contents of all bins with flow bins; their type selects the class."""
     sums = (fEntries, fTsumw, fTsumw2, fTsumwx, fTsumwx2)
     return _histogram("TH1", fName, fTitle, data, _SUMS[1], (*sums, fSumw2, fXaxis), members)
 
 
 def to_TH2x(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, **members: Foreign) -> NewObject:  # noqa: N802, N803
-    """Make a histogram of two axes; the first one's bins run fastest in `data`.
+    """Make a histogram of two axes. In `data`, the bins of the first axis run fastest.
 
-    What follows `data`, by place or by name: fEntries, fTsumw, fTsumw2, fTsumwx, fTsumwx2, fTsumwy, fTsumwy2, fTsumwxy,
+    After `data`, by position or name: fEntries, fTsumw, fTsumw2, fTsumwx, fTsumwx2, fTsumwy, fTsumwy2, fTsumwxy,
     fSumw2, fXaxis, fYaxis.
     """
     return _histogram("TH2", fName, fTitle, data, _SUMS[2], ordered, {"fScalefactor": 1.0, **members})
@@ -102,15 +102,15 @@ def to_TH2x(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, 
 def to_TH3x(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, **members: Foreign) -> NewObject:  # noqa: N802, N803
     """Make a histogram of three axes.
 
-    What follows `data`: as for two, then fTsumwz, fTsumwz2, fTsumwxz, fTsumwyz, fSumw2 and the axes.
+    After `data`: as for `to_TH2x` up to fTsumwxy, then fTsumwz, fTsumwz2, fTsumwxz, fTsumwyz, fSumw2 and the axes.
     """
     return _histogram("TH3", fName, fTitle, data, _SUMS[3], ordered, members)
 
 
 def to_TProfile(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, **members: Foreign) -> NewObject:  # noqa: N802, N803
-    """Make a profile: `data` are sums of weights times values.
+    """Make a profile. `data` are sums of weights times values.
 
-    What follows `data`: fEntries, fTsumw, fTsumw2, fTsumwx, fTsumwx2, fTsumwy, fTsumwy2, fSumw2, fBinEntries,
+    Arguments after `data`: fEntries, fTsumw, fTsumw2, fTsumwx, fTsumwx2, fTsumwy, fTsumwy2, fSumw2, fBinEntries,
     fBinSumw2, fXaxis.
     """
     return _histogram("TProfile", fName, fTitle, data, _profile(1), ordered, members)
@@ -119,7 +119,7 @@ def to_TProfile(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Forei
 def to_TProfile2D(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, **members: Foreign) -> NewObject:  # noqa: N802, N803
     """Make a profile of two axes.
 
-    What follows `data`: as for `to_TH2x` up to fTsumwxy, then fTsumwz, fTsumwz2, fSumw2, fBinEntries, fBinSumw2 and
+    Arguments after `data`: as for `to_TH2x` up to fTsumwxy, then fTsumwz, fTsumwz2, fSumw2, fBinEntries, fBinSumw2 and
     the axes.
     """
     return _histogram("TProfile2D", fName, fTitle, data, _profile(2), ordered, {"fScalefactor": 1.0, **members})
@@ -128,7 +128,7 @@ def to_TProfile2D(fName: str | None, fTitle: str, data: ArrayLike, *ordered: For
 def to_TProfile3D(fName: str | None, fTitle: str, data: ArrayLike, *ordered: Foreign, **members: Foreign) -> NewObject:  # noqa: N802, N803
     """Make a profile of three axes.
 
-    What follows `data`: as for `to_TH3x` up to fTsumwyz, then fTsumwt, fTsumwt2, fSumw2, fBinEntries, fBinSumw2 and
+    Arguments after `data`: as for `to_TH3x` up to fTsumwyz, then fTsumwt, fTsumwt2, fSumw2, fBinEntries, fBinSumw2 and
     the axes.
     """
     return _histogram("TProfile3D", fName, fTitle, data, _profile(3), ordered, members)
@@ -162,7 +162,7 @@ def _histogram(
 ) -> NewObject:
     if len(ordered) > len(names):
         raise ArgumentError(
-            f"{len(ordered)} members follow the contents of a {classname}, which has {', '.join(names)}"
+            f"{len(ordered)} members were given after the contents of a {classname}, which has {', '.join(names)}"
         )
     members = dict(zip(names, ordered, strict=False)) | dict(given)
     missing = [one for one in names if one not in members]
@@ -182,7 +182,7 @@ def _histogram(
 
 
 def _plain(members: Mapping[str, Foreign]) -> dict[str, Any]:
-    """Return members as the writer takes them; those without a value are left to it."""
+    """Return members in the form that the writer takes. It fills in those without a value."""
     found: dict[str, Any] = {}
     for name, value in members.items():
         if isinstance(value, NewObject):

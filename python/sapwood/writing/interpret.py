@@ -1,4 +1,4 @@
-"""Objects to be written, made of data frames, under uproot's names."""
+"""Make objects to write from data frames. The functions have uproot's names."""
 
 from __future__ import annotations
 
@@ -30,35 +30,36 @@ def as_TGraph(  # noqa: N802 - uproot's name
     markerStyle: int = 1,  # noqa: N803
     markerSize: float = 1.0,  # noqa: N803
 ) -> NewObject:
-    """Make a graph of a data frame, or of a dict of arrays; `sapwood.new.TGraph` makes one of arrays.
+    """Make a graph from a data frame or a dict of arrays. `sapwood.new.TGraph` makes one from arrays.
 
     Parameters
     ----------
     df
-        Columns ``x`` and ``y``; with ``x_errors`` and ``y_errors`` a `TGraphErrors` is made, with ``x_errors_low``,
-        ``x_errors_high``, ``y_errors_low`` and ``y_errors_high`` a `TGraphAsymmErrors`. Others are ignored.
+        Columns ``x`` and ``y``. With ``x_errors`` and ``y_errors``, the result is a `TGraphErrors`; with
+        ``x_errors_low``, ``x_errors_high``, ``y_errors_low`` and ``y_errors_high``, a `TGraphAsymmErrors`. Other
+        columns are ignored.
     title, xAxisLabel, yAxisLabel
-        The title, and those of the axes.
+        The titles of the graph and of its axes.
     minY, maxY
-        The range of y that is shown; that of the points if not given.
+        The displayed range of y; by default the range of the points.
     lineColor, lineStyle, lineWidth, markerColor, markerStyle, markerSize
-        How it is drawn, by ROOT's numbers.
+        Drawing attributes, by ROOT's numbers.
 
     Raises
     ------
     ArgumentError
-        ``x`` or ``y`` is not there, or errors are given for one of them alone or of both kinds.
+        ``x`` or ``y`` is missing, errors are given for only one of them, or errors of both kinds are given.
     """
     given = {str(name): np.asarray(df[name], np.float64) for name in df}
     if missing := [name for name in ("x", "y") if name not in given]:
-        raise ArgumentError(f"a graph needs a column {missing[0]!r}: there are {', '.join(given) or 'none'}")
+        raise ArgumentError(f"a graph needs a column {missing[0]!r}; the data have {', '.join(given) or 'none'}")
     kinds = [
         names
         for names in (["x_errors", "y_errors"], [f"{axis}_{side}" for axis in "xy" for side in _SIDES])
         if any(name in given for name in names)
     ]
     if len(kinds) > 1 or any(name not in given for names in kinds for name in names):
-        raise ArgumentError("errors are given as x_errors and y_errors, or as low and high ones of both x and y")
+        raise ArgumentError("errors are given as x_errors and y_errors, or as low and high errors of both x and y")
     errors: list[Foreign] = [None, None]
     if kinds and len(kinds[0]) == 2:
         errors = [given[name] for name in kinds[0]]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
-    """A directory of a file being written: its names, and the directories in it."""
+    """A directory of a file being written, with its names and subdirectories."""
 
     def __repr__(self) -> str:
         """Return the path in the file."""
@@ -26,12 +26,12 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
 
     @property
     def object_path(self) -> str:
-        """The same as one string."""
+        """The path as one string."""
         return "/".join(("", *self._path, "")).replace("//", "/")
 
     @property
     def compression(self) -> Compression | None:
-        """Codec and level of what is written to the file from now on; can be set."""
+        """Codec and level of data written to the file from this point. Can be set."""
         return self._file.compression
 
     @compression.setter
@@ -39,7 +39,7 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         self._file.compression = value
 
     def _list(self, recursive: bool) -> Iterator[tuple[str, int, str]]:
-        """Return names (with the path from here), cycles and classes."""
+        """Yield names (with the path from here), cycles and classes."""
         for name, cycle, classname, _ in self._file.native.list(self._number):
             yield name, cycle, classname
             if recursive and classname in DIRECTORIES:
@@ -98,14 +98,14 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> list[str]:
-        """Return the names of what was written.
+        """Return the names of the written objects.
 
         Parameters
         ----------
         recursive
-            Go into directories.
+            Also list the content of subdirectories.
         cycle
-            Put the cycle behind each name: ``"tree;1"``.
+            Append the cycle to each name: ``"tree;1"``.
         filter_name, filter_classname
             None, a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function, or several of these.
         """
@@ -119,16 +119,16 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         return iter(self.keys(**chosen))
 
     def mkdir(self, name: str, title: str = "", *, initial_directory_bytes: int | None = None) -> Self:
-        """Make a directory, and those above it that are missing; return it if it exists.
+        """Make a directory and missing parent directories. Return an existing directory.
 
         Parameters
         ----------
         name
-            Name, with slashes between directories.
+            Name; slashes separate directories.
         title
-            Title of the last one.
+            Title of the last directory.
         initial_directory_bytes
-            Accepted, without effect.
+            Accepted without effect.
         """
         del initial_directory_bytes
         self._file.check_open("make a directory in")
@@ -150,9 +150,9 @@ def _parts(path: str) -> list[str]:
     Raises
     ------
     ArgumentError
-        It could not be read again.
+        The path could not be read back.
     """
     check_name(path.strip("/"), "an object")
     if re.search(r";[0-9]+$", path):
-        raise ArgumentError(f"{path!r} cannot name an object: what follows ';' would be taken for its cycle")
+        raise ArgumentError(f"{path!r} cannot name an object: the text after ';' would be read as its cycle")
     return path.strip("/").split("/")

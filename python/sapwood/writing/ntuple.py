@@ -1,4 +1,4 @@
-"""RNTuples while they are written."""
+"""RNTuples being written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FieldPlan:
     """
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
-        """Take the fields."""
+        """Store the shapes of the fields."""
         self.shapes = dict(shapes)
 
     @classmethod
@@ -52,12 +52,12 @@ class FieldPlan:
         field_types: Mapping[str, object] | None,
         classes: Mapping[str, str | tuple[str, int]],
     ) -> tuple[FieldPlan, dict[str, Column] | None]:
-        """Plan fields for types, or for data, whose columns are returned as well.
+        """Plan fields for types or for data. For data, also return their columns.
 
         Raises
         ------
         ArgumentError
-            There is no field, a name cannot be that of a field, or a type is given for none.
+            There is no field, a field name is invalid, or a type is given for a missing field.
         """
         given = {name: to_type(kind) for name, kind in (field_types or {}).items()}
         columns = None
@@ -73,7 +73,7 @@ class FieldPlan:
             types = {name: type_of(column) for name, column in columns.items()}
         for name, kind in given.items():
             if name not in types:
-                raise ArgumentError(f"field_types names {name!r}, of which there are no data: {list(types)}")
+                raise ArgumentError(f"field_types names {name!r}, but the data have no such field: {list(types)}")
             types[name] = kind
         for name in types:
             check_name(name, "a field", without="./\\")
@@ -83,8 +83,8 @@ class FieldPlan:
 
     @classmethod
     def of_stored(cls, types: Mapping[str, Type], versions: Mapping[str, int] | None = None) -> FieldPlan:
-        """Plan for fields that are there; with the `versions` of classes, for new fields of the same classes."""
-        # Objects that their class streams can be copied alone.
+        """Plan existing fields. With the `versions` of classes, plan new fields of the same classes."""
+        # Objects serialized by their streamer can only be copied.
         return cls(
             {
                 name: kind
@@ -96,24 +96,24 @@ class FieldPlan:
 
     @property
     def maps(self) -> dict[str, Shape]:
-        """The shapes of what takes maps, by name."""
+        """The shapes that contain maps, by field name."""
         return {name: shape for name, shape in self.shapes.items() if has_maps(shape)}
 
     def native(
         self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
     ) -> list[NativeField]:
-        """Return the fields with their compression settings, as the native core takes them.
+        """Return the fields with their compression settings, in the form that the native core takes.
 
         Raises
         ------
         ArgumentError
-            A compression is given for no field.
+            A compression is given for an unknown field.
         """
         codes: dict[str, int | None] = dict.fromkeys(self.shapes)
         if isinstance(compression, Mapping):
             for name, one in compression.items():
                 if name not in codes:
-                    raise ArgumentError(f"compression names {name!r}, which is no field: {list(codes)}")
+                    raise ArgumentError(f"compression names {name!r}, which is not a field: {list(codes)}")
                 codes[name] = code_of(one)
         elif not isinstance(compression, EllipsisType):
             codes = dict.fromkeys(self.shapes, code_of(compression))
@@ -127,14 +127,14 @@ class FieldPlan:
         data
             Columns by name.
         fill
-            Whether a field without data gets zeros, empty lists and missing values.
+            Fill fields without data with zeros, empty lists and missing values.
 
         Raises
         ------
         ArgumentError
-            Names or types of the data are not those of the fields.
+            Names or types of the data differ from those of the fields.
         UnsupportedError
-            A field holds objects that their class streams.
+            A field holds objects serialized by their streamer.
         """
         missing = [name for name in self.shapes if name not in data]
         if missing and fill and data:
@@ -156,21 +156,21 @@ class FieldPlan:
 class WritableNTuple(WritableTable):
     """An RNTuple being written, made by `WritableDirectory.mkrntuple`.
 
-    Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
+    `extend` buffers entries until a cluster is full, then writes them together. Closing the file writes the
     rest.
     """
 
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int, plan: FieldPlan) -> None:
-        """Take an RNTuple that the native core has made."""
+        """Wrap an RNTuple of the native core."""
         super().__init__(path, file, number)
         self._plan = plan
         self._zones: ZoneCollector | None = None
         self._looked_at: list[str] = []
 
     def collect_zones(self, entries: int) -> None:
-        """Look at all values to come, for an index of the RNTuple with zones of this many entries."""
+        """Collect ranges of all values from this point, for an index with zones of this many entries."""
         self._zones = ZoneCollector(entries)
-        # Fields that come later are not there in the first zones.
+        # Fields added later are absent from the first zones.
         self._looked_at = list(self._plan.shapes)
 
     def take(self, columns: list[Column]) -> None:
@@ -188,7 +188,7 @@ class WritableNTuple(WritableTable):
             )
 
     def write_index(self) -> None:
-        """Write what was seen of the values as an attribute set, if all entries were looked at."""
+        """Write the collected ranges as an attribute set, if they cover all entries."""
         found = None if self._zones is None else self._zones.zones()
         if found is None or found.edges[-1] != self.num_entries or not found.fields:
             return
@@ -203,7 +203,7 @@ class WritableNTuple(WritableTable):
         native.extend_attribute_set(self._number, INDEX_SET, [*numbers, said])
 
     def keys(self) -> list[str]:
-        """Return the names of the top-level fields that take data."""
+        """Return the names of the top-level fields, without projected fields."""
         return list(self._plan.shapes)
 
     def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
@@ -212,17 +212,17 @@ class WritableNTuple(WritableTable):
         Parameters
         ----------
         data
-            As for `WritableDirectory.mkrntuple`: data for every field, all of one length. Numbers of another type are
-            converted if they fit.
+            Data for every field, all of one length, in a form that `WritableDirectory.mkrntuple` takes. Numbers of
+            another type are converted if they fit.
         accept_new_fields
-            Make fields for columns that have none; earlier entries get zeros, empty lists and missing values.
+            Add fields for new columns. Earlier entries get zeros, empty lists and missing values.
 
         Raises
         ------
         ArgumentError
-            The data do not fit the fields; none of them is written.
+            The data do not fit the fields. No entry is written.
         StorageError
-            The storage took no more; the message says how many entries are safe.
+            The storage is full or failed. The message states how many entries are safe.
         """
         self._file.check_open("write to")
         if is_objects(data):
@@ -254,27 +254,27 @@ class WritableNTuple(WritableTable):
     ) -> int:
         """Add all entries of another RNTuple.
 
-        Clusters whose columns are those of this RNTuple are copied without being decompressed; entries of others are
-        read and written again.
+        Clusters with the same columns as this RNTuple are copied without being decompressed. Entries of other clusters
+        are read and written again.
 
         Parameters
         ----------
         source
-            An RNTuple that was opened for reading.
+            An RNTuple opened for reading.
         unite
-            Whether the fields may differ: fields that only the other has are added to this one, and fields that it
-            lacks are zero, empty or missing.
+            Accept different fields: fields that only the source has are added, and fields that it lacks are zero,
+            empty or missing.
         step_size
             Size of the steps in which entries are read, as for `RNTuple.iterate`.
         compression
-            Codec and level of pages that are copied; without it they stay as they are stored.
+            Codec and level of copied pages. By default, they stay as they are stored.
         recluster
-            Whether all entries are read and written again, in clusters and pages of this RNTuple's sizes.
+            Read and write all entries again, in clusters and pages of this RNTuple's sizes.
 
         Returns
         -------
         int
-            The number of clusters that were copied without being decoded.
+            The number of clusters copied without decoding.
 
         Raises
         ------
@@ -295,9 +295,9 @@ class WritableNTuple(WritableTable):
             kinds = to_columns(source.arrays(more, entry_stop=0), missing=True)
             self._add_plan(FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()}))
         copied, before = 0, self.num_entries
-        # Not through Awkward Array: it has no unions of one type, and none within others.
+        # Awkward Array is not used here: it has no unions of one type and no nested unions.
         query = Query.picking(source, {field.name: field for field in source.fields if field.name in stored})
-        # Copied clusters are not looked at.
+        # The values of copied clusters are not collected.
         self._zones = None
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
@@ -318,7 +318,7 @@ class WritableNTuple(WritableTable):
         return copied
 
     def _add_attributes(self, source: RNTuple, name: str, before: int) -> None:
-        """Add an attribute set of another RNTuple, whose entries come behind those that were there before."""
+        """Add an attribute set of another RNTuple. Its ranges are shifted by the number of entries before."""
         stored = source.attribute_set(name).arrays()
         first = np.asarray(stored["_rangeStart"]).astype(np.int64) + before
         ranges = np.stack([first, first + np.asarray(stored["_rangeLen"]).astype(np.int64)], axis=1)
@@ -330,7 +330,7 @@ class WritableNTuple(WritableTable):
 
     @property
     def attribute_sets(self) -> list[str]:
-        """The names of the attribute sets that are linked to it."""
+        """The names of the linked attribute sets."""
         return [name for name, _ in self._file.native.attribute_sets(self._number)]
 
     def add_attribute_set(
@@ -347,24 +347,24 @@ class WritableNTuple(WritableTable):
         name
             Name of the set. ROOT reserves ``"ROOT"`` and names that begin with ``"ROOT."``.
         types
-            Types of what is said of each range, by name, as for `WritableDirectory.mkrntuple`.
+            Types of the fields that describe a range, by name, as for `WritableDirectory.mkrntuple`.
         classes
             As for `WritableDirectory.mkrntuple`.
 
         Returns
         -------
         WritableAttributeSet
-            The set, to be extended.
+            The set, ready for `extend`.
 
         Raises
         ------
         ArgumentError
-            There is a set of that name, or the name or a type cannot be written.
+            A set of that name exists, or the name or a type cannot be written.
         """
         self._file.check_open("write to")
         plan, columns = FieldPlan.of(types, None, classes or {})
         if columns is not None:
-            raise ArgumentError("add_attribute_set takes types; data come by extend")
+            raise ArgumentError("add_attribute_set takes types; add data with extend")
         self._file.native.add_attribute_set(self._number, name, plan.native())
         return WritableAttributeSet(self, self._file, self._number, name, plan)
 
@@ -376,7 +376,7 @@ class WritableNTuple(WritableTable):
         NotFoundError
             There is no such set.
         UnsupportedError
-            The file has it in a form that takes no entries.
+            The stored form of the set cannot be extended.
         """
         sets = dict(self._file.native.attribute_sets(self._number))
         if name not in sets:
@@ -393,9 +393,9 @@ class WritableNTuple(WritableTable):
         classes: Mapping[str, str | tuple[str, int]] | None = None,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
     ) -> None:
-        """Add fields, which all entries from this point have; earlier ones read as zero, empty or missing.
+        """Add fields to all entries from this point. Earlier entries read as zero, empty or missing.
 
-        Entries gathered so far end their cluster.
+        Buffered entries are written as a cluster first.
 
         Parameters
         ----------
@@ -407,12 +407,12 @@ class WritableNTuple(WritableTable):
         Raises
         ------
         ArgumentError
-            There is a field of such a name.
+            A field of that name exists.
         """
         self._file.check_open("write to")
         plan, columns = FieldPlan.of(types, None, classes or {})
         if columns is not None:
-            raise ArgumentError("add_fields takes types; data for the fields come with the next entries")
+            raise ArgumentError("add_fields takes types; add data with the next entries")
         self._add_plan(plan, compression)
 
 
@@ -431,7 +431,7 @@ def _classes(kind: Type, name: str, versions: Mapping[str, int]) -> Iterator[tup
 
 
 def _numbers_in(name: str, column: Column, whole: Callable[[Column], Column]) -> Iterator[tuple[str, Column]]:
-    """Yield the paths and columns of all numbers in a field; `whole` puts what lies around them back."""
+    """Yield the paths and columns of all numbers in a field; `whole` restores the enclosing structure."""
     match column:
         case ("record", _, _, fields):
             for inner, part in fields:
@@ -449,12 +449,12 @@ def _numbers_in(name: str, column: Column, whole: Callable[[Column], Column]) ->
 class WritableAttributeSet:
     """An attribute set of an RNTuple being written, made by `WritableNTuple.add_attribute_set`.
 
-    Each of its entries describes a range of entries of the RNTuple. They become part of the file with the next commit
-    of the RNTuple.
+    Each of its entries describes a range of entries of the RNTuple. The set becomes part of the file with the next
+    commit of the RNTuple.
     """
 
     def __init__(self, table: WritableNTuple, file: OutputFile, number: int, name: str, plan: FieldPlan) -> None:
-        """Take a set that the native core has made."""
+        """Wrap a set of the native core."""
         self._table, self._file, self._number, self._name, self._plan = table, file, number, name, plan
 
     def __repr__(self) -> str:
@@ -476,22 +476,22 @@ class WritableAttributeSet:
         Parameters
         ----------
         data
-            Data for every field, as for `WritableNTuple.extend`: a value for each range.
+            Data for every field, as for `WritableNTuple.extend`, with one value per range.
         ranges
-            The first entry of each range, and the one behind its last: ``[(0, 100), (100, 250)]``.
+            The first entry of each range, and the entry after its last: ``[(0, 100), (100, 250)]``.
 
         Raises
         ------
         ArgumentError
-            The data do not fit the fields, or a range reaches beyond the entries that the RNTuple has so far; none of
-            them is written.
+            The data do not fit the fields, or a range reaches beyond the current entries of the RNTuple. Nothing is
+            written.
         """
         self._file.check_open("write to")
         bounds = np.asarray(ranges)
         if bounds.size == 0:
             bounds = np.zeros((0, 2), np.int64)
         if bounds.ndim != 2 or bounds.shape[1] != 2 or bounds.dtype.kind not in "iu":
-            raise ArgumentError("ranges are pairs of integers: the first entry, and the one behind the last")
+            raise ArgumentError("ranges are pairs of integers: the first entry, and the entry after the last")
         first, end, entries = bounds[:, 0], bounds[:, 1], self._table.num_entries
         wrong = np.flatnonzero((first < 0) | (end < first) | (end > entries))
         if len(wrong):

@@ -1,7 +1,7 @@
-"""Python objects as ROOT objects: strings and histograms.
+"""Convert Python objects to ROOT objects: strings and histograms.
 
-A ROOT object is ``(class, members)``; members not named are zero, empty or null. A base class that is an array
-(`TArrayD` of a `TH1D`) goes by its name. Members keep ROOT's names; what they mean is in ROOT's `TH1.h` and `TAxis.h`.
+A ROOT object is ``(class, members)``. Missing members are zero, empty or null. A base class that is an array (`TArrayD`
+of a `TH1D`) is a member with the name of the base class. Members keep ROOT's names: see ROOT's `TH1.h` and `TAxis.h`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Object = tuple[str, dict[str, Any]]
 Floats = NDArray[np.float64]
 
 ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.float64}
-"""The type of the contents by the last letter of a histogram's class."""
+"""The type of the contents, by the last letter of a histogram's class."""
 _KINDS = {np.dtype(kind): letter for letter, kind in ARRAYS.items()}
 
-# What ROOT gives to a fresh histogram and to its axes.
+# Members of a new histogram in ROOT, and of its axes.
 LOOKS = {
     "fLineColor": 602, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1001,
     "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1.0, "fBarWidth": 1000, "fMaximum": -1111.0,
@@ -47,16 +47,16 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
     Parameters
     ----------
     data
-        A string; a histogram of hist or boost-histogram, or anything with `axes`, `values` and `variances` as the
-        PlottableHistogram protocol has them; what `numpy.histogram`, `numpy.histogram2d` and `numpy.histogramdd` give,
-        with a title as last element if wanted.
+        A string; a histogram of hist or boost-histogram; an object with `axes`, `values` and `variances` of the
+        PlottableHistogram protocol; or a result of `numpy.histogram`, `numpy.histogram2d` or `numpy.histogramdd`, with
+        an optional title as last element.
     name
-        Name that the object will have.
+        Name of the object.
 
     Raises
     ------
     TypeError
-        No ROOT object stands for it.
+        No ROOT class can represent the object.
     """
     if isinstance(data, str):
         return "Collectable string class", ("TObjString", {"fString": data})
@@ -70,12 +70,12 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
 
 
 def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
-    """Return the title and the ROOT object of a histogram, with contents of a chosen kind.
+    """Return the title and the ROOT object of a histogram with the given kind of contents.
 
     Raises
     ------
     ArgumentError
-        There is no such kind, contents do not fit it, or the data are no histogram.
+        The kind is unknown, the contents do not fit it, or the data are not a histogram.
     """
     if kind not in ARRAYS:
         raise ArgumentError(f"contents of a histogram are of kind {', '.join(ARRAYS)}, not {kind!r}")
@@ -88,7 +88,7 @@ def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
 
 
 class Axis:
-    """An axis: its edges, and how many flow bins the values have on each side."""
+    """An axis: its edges, and the number of flow bins in the values on each side."""
 
     def __init__(self, edges: Foreign, title: str = "", labels: list[str] | None = None) -> None:
         self.edges: Floats = np.asarray(edges, np.float64)
@@ -104,7 +104,7 @@ class Axis:
 
     @property
     def centers(self) -> Floats:
-        """The middles of the bins."""
+        """The centres of the bins."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     def to_object(self, name: str) -> Object:
@@ -131,12 +131,12 @@ class Axis:
 
 
 def cells_of(values: Foreign) -> Foreign:
-    """Bins in ROOT's order: the first axis runs fastest."""
+    """Return bins in ROOT's order: the first axis runs fastest."""
     return np.ascontiguousarray(np.asarray(values).T.reshape(-1))
 
 
 def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, variances: Foreign) -> dict[str, Any]:
-    """Members that histograms of any dimension share; values have flow bins on both sides of each axis."""
+    """Return the members of histograms of any dimension. Values include the flow bins of each axis."""
     dim = len(axes)
     inner = np.asarray(values, np.float64)[(slice(1, -1),) * dim]
     spread = inner if variances is None else np.asarray(variances, np.float64)[(slice(1, -1),) * dim]
@@ -178,7 +178,7 @@ def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
     parts = list(data)
     title = parts.pop() if len(parts) > 2 and isinstance(parts[-1], str) else ""
     if len(parts) == 2 and isinstance(parts[1], (tuple, list)) and len(parts[1]) in (2, 3):
-        parts = [parts[0], *parts[1]]  # as numpy.histogramdd gives it
+        parts = [parts[0], *parts[1]]  # the result of numpy.histogramdd
     if not 2 <= len(parts) <= 4 or not isinstance(parts[0], np.ndarray):
         return None
     values, *edges = parts
@@ -189,8 +189,8 @@ def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
             f"a histogram of shape {values.shape} has edges of lengths {[len(one) for one in edges]}: each has one more"
         )
     if values.dtype.kind not in "biuf":
-        raise ArgumentError(f"contents of a histogram are numbers, not {values.dtype}")
-    # Counts of NumPy are 64-bit: they go into doubles, as no old ROOT has a histogram of such integers.
+        raise ArgumentError(f"contents of a histogram must be numbers, not {values.dtype}")
+    # NumPy counts in 64-bit integers. They become doubles, because older versions of ROOT lack such histograms.
     return _histogram(name, title, [Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
 
 
@@ -208,7 +208,7 @@ def _axis_of(axis: Foreign) -> Axis:
 
 
 def _with_flow(values: Foreign, axes: Sequence[Foreign]) -> Foreign:
-    """Add bins of underflow and overflow to each axis of a histogram that has none."""
+    """Add underflow and overflow bins to each axis of a histogram without them."""
     widths: list[tuple[int, int]] = []
     for size, axis in zip(values.shape, axes, strict=True):
         missing = len(axis) + 2 - size
@@ -226,7 +226,7 @@ def _with_flow(values: Foreign, axes: Sequence[Foreign]) -> Foreign:
 def _flow(method: Foreign) -> Foreign:
     try:
         return method(flow=True)
-    except TypeError:  # the protocol does not know of flow bins
+    except TypeError:  # the protocol has no flow bins
         return method()
 
 
@@ -242,7 +242,7 @@ def _from_histogram(data: Foreign, name: str) -> tuple[str, Object]:
     if kind != "COUNT":
         raise UnsupportedError(f"a histogram of kind {kind} cannot be written")
     values = _with_flow(np.asarray(_flow(data.values)), axes)
-    # Storages without weights have variances equal to their values; ROOT keeps none then.
+    # Storages without weights have variances equal to their values, which ROOT does not store.
     weighted = "weight" in type(getattr(data, "storage_type", None) or data).__name__.lower() or (
         getattr(data, "storage_type", object).__name__ == "Weight"
     )
@@ -278,7 +278,7 @@ def _from_profile(
     }
     if weighted:
         members["fBinSumw2"] = cells_of(entries2)
-        # Sums of weights do not say how often it was filled. Where no metadata was set, boost-histogram warns of the attribute.
+        # Sums of weights do not give the number of fills. boost-histogram warns of the attribute where none was set.
         known = getattr(data, "__dict__", {}).get("metadata")
         if isinstance(known, Mapping) and "fEntries" in known:
             members["fEntries"] = float(known["fEntries"])
@@ -295,14 +295,14 @@ class NewObject:
 
     @cached_property
     def model(self) -> Foreign:
-        """The object as it is when it is read from a file (`sapwood.Model`)."""
+        """The object as a `sapwood.Model`, as if read from a file."""
         held = BytesIO()
         with import_module("sapwood.writing.file").recreate(held) as file:
             file["object"] = NewObject(self.classname, self.title, self.named("")[1] | self.members)
         return import_module("sapwood.files.file").open(held.getvalue())["object"]
 
     def __getattr__(self, name: str) -> Any:
-        """Return what its class has as methods and properties (`values`, `axis`, `member`, ...)."""
+        """Return a method or property of the object's class (`values`, `axis`, `member`, ...)."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.model, name)

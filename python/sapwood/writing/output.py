@@ -1,4 +1,4 @@
-"""What a file is written to: a path, a stream, or a URL; and how it becomes whole."""
+"""Targets of files being written (paths, streams, URLs), and how files are completed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FORMATS = ("ttree", "rntuple")
 
 @dataclass(frozen=True)
 class Settings:
-    """How a file is made."""
+    """Options for making a file."""
 
     compression: Compression | None
     title: str
@@ -55,7 +55,7 @@ class Settings:
     format: str
 
     def table_format(self) -> str:
-        """Return the format of tables that are assigned.
+        """Return the format of assigned tables.
 
         Raises
         ------
@@ -63,23 +63,23 @@ class Settings:
             The format is unknown.
         """
         if self.format not in FORMATS:
-            raise ArgumentError(f"format is {' or '.join(map(repr, FORMATS))}, not {self.format!r}")
+            raise ArgumentError(f"format must be {' or '.join(map(repr, FORMATS))}, not {self.format!r}")
         return self.format
 
     def commit_bytes(self) -> int | None:
-        """Return `commit_every` as the native core takes it.
+        """Return `commit_every` in the form that the native core takes.
 
         Raises
         ------
         ArgumentError
-            It is none of those that there are.
+            The value is invalid.
         """
         every = self.commit_every
         if every == "cluster":
             return 0
         if every is None or (isinstance(every, int) and every > 0):
             return every
-        raise ArgumentError(f"commit_every is 'cluster', a number of bytes above zero or None, not {every!r}")
+        raise ArgumentError(f"commit_every must be 'cluster', a positive number of bytes or None, not {every!r}")
 
     def identity(self) -> bytes:
         """Return the file's UUID."""
@@ -89,7 +89,7 @@ class Settings:
 
 
 class RemoteTarget:
-    """Where a URL leads to."""
+    """The target of a URL."""
 
     def __init__(self, url: str, options: Mapping[str, object]) -> None:
         try:
@@ -100,18 +100,18 @@ class RemoteTarget:
         self._system, self._place = url_to_fs(url, **options)
 
     def exists(self) -> bool:
-        """Return whether there is such a file."""
+        """Return whether the file exists."""
         return self._system.exists(self._place)
 
     def fetch(self) -> str:
-        """Copy the file to a local one, which will be sent back.
+        """Download the file to a local copy, which is uploaded later.
 
         Raises
         ------
         MissingFileError
-            It is not there.
+            The file does not exist.
         StorageError
-            It cannot be fetched.
+            The file cannot be downloaded.
         """
         path = self.temporary()
         try:
@@ -123,20 +123,20 @@ class RemoteTarget:
         return path
 
     def temporary(self) -> str:
-        """Make a local file that will be sent."""
+        """Make a local file that is uploaded later."""
         handle, path = tempfile.mkstemp(".root", "sapwood-")
         os.close(handle)
         return path
 
     def send(self, path: str) -> None:
-        """Bring a local file there, again if that fails, compare the sizes, and remove it.
+        """Upload a local file with retries, compare the sizes, and remove the local file.
 
         Raises
         ------
         StorageError
-            It cannot be written there; the local file is kept.
+            The upload failed. The local file is kept.
         """
-        with contextlib.suppress(NotImplementedError, OSError):  # not all storage has folders
+        with contextlib.suppress(NotImplementedError, OSError):  # some storage has no folders
             self._system.makedirs(self._system._parent(self._place), exist_ok=True)
         # By default fsspec would POST.
         options = {"method": "put"} if self._url.startswith(("http://", "https://")) else {}
@@ -152,11 +152,11 @@ class RemoteTarget:
         Path(path).unlink()
 
     def _compare(self, size: int) -> None:
-        """Compare the size of what was sent with that of what is there, if the storage tells it."""
+        """Compare the uploaded size with the size that the storage reports, if it does."""
         try:
             self._system.invalidate_cache(self._system._parent(self._place))
             found: int | None = self._system.info(self._place).get("size")
-        except Exception as error:  # noqa: BLE001 - each kind of storage has its own
+        except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
             warnings.warn(
                 f"{self._url} was written, but its size cannot be confirmed: {error}",
                 SapwoodWarning,
@@ -164,15 +164,15 @@ class RemoteTarget:
             )
             return
         if found is not None and found != size:
-            raise OSError(f"{size} bytes were sent, {found} bytes are there")
+            raise OSError(f"{size} bytes were sent, but {found} bytes are stored")
 
 
 PAUSES = (0.1, 0.4, 1.6)
-"""Seconds between the attempts to send a file."""
+"""Seconds between attempts to upload a file."""
 
 
 def _passing(error: Exception) -> bool:
-    """Whether another attempt may do better."""
+    """Return whether another attempt may succeed."""
     if isinstance(error, (FileNotFoundError, PermissionError, NotImplementedError, TypeError, ValueError)):
         return False
     status = getattr(error, "status", None)
@@ -180,7 +180,7 @@ def _passing(error: Exception) -> bool:
 
 
 WRITING: weakref.WeakValueDictionary[str, OutputFile] = weakref.WeakValueDictionary()
-"""The files that this process writes, by their paths."""
+"""The files that this process is writing, by path."""
 
 
 def _finish(
@@ -207,7 +207,7 @@ def _finish(
 
 
 class OutputFile:
-    """A file being written, without its objects: its target, what makes it whole, and what closes it."""
+    """A file being written, without its objects: its target, and how it is completed and closed."""
 
     def __init__(
         self,
@@ -219,17 +219,17 @@ class OutputFile:
         *,
         index: bool = False,
     ) -> None:
-        """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
+        """Wrap a file of the native core. `beside` is its temporary path, if it is not written in place."""
         self.index = index
-        """Whether indexes of its trees are written when it is closed."""
+        """Whether to write indexes of its trees when it is closed."""
         self.table_format = table_format
-        """What assigning a table makes."""
+        """Format of assigned tables."""
         self.native = native
         self.tables: dict[tuple[tuple[str, ...], int], InOutputFile] = {}
         """Tables being written, by path and cycle."""
         self._file_path = file_path
         self._beside = beside
-        # What was gathered is written even if nobody closes the file.
+        # Buffered entries are written even if the file is never closed.
         self._process = os.getpid()
         self._remote = remote
         self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, remote, self._process)
@@ -246,13 +246,13 @@ class OutputFile:
         return self._file_path
 
     def give_up(self) -> tuple[_native.Output, str | None, str | None, RemoteTarget | None]:
-        """Leave the file to another owner, who gets what this one was made with."""
+        """Hand the file over to another owner; return the arguments it was made with."""
         self._finalizer.detach()
         return self.native, self._file_path, self._beside, self._remote
 
     @property
     def compression(self) -> Compression | None:
-        """Codec and level of what is written from now on; can be set. Trees made already keep theirs."""
+        """Codec and level of data written from this point. Can be set. Existing trees keep theirs."""
         return Compression.from_code(self.native.compression)
 
     @compression.setter
@@ -261,13 +261,13 @@ class OutputFile:
 
     @property
     def fCompress(self) -> int:  # noqa: N802 - ROOT's name
-        """The same as ROOT's number."""
+        """The compression as ROOT's number."""
         return self.native.compression
 
     def commit(self) -> None:
-        """Make all that was written part of the file that readers see, even if this process dies.
+        """Make everything written so far visible to readers, even if this process dies later.
 
-        Entries that wait for their cluster to be full end it.
+        Buffered entries are written as a cluster.
         """
         self.check_open("write to")
         self.native.commit()
@@ -278,7 +278,7 @@ class OutputFile:
         Raises
         ------
         UnsupportedError
-            It is a stream.
+            The file is a stream.
         """
         from sapwood.files.file import open as read
 
@@ -288,12 +288,12 @@ class OutputFile:
         return read(path)
 
     def close(self) -> None:
-        """Write what was gathered and make the file whole. Closing it again does nothing.
+        """Write buffered entries and complete the file. Closing it again does nothing.
 
         Raises
         ------
         StorageError
-            The storage took no more; the message says how many entries are safe.
+            The storage is full or failed. The message states how many entries are safe.
         """
         if self._finalizer.detach() is not None:
             _finish(self.native, self._file_path, self._beside, self._remote, self._process)
@@ -301,8 +301,8 @@ class OutputFile:
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
 
-        After an exception a file that was written beside its path is given up; any other keeps what it was given. What
-        closing then has to complain of hides no exception of the block.
+        After an exception, an atomic file or the file of a URL is discarded. Any other file keeps the data written so
+        far. An error while closing does not hide the exception of the block.
         """
         if error is None:
             self.close()
@@ -320,7 +320,7 @@ class OutputFile:
         return not self._finalizer.alive
 
     def check_open(self, doing: str) -> None:
-        """Refuse to go on with a closed file.
+        """Raise an error if the file is closed.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class OutputFile:
 
 
 def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return the local path or the URL of a file of `fsspec`, and the options of its file system."""
+    """Return the local path or URL of an `fsspec` file, and the options of its file system."""
     protocols = target.fs.protocol
     if {"file", "local"} & {protocols, *protocols}:
         return target.path, options
@@ -350,43 +350,43 @@ def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Map
 
 
 def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> OutputFile:
-    """Make a file to write to: see `sapwood.recreate`."""
+    """Create a file for writing; see `sapwood.recreate`."""
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
-        raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
+        raise ArgumentError(f"an index needs a local file, not {target!r}")
     path = remote = None
     if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
         target = local_path(target)
     if hasattr(target, "fs") and hasattr(target, "full_name"):
-        # A file of `fsspec` that is not open yet: what its file system needs is known to that.
+        # An `fsspec` file that is not open yet knows the options of its file system.
         target, options = _of_fsspec(target, options)
     if isinstance(target, str) and is_url(target):
         path, remote = target, RemoteTarget(target, options)
         if not overwrite and remote.exists():
-            raise FileExistsError(f"{path} is there already")
+            raise FileExistsError(f"{path} already exists")
     elif options:
         raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
     elif isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         if os.path.realpath(path) in WRITING:
-            gc.collect()  # closes a writer that nobody refers to
+            gc.collect()  # closes unreferenced writers
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
-        raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
+        raise TypeError(f"recreate takes a path or an object that can seek, not {target!r}")
     elif settings.atomic:
-        raise ArgumentError("atomic takes a path, since an object cannot be put in the place of another")
+        raise ArgumentError("atomic needs a path: other targets cannot be renamed")
     beside = None
     if remote is not None:
         target = beside = remote.temporary()
     elif settings.atomic and path is not None:
         if not overwrite and Path(path).exists():
-            raise FileExistsError(f"{path} is there already")
+            raise FileExistsError(f"{path} already exists")
         target = beside = f"{path}.{os.getpid()}.partial"
     name = Path(path or "stream.root")
     with storage_errors(str(path or "")):
         native = _native.Output(
             target,
-            # Not where it lies: the same bytes come out wherever they are written.
+            # Without the folder, so that the bytes do not depend on it.
             name.name if settings.reproducible else str(name),
             overwrite or beside is not None,
             settings.title,
@@ -402,7 +402,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
 
 @contextlib.contextmanager
 def storage_errors(path: str) -> Generator[None]:
-    """Raise `StorageError` for an error of the system that has no class of its own in Python."""
+    """Raise `StorageError` for a system error without its own class in Python."""
     try:
         yield
     except OSError as error:
@@ -415,7 +415,7 @@ class InOutputFile:
     """A directory or table of a file being written. Closing it closes the file."""
 
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
-        """Describe a directory or table by its number in the native core."""
+        """Refer to a directory or table by its number in the native core."""
         self._path = path
         self._file = file
         self._number = number

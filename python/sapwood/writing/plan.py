@@ -1,4 +1,4 @@
-"""Which branches a tree gets for types of data, and how data then find their branches."""
+"""Plan the branches of a tree for types of data, and assign data to their branches."""
 
 from __future__ import annotations
 
@@ -18,69 +18,69 @@ from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
 
 
 def check_name(name: str, what: str, without: str = "") -> None:
-    """Refuse a name that cannot be read again, by ROOT or here.
+    """Refuse a name that ROOT or sapwood could not read back.
 
     Parameters
     ----------
     name
-        Of a branch, a tree or an object.
+        Name of a branch, a tree or an object.
     what
-        What has the name.
+        Kind of the named object, for the message.
     without
-        Characters that it may not have. In names of branches, brackets stand for the dimensions of an array.
+        Forbidden characters. In branch names, brackets mean the dimensions of an array.
 
     Raises
     ------
     ArgumentError
-        It has one of these, a zero byte, or half a character, or it begins with a slash.
+        The name has a forbidden character, a zero byte or half a surrogate pair, or begins with a slash.
     """
     wrong = next((one for one in name if one in without or one == "\0" or "\ud800" <= one <= "\udfff"), None)
     if wrong is not None or name.startswith("/"):
-        raise ArgumentError(f"{name!r} cannot name {what}: it has {wrong or '/'!r}, and could not be read again")
+        raise ArgumentError(f"{name!r} cannot name {what}: it has {wrong or '/'!r}, and could not be read back")
 
 
 @dataclass
 class Branch:
-    """A branch as the native core makes it."""
+    """A branch of the native core."""
 
     name: str
     kind: str
     """``"numbers"``, ``"counted"``, ``"counter"``, ``"text"``, ``"leaves"`` or ``"object"``."""
     shape: Shape
-    """Of the elements, or of the whole."""
+    """Shape of the elements, or of the whole value."""
     dims: tuple[int, ...]
     counter: int
-    """Index of the branch that counts this one, if its kind is ``"counted"``."""
+    """Index of the counter branch, if the kind is ``"counted"``."""
     split_level: int
     member_wise: bool
 
     @classmethod
     def of(cls, native: Sequence[Any]) -> Branch:
-        """Take a branch of the native core."""
+        """Convert a branch of the native core."""
         name, kind, shape, dims, *others, _ = native
         return cls(name, kind, shape, tuple(dims), *others)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How lists and records become branches. Choices hold for all, or are mappings of names."""
+    """How lists and records become branches. Each choice is one value for all data, or a mapping by name."""
 
     lists: str | Mapping[str, str] = "counted"
     """``"counted"`` (an array and the branch that counts it) or ``"vector"`` (`std::vector`)."""
     records: str | Mapping[str, str] = "branches"
     """``"branches"`` (one for each field), ``"leaves"`` (a leaf list) or ``"class"``."""
     classes: Mapping[str, str | tuple[str, int]] = dataclasses.field(default_factory=dict[str, "str | tuple[str, int]"])
-    """Names of classes, with versions if wanted, by the names of branches and fields joined by dots."""
+    """Names of classes, optionally with versions, by the names of branches and fields joined by dots."""
     split_level: int | Mapping[str, int] = 99
     member_wise: bool | Mapping[str, bool] = True
 
     def check(self, names: Mapping[str, Type]) -> None:
-        """Refuse choices that there are not.
+        """Refuse unknown choices.
 
         Raises
         ------
         ArgumentError
-            There is no such choice, or no such name.
+            A choice or a name is unknown.
         """
         for what, choice, known in (
             ("lists", self.lists, ("counted", "vector")),
@@ -91,10 +91,10 @@ class Layout:
             given = choice.items() if isinstance(choice, Mapping) else [(None, choice)]
             for name, one in given:
                 if name is not None and name not in names:
-                    raise ArgumentError(f"{what} names {name!r}, of which there are no data: {list(names)}")
+                    raise ArgumentError(f"{what} names {name!r}, but the data have no such name: {list(names)}")
                 if one not in known:
                     options = "0 to 99" if what == "split_level" else " or ".join(map(repr, known))
-                    raise ArgumentError(f"{what} is {options}, not {one!r}")
+                    raise ArgumentError(f"{what} must be {options}, not {one!r}")
 
     def of(self, name: str, choice: str) -> Any:
         """Return a choice for a name."""
@@ -112,7 +112,7 @@ class _Leaf:
 
 @dataclass(frozen=True)
 class _Fields:
-    """Records, or lists of records: data of several branches."""
+    """Records or lists of records: data of several branches."""
 
     name: str
     listed: bool
@@ -120,7 +120,7 @@ class _Fields:
 
 
 def _node(found: Any) -> _Leaf | _Fields:
-    """Return where data go, as the native core says it."""
+    """Convert the native core's description of where data go."""
     if isinstance(found, int):
         return _Leaf(found)
     name, listed, fields = found
@@ -128,25 +128,25 @@ def _node(found: Any) -> _Leaf | _Fields:
 
 
 class Plan:
-    """The branches of a tree, which the native core plans, and how data find them.
+    """The branches of a tree, as planned by the native core, and the assignment of data to them.
 
     Parameters
     ----------
     types
         Types of the data by name.
     counter_name
-        Names the branch that counts the elements of lists of that name.
+        Returns the name of the branch that counts the elements of lists, given the name of the lists.
     field_name
-        Names the branch of a field of records.
+        Returns the name of the branch of a field of records.
     layout
         How lists and records are laid out.
 
     Raises
     ------
     ArgumentError
-        Two branches would have one name, or there is none.
+        Two branches would have the same name, or there are no branches.
     UnsupportedError
-        No branch holds data of such a type.
+        No branch can hold data of this type.
     """
 
     def __init__(
@@ -178,13 +178,13 @@ class Plan:
 
     @classmethod
     def of_branches(cls, branches: list[Branch]) -> Plan:
-        """Take branches that are there; each takes data by its own name."""
+        """Use existing branches. Each takes data by its own name."""
         plan = cls.__new__(cls)
         plan._take(branches, {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"})
         return plan
 
     def native(self, codes: list[int]) -> list[tuple[str, str, Shape, list[int], int, int, bool, int | None]]:
-        """Return the branches as the native core takes them, with their compression settings."""
+        """Return the branches with their compression settings, in the form that the native core takes."""
         return [
             (b.name, b.kind, b.shape, list(b.dims), b.counter, b.split_level, b.member_wise, code)
             for b, code in zip(self.branches, codes, strict=True)
@@ -198,7 +198,7 @@ class Plan:
         Raises
         ------
         ArgumentError
-            A name is of no data and of no branch.
+            A name belongs neither to data nor to a branch.
         """
         if compression is ... or not isinstance(compression, Mapping):
             return [default if compression is ... else code_of(compression)] * len(self.branches)
@@ -206,7 +206,7 @@ class Plan:
         for name, one in compression.items():
             places = self._by_name.get(name), self._nodes.get(name)
             if places == (None, None):
-                raise ArgumentError(f"compression names {name!r}, which is no branch: {list(self._by_name)}")
+                raise ArgumentError(f"compression names {name!r}, which is not a branch: {list(self._by_name)}")
             found = set(() if places[1] is None else _places(places[1]))
             found |= set() if places[0] is None else {places[0]}
             found |= {self.branches[place].counter for place in found if self.branches[place].kind == "counted"}
@@ -220,7 +220,7 @@ class Plan:
         Raises
         ------
         ArgumentError
-            A name is of no branch.
+            A name is not that of a branch.
         """
         unknown = [name for name in given if name not in self._by_name]
         if unknown:
@@ -229,7 +229,7 @@ class Plan:
 
     @property
     def maps(self) -> dict[str, Shape]:
-        """The shapes of what takes maps, by name."""
+        """The shapes that contain maps, by name."""
         leaves = {name: node for name, node in self._nodes.items() if isinstance(node, _Leaf)}
         shapes = {name: self.branches[leaf.index].shape for name, leaf in leaves.items()}
         return {name: shape for name, shape in shapes.items() if has_maps(shape)}
@@ -240,7 +240,7 @@ class Plan:
         Raises
         ------
         ArgumentError
-            Names or types of the data are not those of the branches, or counters given do not count.
+            Names or types of the data differ from those of the branches, or given counters are wrong.
         """
         found: dict[int, Column] = {}
         given = self._in_branches(data)
@@ -257,12 +257,12 @@ class Plan:
         return [found[index] for index, branch in enumerate(self.branches) if branch.kind != "counter"]
 
     def unknown(self, data: Mapping[str, Column]) -> dict[str, Column]:
-        """Return the columns that no branch takes."""
+        """Return the columns without a branch."""
         given = self._in_branches(data)
         return {name: column for name, column in given.items() if name not in self._nodes and name not in self._by_name}
 
     def _in_branches(self, data: Mapping[str, Column]) -> dict[str, Column]:
-        """Return columns with the fields of a record for the record, where branches of a stored tree take them."""
+        """Return columns in which a record is replaced by its fields if branches of a stored tree take them."""
         given: dict[str, Column] = {}
         for name, column in data.items():
             fields = {f"{name}_{field}": inner for field, inner in column[3]} if column[0] == "record" else {}
@@ -271,7 +271,7 @@ class Plan:
         return given
 
     def bounded(self, columns: list[Column]) -> dict[str, Column]:
-        """Return the columns of numbers and of counters that are read as they are here, by the names of branches."""
+        """Return the columns of plain numbers and of counters, by the names of branches."""
         found: dict[str, Column] = {}
         offsets: dict[int, Any] = {}
         stored = (branch for branch in self.branches if branch.kind != "counter")
@@ -287,7 +287,7 @@ class Plan:
         return found
 
     def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:
-        """Compare a counter that was given with the lists that it counts."""
+        """Compare a given counter with the lists that it counts."""
         counts = next(
             np.diff(found[index][1])
             for index, branch in enumerate(self.branches)
@@ -319,7 +319,7 @@ class Plan:
             self._fill(inner, values, found)
 
     def _fit(self, branch: Branch, column: Column) -> Column:
-        """Return a column the element type of its branch; refuse another shape."""
+        """Convert a column to the element type of its branch; refuse another shape."""
         if branch.kind in ("object", "leaves"):
             return fit(branch.shape, column, branch.name)
         if branch.kind == "text":
@@ -333,7 +333,7 @@ class Plan:
             if column[0] == "number" and len(column[1]) == 0:
                 return ("list", np.zeros(1, np.int64), self._numbers(branch, column))
             if column[0] == "fixed":
-                # Lists that happen to have one length.
+                # Lists that happen to have equal lengths.
                 offsets = np.arange(column[1] + 1, dtype=np.int64) * column[2]
                 return ("list", offsets, self._numbers(branch, column[3]))
         else:
@@ -366,7 +366,7 @@ def _places(node: _Leaf | _Fields) -> Iterator[int]:
 
 
 def _empty_records(column: Column, node: _Fields) -> Column:
-    """Read an array of nothing, whose type is not known, as no records."""
+    """Treat an empty array of unknown type as an empty list of records."""
     if column[0] == "number" and len(column[1]) == 0:
         return ("record", 0, "", [(field, column) for field, _ in node.fields])
     return column

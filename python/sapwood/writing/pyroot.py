@@ -1,4 +1,4 @@
-"""Objects to and from PyROOT, through a file in memory of the one and a temporary file of the other."""
+"""Convert objects to and from PyROOT, through a file in memory on one side and a temporary file on the other."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sapwood.writing.objects import to_object
 
 
 def to_writable(obj: Foreign) -> Foreign:
-    """Return an object of ROOT's classes that stands for a histogram, a string, or an object of PyROOT.
+    """Convert a histogram, a string or a PyROOT object to an object of a ROOT class.
 
-    What is one already (read from a file, or made by `sapwood.new`) is returned as it is. Assignment to a file,
-    ``file["name"] = obj``, does this by itself, except for objects of PyROOT.
+    Objects that already have a ROOT class (read from a file, or made by `sapwood.new`) are returned unchanged.
+    Assignment to a file, ``file["name"] = obj``, converts automatically, except for PyROOT objects.
 
     Raises
     ------
     TypeError
-        No class of ROOT stands for it.
+        No ROOT class can represent the object.
     """
     if isinstance(obj, (Model, NewObject)):
         return obj
@@ -39,17 +39,17 @@ _NAMES = ("fName", "fTitle")
 
 
 def from_pyroot(obj: Foreign) -> Foreign:
-    """Return an object of PyROOT as `sapwood.open` would read it from a file.
+    """Convert a PyROOT object to the object that `sapwood.open` would read from a file.
 
     Raises
     ------
     ArgumentError
-        It is not an object of PyROOT.
+        The object is not a PyROOT object.
     StorageError
-        ROOT cannot write it.
+        ROOT cannot write the object.
     """
     if not _is_pyroot(obj):
-        raise ArgumentError(f"{type(obj).__name__} is not an object of PyROOT")
+        raise ArgumentError(f"{type(obj).__name__} is not a PyROOT object")
     root = _root()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "object.root")
@@ -63,14 +63,14 @@ def from_pyroot(obj: Foreign) -> Foreign:
 
 
 def to_pyroot(obj: Foreign, name: str | None = None) -> Foreign:
-    """Return an object of PyROOT that is equal to a histogram, or to another object that sapwood reads or writes.
+    """Convert a histogram, or another object that sapwood reads or writes, to a PyROOT object.
 
     Parameters
     ----------
     obj
-        What can be assigned to a name of a file.
+        An object that can be assigned to a name of a file.
     name
-        Its name in ROOT; that of the object if not given.
+        Name in ROOT; by default the name of the object.
     """
     root = _root()
     its_name = getattr(obj, "name", None) if name is None else name

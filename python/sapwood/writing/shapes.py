@@ -1,9 +1,9 @@
-"""Types as C++ has them: what the members of classes and the elements of containers are.
+"""C++ types of the members of classes and of the elements of containers.
 
 A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("packed", single, range)`` (`Float16_t`,
 `Double32_t`), ``("text",)``, ``("array", size, shape)``, ``("vector", shape)``, ``("map", key, value)``,
 ``("other", name, shape)`` (another collection, laid out as that vector or map),
-``("class", name, version, [(member, shape)])``, which pairs are too. RNTuples alone hold ``("optional", shape)``,
+``("class", name, version, [(member, shape)])``, also for pairs. Only RNTuples hold ``("optional", shape)``,
 ``("variant", [shape])`` and classes without a name, which are records.
 """
 
@@ -30,7 +30,7 @@ _DIMENSION = re.compile(r"\s*(var|\d+)\s*\*")
 
 
 def named(text: str) -> Type | None:
-    """Return the type that the name of a C++ type stands for, with dimensions before it: ``"var * 2 * Float16_t"``."""
+    """Return the type for the name of a C++ type, with dimensions before it: ``"var * 2 * Float16_t"``."""
     *dims, name = (part.strip() for part in text.split("*"))
     if not all(dim == "var" or dim.isdecimal() for dim in dims):
         return None
@@ -63,7 +63,7 @@ def _with_dimensions(kind: Type, dims: list[str]) -> Type:
 
 
 def _arguments(text: str) -> list[str]:
-    """Split the arguments of a template at its own level of brackets."""
+    """Split the arguments of a template at the outermost brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "<[{") - (letter in ">]}")
@@ -75,7 +75,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def has_maps(shape: Shape) -> bool:
-    """Return whether values of a shape are maps or hold some."""
+    """Return whether values of a shape are or contain maps."""
     match shape:
         case ("map", *_):
             return True
@@ -88,7 +88,7 @@ def has_maps(shape: Shape) -> bool:
 
 
 def is_packed(shape: Shape) -> bool:
-    """Return whether numbers of a shape are stored with fewer bits than they were given with."""
+    """Return whether numbers of a shape are stored with fewer bits than in memory."""
     match shape:
         case ("packed", *_):
             return True
@@ -105,7 +105,7 @@ def is_packed(shape: Shape) -> bool:
 
 
 def dtype_of(shape: Shape) -> str:
-    """Return the NumPy type of numbers."""
+    """Return the NumPy type of a shape of numbers."""
     if shape[0] == "number":
         return shape[1]
     if shape[0] == "long":
@@ -121,29 +121,27 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
     kind
         The type.
     name
-        The branch, and behind dots the fields, that it belongs to; its class is called after it if nothing else says
-        how.
+        The branch and, after dots, the fields of the type. By default its class is named after them.
     classes
-        Names, and versions if wanted, of the classes of records, by such names.
+        Names, and optionally versions, of the classes of records, by such names.
     nameless
-        Whether records of which nothing says how their class is called have no class, as far as RNTuples can do
-        without.
+        Give no class to records without a class name, where RNTuples allow that.
 
     Raises
     ------
     UnsupportedError
-        Nothing in C++ stands for it.
+        No C++ type can represent the type.
     """
     return _native.shape_of(kind, name, versions_of(classes), nameless)
 
 
 def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple[str, int]]:
-    """Return the names and versions of classes, version 1 where none is given."""
+    """Return the names and versions of classes; the default version is 1."""
     return {name: (given, 1) if isinstance(given, str) else given for name, given in classes.items()}
 
 
 def fit(shape: Shape, column: Column, name: str) -> Column:
-    """Return a column the element types of a shape; refuse another.
+    """Convert a column to the element types of a shape; refuse other shapes.
 
     Raises
     ------
@@ -186,7 +184,7 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             return _fit_variant(items, column, name)
         case ("class", _, _, members) if column[0] == "record" or empty:
             if not empty and [field for field, _ in column[3]] == [str(i) for i in range(len(members))]:
-                # Tuples: by position.
+                # Fields of tuples match by position.
                 fields = [(member, field) for (member, _), (_, field) in zip(members, column[3], strict=True)]
                 column = (*column[:3], fields)
             given = dict.fromkeys((member for member, _ in members), ("empty",)) if empty else dict(column[3])
@@ -201,7 +199,7 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
 
 
 def blank(shape: Shape, count: int) -> Column:
-    """Return values that stand for nothing: zeros, empty strings and lists, missing values."""
+    """Return fill values: zeros, empty strings and lists, missing values."""
     match shape:
         case ("text",):
             return ("text", np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))
@@ -224,7 +222,7 @@ def blank(shape: Shape, count: int) -> Column:
 
 
 def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
-    """Return values of several types, or of one of them, the types of a variant."""
+    """Convert values of one or several types to the types of a variant."""
     if column[0] == "empty" or length_of(column) == 0:
         empty = np.zeros(0, np.int8), np.zeros(0, np.int64)
         return ("union", *empty, [fit(item, ("empty",), name) for item in items])
@@ -254,12 +252,12 @@ def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
 
 
 def _check_range(values: Any, text: str, name: str) -> None:
-    """Refuse numbers that are outside of the range into which they are packed.
+    """Refuse numbers outside the range of their packed type.
 
     Raises
     ------
     ArgumentError
-        One of them is, or is not a number.
+        A value is outside the range or NaN.
     """
     low, high = _native.packing_range(text) or (0, 0)
     if low < high and len(values):
@@ -280,7 +278,7 @@ def _lists(column: Column, *, empty: bool) -> tuple[Any, Column]:
 
 
 def words(shape: Shape) -> str:
-    """Describe a shape as its data are described."""
+    """Describe a shape in the words used for its data."""
     return describe(_data_type(shape))
 
 
@@ -318,7 +316,7 @@ def is_objects(data: object) -> bool:
 def members_of(objects: list[Any]) -> tuple[dict[str, Shape], dict[str, Column]]:
     """Return the shapes of the fields of a dataclass by name, and those of its instances as columns.
 
-    Besides what `value_of` takes, fields may be `Optional` values, unions and sets.
+    Besides the types of `value_of`, fields may be `Optional` values, unions and sets.
     """
     shape = _shape_of_class(type(objects[0]), objects[0])
     column = _column(shape, objects, shape[1])
@@ -326,7 +324,7 @@ def members_of(objects: list[Any]) -> tuple[dict[str, Shape], dict[str, Column]]
 
 
 def value_of(value: Foreign) -> tuple[Shape, Column]:
-    """Return the shape of a dataclass, and one instance as a column.
+    """Return the shape of a dataclass, and an instance as a column.
 
     The class has the name of the dataclass, or its `class_name`, and version 1, or its `class_version` (both class
     variables).

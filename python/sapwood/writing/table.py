@@ -1,4 +1,4 @@
-"""What every table has while it is written, whatever its format."""
+"""The common base of all tables being written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sapwood.writing.output import InOutputFile
 class WritableTable(InOutputFile):
     """A table being written.
 
-    Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
+    `extend` buffers entries until a cluster is full, then writes them together. Closing the file writes the
     rest.
     """
 
@@ -19,7 +19,7 @@ class WritableTable(InOutputFile):
 
     @property
     def object_path(self) -> str:
-        """The same as one string."""
+        """The path as one string."""
         return "/" + "/".join(self._path)
 
     @property
@@ -29,25 +29,25 @@ class WritableTable(InOutputFile):
 
     @property
     def num_entries(self) -> int:
-        """Entries taken so far."""
+        """Number of entries added so far."""
         return self._file.native.table_counts(self._number)[0]
 
     @property
     def num_entries_written(self) -> int:
-        """Entries in the file, which are those of full clusters."""
+        """Number of entries in the file: those of complete clusters."""
         return self._file.native.table_counts(self._number)[1]
 
     def read(self) -> Foreign:
-        """Open the table for reading, with all entries so far; those that wait for their cluster to be full end it."""
+        """Open the table for reading, with all entries so far. Buffered entries are written as a cluster."""
         self._file.commit()
         return self._file.read()["/".join(self._path)]
 
     def arrays(self, *arguments: Foreign, **options: Foreign) -> Foreign:
-        """Read the entries so far: `arrays` of `read`."""
+        """Read the entries so far with `arrays` of `read`."""
         return self.read().arrays(*arguments, **options)
 
     def show(self, *arguments: Foreign, **options: Foreign) -> None:
-        """Print the fields: `show` of `read`."""
+        """Print the fields with `show` of `read`."""
         self.read().show(*arguments, **options)
 
     def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
@@ -55,11 +55,11 @@ class WritableTable(InOutputFile):
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Write the entries gathered so far and make them part of the readable file; it takes no more."""
+        """Write buffered entries and make them visible to readers. The table takes no more entries."""
         self._file.check_open("write to")
         self._file.native.finish(self._number)
 
     def flush(self) -> None:
-        """Write the entries gathered so far, as a cluster of its own however small."""
+        """Write buffered entries as a cluster, however small."""
         self._file.check_open("write to")
         self._file.native.flush(self._number)

@@ -1,4 +1,4 @@
-"""Tables of a directory of a file being written: made, added to, merged."""
+"""Make, extend and merge the tables in a directory of a file being written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sapwood.files.directory import ReadOnlyKey
 
 _ZONE = 32768
-"""Entries of a zone of the index."""
+"""Number of entries per zone of the index."""
 
 
 def _counter_name(counted: str) -> str:
@@ -41,7 +41,7 @@ def _field_name(outer: str, inner: str) -> str:
 
 
 def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
-    """Return the shapes among types, by name, that hold maps."""
+    """Return, by name, the shapes among the types that contain maps."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
     return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
 
@@ -51,7 +51,7 @@ def _basket_bytes(size: object) -> int | None:
         return None
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 63:
         return int(size)
-    raise ArgumentError(f"basket_size is a number of bytes, above zero, for all branches, not {size!r}")
+    raise ArgumentError(f"basket_size must be a positive number of bytes for all branches, not {size!r}")
 
 
 def _plan(
@@ -61,23 +61,23 @@ def _plan(
     field_name: Callable[[str, str], str],
     layout: Layout,
 ) -> Plan:
-    """Plan branches for types, some of them given instead of those that the data have."""
+    """Plan branches for types. Given types replace those of the data."""
     for given, kind in (branch_types or {}).items():
         if given not in types:
-            raise ArgumentError(f"branch_types names {given!r}, of which there are no data: {list(types)}")
+            raise ArgumentError(f"branch_types names {given!r}, but the data have no such name: {list(types)}")
         types[given] = to_type(kind)
     return Plan(types, counter_name, field_name, layout)
 
 
 class TableDirectory(OutputDirectory):
-    """A directory of a file being written: the tables in it."""
+    """A directory of a file being written, with its tables."""
 
     def _source(self, name: str, cycle: int) -> ReadOnlyKey:
-        """Return the key of a tree in the file as it was committed last."""
+        """Return the key of a tree in the last commit of the file."""
         return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
 
     def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
-        """Open a tree of the file to add entries to it; `tree` is updated if it is given."""
+        """Open a tree of the file to add entries to it. If `tree` is given, update it."""
         key = self._source(name, cycle)
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)
@@ -89,7 +89,7 @@ class TableDirectory(OutputDirectory):
         return tree
 
     def _tree(self, name: str, number: int, plan: Plan, codes: list[int], cycle: int | None = None) -> WritableTree:
-        """Return a tree of the native core; the file then has it by its name and cycle (default: the newest)."""
+        """Wrap a tree of the native core and register it by name and cycle (default: the newest)."""
         cycle = cycle or self._newest(name)
         add_branches = partial(self.add_branches, f"{name};{cycle}")
         tree = WritableTree((*self._path, name), self._file, number, plan, codes, add_branches)
@@ -97,7 +97,7 @@ class TableDirectory(OutputDirectory):
         return tree
 
     def _ntuple(self, name: str, number: int, plan: FieldPlan, cycle: int | None = None) -> WritableNTuple:
-        """Return an RNTuple of the native core; the file then has it by its name and cycle (default: the newest)."""
+        """Wrap an RNTuple of the native core and register it by name and cycle (default: the newest)."""
         table = WritableNTuple((*self._path, name), self._file, number, plan)
         self._file.tables[(*self._path, name), cycle or self._newest(name)] = table
         return table
@@ -130,15 +130,15 @@ class TableDirectory(OutputDirectory):
     ) -> None:
         """Add branches to a tree of the file.
 
-        They are part of the file when this returns. What waits in a tree that is being written is committed first; the
-        tree goes on with the new branches.
+        They are part of the file when this method returns. Buffered entries of a tree being written are committed
+        first. That tree then continues with the new branches.
 
         Parameters
         ----------
         name
-            Name of the tree, with slashes after directories.
+            Name of the tree; slashes separate directories.
         data
-            Data by name, or a table, as `mktree` takes them: as many entries as the tree has.
+            Data by name, or a table, as for `mktree`, with as many entries as the tree.
         counter_name, field_name, branch_types, lists, records, classes, split_level, member_wise
             As for `mktree`.
         compression, basket_size
@@ -147,11 +147,11 @@ class TableDirectory(OutputDirectory):
         Raises
         ------
         NotFoundError
-            There is no such tree.
+            The tree does not exist.
         ArgumentError
-            The tree has another number of entries, or a branch of such a name.
+            The tree has another number of entries, or a branch of that name.
         UnsupportedError
-            Its description holds what cannot be kept.
+            The tree's description contains data that cannot be preserved.
         """
         self._file.check_open("write to")
         basket_bytes = _basket_bytes(basket_size)
@@ -207,64 +207,67 @@ class TableDirectory(OutputDirectory):
         Parameters
         ----------
         name
-            Name, with slashes after directories.
+            Name; slashes separate directories.
         branch_types_or_data
-            Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
-            (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
-            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"set<int>"``, ``"vector<pair<int, float>>"``,
-            ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or mappings of these for records
-            (``"var * {x: Double32_t[0, 1, 12], n: int32}"`` is one, too). Or data by name, from which the types are
-            taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured array, a
-            DataFrame of pandas or Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
+            One of:
+
+            - types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
+              (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
+              (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"set<int>"``, ``"vector<pair<int, float>>"``,
+              ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or mappings of these for records, which may also be written
+              as ``"var * {x: Double32_t[0, 1, 12], n: int32}"``;
+            - data by name, which set the types and are the first entries;
+            - a table with data: an Awkward array of records, a NumPy structured array, a DataFrame of pandas or
+              Polars, a PyArrow table;
+            - an iterator of such chunks of data, which are all written.
         title
             Title of the tree.
         counter_name
-            Names the branch that counts the elements of lists. Lists whose counters get one name share it, and must
-            have equal lengths.
+            Returns the name of the branch that counts the elements of lists, given the name of the lists. Lists
+            whose counters get the same name share it and must have equal lengths.
         field_name
-            Names the branch of a field of records.
+            Returns the name of the branch of a field of records.
         initial_basket_capacity, resize_factor
-            Taken and not used: the tree's own object is written when its size is known.
+            Accepted without effect: the tree's own object is written when its size is known.
         branch_types
-            Types, as above, for some of the data, instead of those that the data have.
+            Types, as above, that replace those of some of the data.
         lists
-            What lists of numbers become: ``"counted"``, an array and a branch that counts it, or ``"vector"``, a
-            `std::vector`. One choice, or choices by name. Lists of lists and of strings are vectors always.
+            Format of lists of numbers: ``"counted"``, an array and a branch that counts it, or ``"vector"``, a
+            `std::vector`. One choice, or choices by name. Lists of lists and of strings are always vectors.
         records
-            What records become: ``"branches"``, one for each field; ``"leaves"``, one branch with a leaf for each field
-            (numbers and arrays alone); ``"class"``, objects. Lists of records: ``"branches"`` or ``"class"``, which is
+            Format of records: ``"branches"``, one for each field; ``"leaves"``, one branch with a leaf for each field
+            (only numbers and arrays); ``"class"``, objects. Lists of records: ``"branches"`` or ``"class"``, which is
             a `std::vector` of objects.
         classes
-            Names of the classes, or names and versions, by the names of branches and, behind dots, fields. Without one
-            a class has the name of the Awkward record, or of its branch with a capital letter, and version 1.
+            Names of the classes, or names and versions, by the names of branches and, after dots, fields. By
+            default, a class has the name of the Awkward record, or of its branch with a capital letter, and version 1.
         split_level
-            How deep the members of objects get branches of their own: 0 for none (ROOT's `fSplitLevel`).
+            Depth to which members of objects get their own branches; 0 for none (ROOT's `fSplitLevel`).
         member_wise
-            Whether vectors of objects that are not split are laid out member by member, or object by object.
+            Store unsplit vectors of objects member by member. If false, store them object by object.
         compression
-            Codec and level: one for all branches, or some by the names of the data; otherwise that of the file.
+            Codec and level for all branches, or a mapping by the names of the data. Default: those of the file.
         auto_flush
             Size of a cluster: entries if positive, compressed bytes if negative (ROOT's `fAutoFlush`). Bytes are
-            measured on the first entries and turned into a number of entries. A cluster is gathered in memory, where
-            it takes up to four times these bytes.
+            converted to a number of entries using the size of the first entries. A cluster is gathered in memory,
+            where it takes up to four times these bytes.
         basket_size
-            Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
-            it has more. By default 54,000 (up to 432,000 after a thousand
-            baskets), with ZSTD and LZMA 524,288.
+            Maximum number of uncompressed bytes of a basket. Each branch fills one basket per cluster, or several if
+            it has more data. Default: 54,000 (up to 432,000 after a thousand baskets); 524,288 with ZSTD and LZMA.
         titles
-            Titles of branches by name. Without one, the title of a branch is the list of its leaves, as in ROOT.
+            Titles of branches by name. By default, the title of a branch is the list of its leaves, as in ROOT.
 
         Returns
         -------
         WritableTree
-            The tree, to be extended with more entries.
+            The tree, ready for more entries.
 
         Raises
         ------
         ArgumentError
-            Names of branches clash, or there is none.
+            Names of branches clash, or there are no branches.
         UnsupportedError
-            No branch holds data of such a type.
+            No branch can hold data of this type.
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
@@ -272,7 +275,7 @@ class TableDirectory(OutputDirectory):
         chunks = chunks_of(branch_types_or_data)
         first = branch_types_or_data if chunks is None else next(chunks, None)
         if first is None:
-            raise ArgumentError("an iterator without chunks: a tree takes its branches from the first")
+            raise ArgumentError("the iterator has no chunks; the branches of a tree are taken from the first chunk")
         columns = None
         if is_types(first):
             types = dict(to_type(first)[2])
@@ -315,22 +318,22 @@ class TableDirectory(OutputDirectory):
         Parameters
         ----------
         name
-            Name, with slashes after directories.
+            Name; slashes separate directories.
         types_or_data
-            Types by name, or data by name, or a table, or an iterator of such chunks, as for `mktree`. Or an RNTuple
-            that was read, which is copied without being decoded; then only `compression` has an effect. Values may be
-            missing (``"?float32"``, ``"optional<float>"``) or of several types (``"union[int32, string]"``,
-            ``"variant<int, std::string>"``). Or a list of instances of one dataclass, whose fields become fields.
+            Types by name, data by name, a table, or an iterator of such chunks, as for `mktree`. Or an RNTuple that
+            was read: it is copied without decoding, and only `compression` has an effect. Or a list of instances of
+            one dataclass, whose fields become fields. Values may be missing (``"?float32"``, ``"optional<float>"``)
+            or of several types (``"union[int32, string]"``, ``"variant<int, std::string>"``).
         description
             Description of the RNTuple.
         field_types
-            Types, as above, for some of the data, instead of those that the data have.
+            Types, as above, that replace those of some of the data.
         classes
-            Names of the classes of records, or names and versions, by the names of fields, joined by dots. Records
-            without one are of no class, which ROOT reads without a dictionary; inside arrays, optional values, maps and
-            unions they have the name of the Awkward record or of their field.
+            Names of the classes of records, or names and versions, by the names of fields, joined by dots. Other
+            records have no class, so ROOT reads them without a dictionary. Inside arrays, optional values, maps and
+            unions, they have the name of the Awkward record or of their field.
         compression
-            Codec and level: one for all fields, or some by their names; otherwise that of the file.
+            Codec and level for all fields, or a mapping by name. Default: those of the file.
         cluster_size
             Approximate compressed bytes of a cluster; default: 128 MiB. A cluster is gathered in memory, compressed.
         cluster_entries
@@ -338,21 +341,21 @@ class TableDirectory(OutputDirectory):
         page_size
             Maximum number of bytes of a page before compression; default: 1 MiB.
         projections
-            Fields that show what others hold, without columns of their own, by name: the path of the field shown.
-            ``{"Muon_pt": "Muon.pt", "nMuon": "Muon"}`` shows a member of the records in lists as lists, and the sizes
-            of the lists. They take no data.
+            Projected fields by name: the path of the field that each shows. They have no columns of their own and
+            take no data. ``{"Muon_pt": "Muon.pt", "nMuon": "Muon"}`` shows a member of the records in lists as
+            lists, and the sizes of the lists.
 
         Returns
         -------
         WritableNTuple
-            The RNTuple, to be extended with more entries.
+            The RNTuple, ready for more entries.
 
         Raises
         ------
         ArgumentError
-            Names of fields clash, or there is none.
+            Names of fields clash, or there are no fields.
         UnsupportedError
-            No field holds data of such a type.
+            No field can hold data of this type.
         """
         self._file.check_open("make an RNTuple in")
         if isinstance(types_or_data, RNTuple):
@@ -364,7 +367,7 @@ class TableDirectory(OutputDirectory):
         chunks = chunks_of(types_or_data)
         first = types_or_data if chunks is None else next(chunks, None)
         if first is None:
-            raise ArgumentError("an iterator without chunks: an RNTuple takes its fields from the first")
+            raise ArgumentError("the iterator has no chunks; the fields of an RNTuple are taken from the first chunk")
         plan, columns = FieldPlan.of(first, field_types, classes or {})
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)
@@ -393,30 +396,30 @@ class TableDirectory(OutputDirectory):
         cluster_entries: int | None = None,
         page_size: int | None = None,
     ) -> WritableNTuple:
-        """Make an RNTuple with the fields of another, and without its entries.
+        """Make an RNTuple with the fields of another one, without its entries.
 
         Parameters
         ----------
         name
-            Name, with slashes after directories.
+            Name; slashes separate directories.
         source
-            An RNTuple that was opened for reading.
+            An RNTuple opened for reading.
         fields
-            Only these of its fields, with the same types and the usual encodings.
+            Use only these fields, with the same types and default encodings.
         cluster_size, cluster_entries, page_size
             Sizes of clusters and pages, as for `mkrntuple`.
 
         Returns
         -------
         WritableNTuple
-            The RNTuple, to be extended.
+            The RNTuple, ready for entries.
 
         Raises
         ------
         ArgumentError
-            There is no field left, or the source has no such field.
+            No fields are left, or the source lacks a field of `fields`.
         UnsupportedError
-            A field of `fields` holds objects that their class streams.
+            A field of `fields` holds objects serialized by their streamer.
         """
         self._file.check_open("make an RNTuple in")
         sizes: tuple[int | None, int | None, int | None] = cluster_size, cluster_entries, page_size
@@ -431,11 +434,11 @@ class TableDirectory(OutputDirectory):
         known = [one for one, _ in types]
         for one in fields:
             if one not in known:
-                raise ArgumentError(f"{source.object_path} has no stored field {one!r}: there are {known}")
+                raise ArgumentError(f"{source.object_path} has no stored field {one!r}: it has {known}")
         versions = {record.type_name: record.type_version for record in source.field_records}
         plan = FieldPlan.of_stored({one: kind for one, kind in types if one in fields}, versions)
         if not plan.shapes:
-            raise ArgumentError(f"{name} has no field left to write")
+            raise ArgumentError(f"{name} has no fields left to write")
         for one, shape in plan.shapes.items():
             if shape[0] == "dynamic":
                 raise UnsupportedError(f"{source.object_path}: field {one!r} holds objects that their class streams")
@@ -458,35 +461,35 @@ class TableDirectory(OutputDirectory):
     ) -> tuple[int, int]:
         """Write several RNTuples as one.
 
-        Clusters are copied without being decoded where columns and encodings are those of the first RNTuple; entries
-        of other clusters are read and written again, in steps. Ranges of attribute sets move with their entries.
+        Clusters with the columns and encodings of the first RNTuple are copied without decoding. Entries of other
+        clusters are read and written again, in steps. Ranges of attribute sets move with their entries.
 
         Parameters
         ----------
         name
-            Name of the new RNTuple, with slashes after directories.
+            Name of the new RNTuple; slashes separate directories.
         sources
-            RNTuples that were opened for reading.
+            RNTuples opened for reading.
         unite
-            Whether fields may differ: the result has the fields of all, and where a source lacks one it is zero, empty
-            or missing.
+            Accept different fields: the result has the fields of all sources. A field that a source lacks is zero,
+            empty or missing.
         step_size
             Size of the steps in which entries are read.
         compression
-            Codec and level of pages that are copied; without it they stay as they are stored. Entries that are written
-            again are compressed like the file.
+            Codec and level of copied pages. By default, they stay as they are stored. Entries that are written again
+            are compressed like the file.
         cluster_size, cluster_entries, page_size
-            Sizes of clusters and pages, as for `mkrntuple`. With one of them all entries are written again.
+            Sizes of clusters and pages, as for `mkrntuple`. If one of them is given, all entries are written again.
 
         Returns
         -------
         tuple[int, int]
-            Entries written, and clusters that were copied without being decoded.
+            Number of entries written, and of clusters copied without decoding.
 
         Raises
         ------
         ArgumentError
-            There is no source, or the fields differ.
+            There are no sources, or their fields differ.
         """
         self._file.check_open("make an RNTuple in")
         recluster = any(size is not None for size in (cluster_size, cluster_entries, page_size))

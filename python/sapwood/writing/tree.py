@@ -1,4 +1,4 @@
-"""Trees and branches while they are written."""
+"""Trees and branches being written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class WritableTree(WritableTable):
     """A tree being written, made by `WritableDirectory.mktree`.
 
-    Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
+    `extend` buffers entries until a cluster is full, then writes them together. Closing the file writes the
     rest.
     """
 
@@ -37,13 +37,13 @@ class WritableTree(WritableTable):
         codes: list[int],
         add_branches: Callable[..., None],
     ) -> None:
-        """Take a tree that the native core has made, and what adds branches to it."""
+        """Wrap a tree of the native core, with the function that adds branches to it."""
         super().__init__(path, file, number)
         self._add_branches = add_branches
         self.go_on(number, plan, codes)
 
     def go_on(self, number: int, plan: Plan, codes: list[int]) -> None:
-        """Take a tree that the native core has made, instead of the one so far."""
+        """Continue with another tree of the native core."""
         self._number = number
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
@@ -52,11 +52,11 @@ class WritableTree(WritableTable):
 
     @property
     def num_baskets(self) -> int:
-        """Baskets in the file, of the branch that has most."""
+        """Number of baskets of the branch with the most baskets."""
         return self._file.native.table_counts(self._number)[2]
 
     def keys(self) -> list[str]:
-        """Return the names of the branches, counters among them."""
+        """Return the names of the branches, including counters."""
         return [branch.name for branch in self._plan.branches]
 
     def __getitem__(self, where: str) -> WritableBranch:
@@ -77,17 +77,17 @@ class WritableTree(WritableTable):
         Parameters
         ----------
         data
-            As for `WritableDirectory.mktree`: data for every branch, all of one length. Counters need not be given;
-            if they are, they must count. Numbers of another type are converted if they fit.
+            Data for every branch, all of one length, in a form that `WritableDirectory.mktree` takes. Counters are
+            optional, but must be correct. Numbers of another type are converted if they fit.
         accept_new_fields
-            Make branches for columns that have none; earlier entries get zeros and empty lists.
+            Add branches for new columns. Earlier entries get zeros and empty lists.
 
         Raises
         ------
         ArgumentError
-            The data do not fit the branches; none of them is written.
+            The data do not fit the branches. No entry is written.
         StorageError
-            The storage took no more; the message says how many entries are safe.
+            The storage is full or failed. The message states how many entries are safe.
         """
         self._file.check_open("write to")
         columns = to_columns(data, self._plan.maps)
@@ -99,26 +99,26 @@ class WritableTree(WritableTable):
         self.take(self._plan.columns(columns))
 
     def add_branches(self, data: object, **choices: Any) -> None:
-        """Add branches with data, as `WritableDirectory.add_branches` does; the tree then takes entries with them.
+        """Add branches with data, as `WritableDirectory.add_branches` does. Later entries must include them.
 
         Parameters
         ----------
         data
-            Data by name, or a table: as many entries as the tree has.
+            Data by name, or a table, with as many entries as the tree.
         choices
             As for `WritableDirectory.add_branches`.
 
         Raises
         ------
         ArgumentError
-            The tree has another number of entries, or a branch of such a name.
+            The tree has another number of entries, or a branch of that name.
         UnsupportedError
-            Its description holds what cannot be kept.
+            The tree's description contains data that cannot be preserved.
         """
         self._add_branches(data, **choices)
 
     def add_fields(self, types: Mapping[str, object]) -> None:
-        """Add branches by their types, where earlier entries have zeros, empty strings and empty lists.
+        """Add branches by type. Earlier entries get zeros, empty strings and empty lists.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class WritableTree(WritableTable):
         Raises
         ------
         ArgumentError
-            The tree has a branch of such a name.
+            The tree has a branch of that name.
         """
         self._add_blank({name: to_type(kind) for name, kind in types.items()}, types)
 
@@ -138,12 +138,12 @@ class WritableTree(WritableTable):
         self.add_branches(data, branch_types=branch_types)
 
     def collect_zones(self, entries: int) -> None:
-        """Look at all values to come, for an index of the tree with zones of this many entries."""
+        """Collect ranges of all values from this point, for an index with zones of this many entries."""
         self._zones = ZoneCollector(entries)
 
     @property
     def zones(self) -> Zones | None:
-        """What the index of the tree holds, if its values were looked at."""
+        """The collected ranges for the index of the tree, if they were collected."""
         return None if self._zones is None else self._zones.zones()
 
     def take(self, columns: list[Column]) -> None:
@@ -154,9 +154,9 @@ class WritableTree(WritableTable):
 
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:
-        """Codec and level of the baskets to come: one for all branches, or by name if they differ.
+        """Codec and level of future baskets: one for all branches, or by name if they differ.
 
-        Can be set to one or to a mapping with all names.
+        Can be set to one value or to a mapping with all names.
         """
         codes = set(self._codes.values())
         if len(codes) == 1:
@@ -188,7 +188,7 @@ class WritableBranch:
     """A branch of a `WritableTree`."""
 
     def __init__(self, tree: WritableTree, name: str) -> None:
-        """Take a branch by its name."""
+        """Refer to a branch by name."""
         self._tree = tree
         self._name = name
 
@@ -208,7 +208,7 @@ class WritableBranch:
 
     @property
     def compression(self) -> Compression | None:
-        """Codec and level of the baskets to come; can be set."""
+        """Codec and level of future baskets. Can be set."""
         return Compression.from_code(self._tree.branch_code(self._name))
 
     @compression.setter

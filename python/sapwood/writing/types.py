@@ -1,4 +1,4 @@
-"""Types of what will be written, as they are given: dtypes, Awkward types, texts, names of C++ types."""
+"""Parse the types of data to write: dtypes, Awkward types, strings, names of C++ types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sapwood.writing.shapes import named, record
 
 
 def to_type(spec: Foreign) -> Type:
-    """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type, form or datashape, or a mapping.
+    """Parse a type: an argument of `numpy.dtype`, an Awkward type, form or datashape, or a mapping.
 
     The name of a C++ type that NumPy does not know (``"vector<vector<float>>"``, ``"Float16_t[0, 10, 12]"``) is
     ``("shape", shape)``.
@@ -25,16 +25,16 @@ def to_type(spec: Foreign) -> Type:
     Raises
     ------
     TypeError
-        It is none of these.
+        The type is none of these.
     UnsupportedError
-        No branch has such elements.
+        No branch can hold such elements.
     """
     if isinstance(spec, Mapping):
         return ("record", "", [(str(name), to_type(inner)) for name, inner in spec.items()])
     if module_of(spec) == "awkward":
         return _from_awkward_type(spec.type if is_form(spec) else spec)
     if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str) and "_t" in spec[0]:
-        # Of a C++ type: its name and its dimensions.
+        # The name of a C++ type, and its dimensions.
         kind = to_type(spec[0])
         for size in reversed(spec[1] if isinstance(spec[1], tuple) else (spec[1],)):
             kind = ("fixed", int(size), kind)
@@ -43,7 +43,7 @@ def to_type(spec: Foreign) -> Type:
         if isinstance(spec, str) and spec.strip() == "bytes":
             raise TypeError
         dtype = np.dtype(spec)
-    except (TypeError, ValueError, SyntaxError):  # NumPy takes texts with commas for Python literals
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses strings with commas as Python literals
         if not isinstance(spec, str):
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
         kind = named(spec)
@@ -58,8 +58,8 @@ def to_type(spec: Foreign) -> Type:
             return _from_awkward_type(_datashape(spec))
         except UnsupportedError:
             raise
-        except Exception:  # noqa: BLE001 - the parser has errors of its own
-            # Records may have members of C++ types, which the parser does not know.
+        except Exception:  # noqa: BLE001 - the parser raises its own errors
+            # The parser does not know C++ types, which members of records may have.
             kind = record(spec, to_type)
             if kind is not None:
                 return kind
@@ -68,7 +68,7 @@ def to_type(spec: Foreign) -> Type:
 
 
 _LISTS = re.compile(r"\s*((?:var\s*\*\s*)+)(\w+)\s*")
-"""What most branches are given as: Awkward takes some 12 ms for each text, since it makes its parser again."""
+"""Common types. Awkward takes about 12 ms to parse a string, because it rebuilds its parser each time."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -124,7 +124,7 @@ def _from_awkward_type(kind: Foreign) -> Type:
 
 
 def is_form(data: object) -> bool:
-    """Return whether this is a form of Awkward Array."""
+    """Return whether an object is a form of Awkward Array."""
     if module_of(data) != "awkward":
         return False
     from awkward import forms
@@ -133,7 +133,7 @@ def is_form(data: object) -> bool:
 
 
 def is_types(data: object) -> bool:
-    """Return whether a table holds types instead of arrays."""
+    """Return whether the values of a table are types instead of arrays."""
     if isinstance(data, Mapping):
         return all(is_types(inner) for inner in data.values())
     if isinstance(data, (np.dtype, type)):
