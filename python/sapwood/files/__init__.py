@@ -1,1 +1,1 @@
-"""Files, directories, keys, and the tables in them under the names that uproot users know."""
+"""Files, directories, keys, and tables, under the names that uproot users know."""

@@ -35,7 +35,7 @@ class Basket:
     data
         The bytes of all values (`numpy.uint8`), as they are stored.
     byte_offsets
-        Where the entries begin in `data` and the last ends; None where all have the same size.
+        Offsets of the entries in `data`, and the end of the last; None if all entries have the same size.
     """
 
     def __init__(self, branch: Foreign, number: int) -> None:
@@ -62,7 +62,7 @@ class Basket:
 
     @property
     def entry_start_stop(self) -> tuple[int, int]:
-        """The first entry and the one behind the last."""
+        """The first entry, and the entry after the last."""
         return self._branch.basket_entry_start_stop(self._number)
 
     @property
@@ -78,17 +78,17 @@ class Basket:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it is stored inside the tree's own record."""
+        """Whether the basket is stored inside the tree's own record."""
         return self._branch.basket_seek(self._number) == 0
 
     @cached_property
     def key(self) -> KeyRecord | None:
-        """Its key in the file; None for one that is stored inside the tree's own record."""
+        """The key in the file; None for a basket inside the tree's own record."""
         return None if self.is_embedded else key_of(self._branch, self._number)
 
     @property
     def members(self) -> dict[str, Any]:
-        """The numbers of its key, by ROOT's names; of one inside the tree's own record, only its entries."""
+        """The numbers of its key, by ROOT's names; for a basket inside the tree's own record, only its entries."""
         found = {} if self.key is None else self.key._asdict()
         return {**found, "fNevBuf": self.num_entries}
 
@@ -98,16 +98,16 @@ class Basket:
 
     @property
     def compressed_bytes(self) -> int:
-        """The size in the file, key and all, in bytes."""
+        """The size in the file including the key, in bytes."""
         return len(self.data) if self.key is None else self.key.fNbytes
 
     @property
     def uncompressed_bytes(self) -> int:
-        """The size before compression, key and all, in bytes."""
+        """The size before compression including the key, in bytes."""
         return len(self.data) if self.key is None else self.key.fKeylen + self.key.fObjlen
 
     def counts(self, itemsize: int) -> Array | None:
-        """Return how many items of a size each entry has; None where all entries have the same size."""
+        """Return the number of items of a given size in each entry; None if all entries have the same size."""
         return None if self.byte_offsets is None else np.diff(self.byte_offsets) // itemsize
 
     def array(self, interpretation: Interpretation | None = None, library: str | Library = "ak") -> Foreign:
@@ -116,9 +116,9 @@ class Basket:
         Parameters
         ----------
         interpretation
-            What its bytes are read as; that of the branch if None.
+            Interpretation of the bytes; by default that of the branch.
         library
-            As in `TBranch.array`, as are the errors.
+            As in `TBranch.array`. So are the errors.
         """
         return self._branch.array(interpretation, *self.entry_start_stop, library=library)
 
@@ -130,7 +130,7 @@ class Basket:
 def read_as(
     branch: Foreign, interpretation: Foreign, start: int | None, stop: int | None, library: str | Library
 ) -> Foreign:
-    """Read the stored bytes of a branch as something else than what they are.
+    """Read the stored bytes of a branch with another interpretation.
 
     Raises
     ------
@@ -140,10 +140,12 @@ def read_as(
     if isinstance(interpretation, (str, np.dtype, type)):
         from sapwood.interpretation.numerical import AsDtype
 
-        # Stored numbers are big-endian, whatever the byte order of the type that is named.
+        # Stored numbers are big-endian, whatever the byte order of the given type.
         interpretation = AsDtype(np.dtype(interpretation).newbyteorder(">"))
     if not hasattr(interpretation, "basket_array"):
-        raise ArgumentError(f"{branch.object_path} cannot be read as {interpretation!r}: that is no way to read bytes")
+        raise ArgumentError(
+            f"{branch.object_path} cannot be read as {interpretation!r}: this interpretation cannot read bytes"
+        )
     start, stop = entry_range(branch.num_entries, start, stop)
     edges, made = branch.entry_offsets, library_of(library)
     baskets = [number for number in range(branch.num_baskets) if edges[number] < stop and edges[number + 1] > start]
@@ -163,7 +165,7 @@ def read_as(
 
 
 def _offsets(basket: Basket, interpretation: Foreign) -> Array | None:
-    """Return where the entries of a basket begin; where its branch leaves that to the branch that counts, ask it."""
+    """Return the offsets of the entries of a basket, taken from the counter branch if the basket has none."""
     counter = basket.parent.count_branch
     content = getattr(interpretation, "content", None)
     if basket.byte_offsets is not None or counter is None or not hasattr(content, "itemsize"):

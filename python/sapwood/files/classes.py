@@ -1,4 +1,4 @@
-"""The classes that a file describes, and those that it or an object in it needs."""
+"""The classes that a file describes, and those that an object in it needs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sapwood.storage.locate import split_path
 
 
 def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
-    """Return the types that the keys of a file, and the branches of its trees, hold."""
+    """Yield the types of the keys of a file and of the branches of its trees."""
     for where, classname in directory.iterclassnames():
         yield classname
         if classname in TREES:
-            # The others are as good where one cannot be read.
+            # Skip a key that cannot be read; the others still count.
             with contextlib.suppress(SapwoodError):
                 yield from (branch.cpp_class for branch in directory[where].branches)
 
 
 def open_streamers(path: str) -> Streamers:
-    """Read the classes that a file describes; with the path of an object behind a colon, those that it needs.
+    """Read the classes that a file describes; with the path of an object after a colon, those that the object needs.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def open_streamers(path: str) -> Streamers:
         The file, or the object in it, cannot be read.
     """
     place, inside = split_path(path)
-    # Parts that cannot be read have classes nevertheless.
+    # Unreadable parts have classes, too.
     with ReadOnlyFile(place) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", SapwoodWarning)
         directory = file.root_directory

@@ -1,4 +1,4 @@
-"""Directories and the keys in them."""
+"""Directories and their keys."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _NAMES_COMPARED = 5000
 
 
 class ReadOnlyKey:
-    """One entry of a directory: what the object is called, what it is, where it lies."""
+    """An entry of a directory: the name, class and position of an object."""
 
-    # A directory may have very many.
+    # Slots save memory: a directory may have very many keys.
     __slots__ = ("__weakref__", "_parent", "native")
 
     def __init__(self, native: _native.Key, parent: ReadOnlyDirectory) -> None:
@@ -69,7 +69,7 @@ class ReadOnlyKey:
         return self._parent.file
 
     def name(self, cycle: bool = False) -> str:
-        """Return the name of the object, with ``;cycle`` behind it if wanted."""
+        """Return the name of the object, with ``;cycle`` appended if requested."""
         return f"{self.fName};{self.fCycle}" if cycle else self.fName
 
     def title(self) -> str:
@@ -77,7 +77,7 @@ class ReadOnlyKey:
         return self.fTitle
 
     def classname(self, encoded: bool = False, version: int | None = None) -> str:
-        """Return the C++ class of the object; encoded, as `sapwood.classname_encode` writes it in a version."""
+        """Return the C++ class of the object, or with `encoded` its `sapwood.classname_encode` form for a version."""
         return classname_encode(self.fClassName, version) if encoded else self.fClassName
 
     @property
@@ -87,7 +87,7 @@ class ReadOnlyKey:
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this object among all files."""
+        """A string that identifies this object among all files."""
         return f"{self.file.hex_uuid}:{self.fSeekKey}"
 
     @property
@@ -107,7 +107,7 @@ class ReadOnlyKey:
 
     @property
     def created_on(self) -> datetime.datetime:
-        """When the object was written, in the writer's local time."""
+        """The time at which the object was written, in the writer's time zone."""
         return unpack_datetime(self.fDatime)
 
     @property
@@ -147,12 +147,12 @@ class ReadOnlyKey:
 
     @property
     def fKeylen(self) -> int:  # noqa: N802
-        """The size of the key in front of the stored object, in bytes."""
+        """The size of the key before the stored object, in bytes."""
         return self.native.key_bytes
 
     @property
     def fDatime(self) -> int:  # noqa: N802
-        """When the object was written, as ROOT packs it."""
+        """The time at which the object was written, in ROOT's packed form."""
         return self.native.datetime
 
     @property
@@ -163,7 +163,7 @@ class ReadOnlyKey:
 
     @property
     def fVersion(self) -> int:  # noqa: N802
-        """The version of the key: 1000 more than ROOT's where its offsets have 64 bits."""
+        """The version of the key: ROOT's version, plus 1000 for 64-bit offsets."""
         return self._record.fVersion
 
     @property
@@ -177,12 +177,12 @@ class ReadOnlyKey:
         return self._record.is_64bit
 
     def get(self) -> Foreign:
-        """Read the object: a directory, a tree, or what `sapwood.objects` makes of its class.
+        """Read the object: a directory, a tree, or an object of `sapwood.objects`.
 
         Raises
         ------
         UnsupportedError
-            No object of this class can be read.
+            Objects of this class cannot be read.
         """
         file, cache_key = self.file, self.cache_key
         kept = file.object_cache
@@ -223,10 +223,10 @@ class ReadOnlyKey:
 
 
 class ReadOnlyDirectory(Mapping[str, Any]):
-    """A directory: a mapping of names to objects, reaching down into directories and trees by paths with ``/``.
+    """A directory: a mapping of names to objects. Paths with ``/`` reach into subdirectories and trees.
 
-    ``directory["folder/tree;2"]`` takes cycle 2, without a number the newest. ``directory["tree/branch"]`` reaches
-    into the tree.
+    ``directory["folder/tree;2"]`` returns cycle 2; without a number, the newest cycle. ``directory["tree/branch"]``
+    returns a branch of the tree.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._path = path
         self._file = file
         self._key = key
-        # A directory may have very many keys: each becomes an object when it is asked for.
+        # A directory may have very many keys: each becomes an object on access.
         self._names: list[str]
         self._classnames: list[str]
         self._cycles: list[int]
@@ -248,7 +248,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def __class__(self) -> type[ReadOnlyDirectory]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The class; where it is asked for, uproot may have been imported since, and asks whether it is its own."""
+        """The class. Access registers it with uproot, if uproot was imported since and checks for its own."""
         register(ReadOnlyDirectory)
         return ReadOnlyDirectory
 
@@ -265,7 +265,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def object_path(self) -> str:
-        """The path of this directory in the file, with a slash at both ends."""
+        """The path of this directory in the file, with a slash at each end."""
         return "/".join(("", *self._path, ""))
 
     @property
@@ -280,7 +280,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def parent(self) -> ReadOnlyKey | FileHandle:
-        """The key of this directory, or the file where it is the one at the top."""
+        """The key of this directory; for the top directory, the file."""
         return self._file if self._key is None else self._key
 
     @property
@@ -300,17 +300,17 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this directory among all files."""
+        """A string that identifies this directory among all files."""
         return f"{self._file.hex_uuid}:{self.object_path}"
 
     @property
     def created_on(self) -> datetime.datetime:
-        """When the directory was made, in the writer's local time."""
+        """The time at which the directory was created, in the writer's time zone."""
         return unpack_datetime(self._native.created)
 
     @property
     def modified_on(self) -> datetime.datetime:
-        """When the directory was last changed, in the writer's local time."""
+        """The time of the last change of the directory, in the writer's time zone."""
         return unpack_datetime(self._native.modified)
 
     @property
@@ -327,12 +327,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def fDatimeC(self) -> int:  # noqa: N802
-        """When the directory was made, as ROOT packs it."""
+        """The time at which the directory was created, in ROOT's packed form."""
         return self._native.created
 
     @property
     def fDatimeM(self) -> int:  # noqa: N802
-        """When the directory was last changed, as ROOT packs it."""
+        """The time of the last change of the directory, in ROOT's packed form."""
         return self._native.modified
 
     @property
@@ -342,7 +342,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def fNbytesName(self) -> int:  # noqa: N802
-        """The size of what precedes the directory's record, in bytes."""
+        """The size of the key and names before the directory's record, in bytes."""
         return self._record.fNbytesName
 
     @property
@@ -352,7 +352,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def fSeekParent(self) -> int:  # noqa: N802
-        """The offset of the directory that holds this one, in bytes; 0 for that at the top."""
+        """The offset of the parent directory, in bytes; 0 for the top directory."""
         return self._record.fSeekParent
 
     @property
@@ -366,11 +366,11 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self._file.is_64bit
 
     def counters(self) -> dict[str, int]:
-        """Count what was read from the file so far: see `ReadOnlyFile.counters`."""
+        """Return the counters of the file: see `ReadOnlyFile.counters`."""
         return self._file.counters()
 
     def ledger(self) -> list[Incident]:
-        """List the requests to the file that did not go well: see `ReadOnlyFile.ledger`."""
+        """List the failed and repeated requests to the file: see `ReadOnlyFile.ledger`."""
         return self._file.ledger()
 
     def close(self) -> None:
@@ -383,7 +383,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self._file.closed
 
     def __enter__(self) -> Self:
-        """Close the file at the end of a `with` block."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -398,7 +398,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[str]:
-        """Return the names of the objects one by one; arguments as in `keys`."""
+        """Iterate over the names of the objects; arguments as in `keys`."""
         for name, _, _ in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name
 
@@ -415,13 +415,13 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         Parameters
         ----------
         recursive
-            Go down into subdirectories; what is there comes after its directory, with the path in its name.
+            Include subdirectories. Their objects follow the directory, with the path in the name.
         cycle
-            Put ``;cycle`` behind the names. Without, objects of one name are listed once.
+            Append ``;cycle`` to the names. If false, objects of the same name are listed once.
         filter_name
-            Take only names (with path, without cycle) that pass.
+            List only names (with path, without cycle) that pass.
         filter_classname
-            Take only objects whose C++ class passes.
+            List only objects whose C++ class passes.
         """
         return list(
             self.iterkeys(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
@@ -435,7 +435,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, Any]]:
-        """Return names and objects one by one, reading each; arguments as in `keys`."""
+        """Iterate over names and objects, reading each object; arguments as in `keys`."""
         for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name, directory._key_at(place).get()
 
@@ -447,7 +447,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> list[tuple[str, Any]]:
-        """List names and objects, reading them all; arguments as in `keys`."""
+        """List names and objects, reading all objects; arguments as in `keys`."""
         return list(
             self.iteritems(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
         )
@@ -459,7 +459,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[Any]:
-        """Return the objects one by one, of one name the newest; arguments as in `keys`."""
+        """Iterate over the objects, the newest of each name; arguments as in `keys`."""
         for _, directory, place in self._walk(recursive, False, filter_name, filter_classname):
             yield directory._key_at(place).get()
 
@@ -470,7 +470,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> list[Any]:
-        """List the objects, of one name the newest; arguments as in `keys`."""
+        """List the objects, the newest of each name; arguments as in `keys`."""
         return list(self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname))
 
     def iterclassnames(
@@ -481,7 +481,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, str]]:
-        """Return names and C++ classes one by one; arguments as in `keys`."""
+        """Iterate over names and C++ classes; arguments as in `keys`."""
         for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name, directory._classnames[place]
 
@@ -493,7 +493,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> dict[str, str]:
-        """Return the C++ class of each object by its name, reading none; arguments as in `keys`."""
+        """Return the C++ class of each object by name, without reading objects; arguments as in `keys`."""
         return dict(
             self.iterclassnames(
                 recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
@@ -515,7 +515,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 yield name, directory, place
 
     def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
-        """Return all keys: the path of each, the directory it is in, and its place there."""
+        """Yield all keys: the path, the directory, and the index in the directory."""
         for place, name in enumerate(self._names):
             yield prefix + name, self, place
             if recursive and self._classnames[place] in DIRECTORIES:
@@ -524,18 +524,18 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:
-        """Return what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
+        """Return the unreadable branches and objects by path. All objects are read to find them.
 
         Parameters
         ----------
         entries
-            How many entries of each branch are decoded to find out: see `HasBranches.unreadable`.
+            Number of entries to decode of each branch: see `HasBranches.unreadable`.
 
         Returns
         -------
         dict of str to str
-            For each branch (``"folder/tree;1/branch"``), and each key of an object that cannot be read wholly
-            (``"folder/canvas;1"``), the class, the member, the byte and why.
+            For each branch (``"folder/tree;1/branch"``), and each key of an object that cannot be read completely
+            (``"folder/canvas;1"``): the class, the member, the byte and the reason.
         """
         found: dict[str, str] = {}
         for name, directory, place in self._walk(True, True, no_filter, no_filter):
@@ -554,12 +554,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return found
 
     def place_of(self, name: str) -> int:
-        """Return the place of the newest cycle of a key among the keys of the directory.
+        """Return the index of the newest cycle of a key among the keys of the directory.
 
         Raises
         ------
         NotFoundError
-            There is no such key.
+            The key does not exist.
         """
         places = self._places(name)
         if not places:
@@ -573,15 +573,15 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return key
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names that `keys` lists."""
+        """Iterate over the names that `keys` lists."""
         return self.iterkeys()
 
     def __len__(self) -> int:
-        """Count all keys, those in subdirectories too."""
+        """Return the number of keys, including those in subdirectories."""
         return sum(1 for _ in self._all(True, "", set()))
 
     def __contains__(self, where: object) -> bool:
-        """Return whether there is something at a path."""
+        """Return whether an object exists at a path."""
         try:
             self._find(str(where), hint=False)
         except NotFoundError:
@@ -594,9 +594,9 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         Raises
         ------
         NotFoundError
-            Nothing is there.
+            There is no object at the path.
         UnsupportedError
-            No object of its class can be read.
+            Objects of its class cannot be read.
         """
         found, rest = self._find(where)
         if isinstance(found, ReadOnlyDirectory):
@@ -609,7 +609,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         Raises
         ------
         NotFoundError
-            Nothing is there, or it lies inside a tree.
+            There is no object at the path, or the path leads into a tree.
         """
         found, rest = self._find(where)
         if isinstance(found, ReadOnlyDirectory) or rest:
@@ -619,16 +619,16 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     def classname_of(
         self, where: str, encoded: bool = False, version: int | None = None, recursive: bool = True
     ) -> str:
-        """Return the C++ class of the object at a path, reading at most the tree it lies in.
+        """Return the C++ class of the object at a path, reading at most the tree that contains it.
 
         Parameters
         ----------
         where
             The path.
         encoded, version
-            Write it as `sapwood.classname_encode` does, in a version.
+            Return the form of `sapwood.classname_encode`, for a version.
         recursive
-            Whether slashes in the path lead into directories and trees; otherwise they are part of a name.
+            Let slashes in the path lead into directories and trees. If false, they are part of a name.
         """
         found, rest = self._found(where, recursive)
         if isinstance(found, ReadOnlyKey) and rest:
@@ -642,19 +642,19 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return named_class(self.classname_of(where, recursive=recursive), version)
 
     def streamer_of(self, where: str, version: int | str = "max", recursive: bool = True) -> StreamerInfo | None:
-        """Return what the file says of the class of the object at a path; None where it says nothing.
+        """Return the streamer info of the class of the object at a path; None if the file has none.
 
         Parameters
         ----------
         where, recursive
             The path, as in `classname_of`.
         version
-            Which version of the class; ``"min"`` or ``"max"`` of those that are described.
+            Version of the class, or ``"min"`` or ``"max"`` of the described versions.
         """
         return self._file.streamer_named(self.classname_of(where, recursive=recursive), version)
 
     def title_of(self, where: str, recursive: bool = True) -> str:
-        """Return the title of the object at a path (as in `classname_of`), reading no more than the tree it lies in."""
+        """Return the title of the object at a path (as in `classname_of`), reading at most the tree that has it."""
         found, rest = self._found(where, recursive)
         if isinstance(found, ReadOnlyDirectory):
             return found.title
@@ -669,12 +669,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return key, ""
 
     def _find(self, where: str, hint: bool = True) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
-        """Find the key at a path; the second is what is left of the path inside the tree that was found.
+        """Find the key at a path. The second result is the rest of the path, inside the tree that was found.
 
-        An error names what is like the path, if a hint is wanted.
+        With `hint`, an error suggests similar paths.
         """
         if not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a path in a directory is a string, not {where!r}")
+            raise TypeError(f"a path in a directory must be a string, not {where!r}")
         here: ReadOnlyDirectory = self
         found: ReadOnlyKey | ReadOnlyDirectory = self
         pieces = [piece for piece in where.split("/") if piece]
@@ -685,7 +685,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 head, _, tail = piece.partition(":")
                 key, inside = here._lookup(head), [tail]
             if key is None:
-                # A name may have slashes in it, and that of a directory may be empty.
+                # A name may contain slashes, and the name of a directory may be empty.
                 key = here._lookup("/".join(pieces[i:])) or (here._lookup(where) if i == 0 else None)
                 if key is not None:
                     return key, ""
@@ -715,7 +715,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return None if found is None else self._key_at(found)
 
     def _places(self, name: str) -> list[int]:
-        """List the places of the keys of one name."""
+        """List the indices of the keys of one name."""
         by_name = self._by_name
         if by_name is None:
             by_name = {}

@@ -25,30 +25,40 @@ def open(  # noqa: A001
     Parameters
     ----------
     path
-        The file: a local path or a URL, with or without the path of an object in it behind a colon
+        The file: a local path or a URL, optionally with the path of an object after a colon
         (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and
-        `seek`; or a dict of one of these to the object's path.
+        `seek`; or a dict of one of these to the path of an object.
     object_cache
-        How many objects read from the file are kept for the next time they are asked for (None or 0: none), or a
-        mutable mapping in which they are.
+        Number of read objects to keep for later access (None or 0: none), or a mutable mapping that keeps them.
     array_cache
-        Where arrays of `arrays` and `array` are kept for the next time: a memory size like ``"100 MB"``, what was used
-        last of each file; or a mutable mapping (`sapwood.LRUArrayCache`). None: nowhere. Whoever changes such an array
-        in place changes what is kept.
+        Cache of the arrays of `arrays` and `array`: a memory size per file like ``"100 MB"``, which keeps the arrays
+        used last, or a mutable mapping (`sapwood.LRUArrayCache`). None: no cache. Changing such an array in place also
+        changes the cached copy.
     options
-        For remote storage (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
-        come, 30), ``retries`` (8), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
-        (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``deadline``
-        (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which blocks of files are kept
-        for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE),
-        ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for ``s3://`` also ``key``,
-        ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options,
-        or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file:
-        ``column_cache`` (a folder in which decoded columns are kept for the next time, for all processes;
-        SAPWOOD_COLUMN_CACHE) and ``column_cache_size`` ("10 GB"; SAPWOOD_COLUMN_CACHE_SIZE); and ``prior``: copy the
-        file whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
-        remote files that are mostly wanted); None never. Those of uproot that steer its own threads and caches
-        (``use_threads``, ...) may be given and have no effect.
+        For remote storage (``root://``, ``http://``, ``s3://``, ...):
+
+        - ``timeout``: seconds within which data must arrive (30);
+        - ``deadline``: seconds that opening, or one read, may take;
+        - ``retries`` (8);
+        - ``num_workers``: number of concurrent prefetch requests (4);
+        - ``prefetch_size``: memory for prefetching ("128 MiB");
+        - ``replicas``: other URLs of the same file, tried when one fails;
+        - ``block_cache``: a folder that keeps blocks of files for later use (SAPWOOD_BLOCK_CACHE);
+        - ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE);
+        - ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` of a request;
+        - for ``s3://`` also ``key``, ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs``, as in
+          `s3fs`.
+
+        With other options, or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets the options.
+
+        For any file:
+
+        - ``column_cache``: a folder that keeps decoded columns for later use by all processes (SAPWOOD_COLUMN_CACHE);
+        - ``column_cache_size`` ("10 GB"; SAPWOOD_COLUMN_CACHE_SIZE);
+        - ``prior``: copy the whole file before reading, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, copies
+          small remote files of which most is read; None never copies.
+
+        Options of uproot for its own threads and caches (``use_threads``, ...) are accepted without effect.
 
     Returns
     -------
@@ -57,13 +67,13 @@ def open(  # noqa: A001
     Raises
     ------
     MissingFileError
-        There is no such file.
+        The file does not exist.
     ChangedFileError
-        It is written to again and again, so that no look at it shows one commit.
+        The file is written to so often that no consistent commit can be read.
     StorageError
-        The bytes are not available; the error's ``ledger`` has what was tried.
+        The bytes are not available. The error's ``ledger`` lists the attempts.
     CorruptError
-        It is not a ROOT file, or a damaged one.
+        The file is not a ROOT file, or is damaged.
     NotFoundError
         The object is not in the file.
     """
@@ -87,7 +97,7 @@ open.defaults = {  # pyright: ignore[reportFunctionMemberAccess]
     "minimal_ttree_metadata": True,
     "http_max_header_bytes": 7168,
 }
-# Options as code for uproot changes and gives them; only some have an effect.
+# Options in the form in which code for uproot changes and passes them. Only some have an effect.
 
 
 def _opened(path: object, inside: str | None, options: dict[str, Any]) -> Any:
@@ -95,20 +105,20 @@ def _opened(path: object, inside: str | None, options: dict[str, Any]) -> Any:
     try:
         return file.root_directory if inside is None else file.root_directory[inside]
     except StorageError as error:
-        # Nobody gets the file to ask it.
+        # The caller never gets the file object.
         error.ledger = file.ledger()
         raise
 
 
 class ReadOnlyFile(FileHandle):
-    """An open file: what its header says. Objects are reached through `root_directory`.
+    """An open file and the contents of its header. Objects are reached through `root_directory`.
 
     Parameters and errors are those of `open`, except that `path` names no object.
     """
 
     @property
     def root_directory(self) -> Any:
-        """The directory at the top of the file; of an FZ file, its records (`sapwood.files.hbook.FzFile`)."""
+        """The top directory of the file; for an FZ file, its records (`sapwood.files.hbook.FzFile`)."""
         if hasattr(self.native, "reader"):
             from sapwood.files.hbook import FzFile
 
@@ -116,5 +126,5 @@ class ReadOnlyFile(FileHandle):
         return ReadOnlyDirectory(self.native.directory(), (), self, None)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:
-        """Return what cannot be read: see `ReadOnlyDirectory.unreadable`."""
+        """Return the unreadable branches and objects: see `ReadOnlyDirectory.unreadable`."""
         return self.root_directory.unreadable(entries)

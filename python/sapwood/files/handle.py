@@ -1,4 +1,4 @@
-"""An open file: its options, what its header says, its streamer infos and its counters."""
+"""An open file: its options, header, streamer infos and counters."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Identity(NamedTuple):
-    """What tells whether the file at a path is still the one that was opened."""
+    """The identity of a file, to check whether the file at a path is still the one that was opened."""
 
     size: int
     version: tuple[str, str] | None
-    """Who numbers the versions of the file (a server, or this machine), and the version."""
+    """The issuer of file versions (a server, or this machine), and the version."""
     uuid: str
 
 
@@ -79,7 +79,7 @@ class FileHandle(ABC):
     @property
     @abstractmethod
     def root_directory(self) -> Any:
-        """The directory at the top of the file."""
+        """The top directory of the file."""
 
     @property
     def native(self) -> Any:
@@ -90,7 +90,7 @@ class FileHandle(ABC):
 
     @property
     def source(self) -> Source:
-        """A source of byte ranges of the file, with a handle of its own."""
+        """A source of byte ranges of the file, with its own handle."""
         if self._source is None:
             from sapwood.source.chunk import Source
 
@@ -103,7 +103,7 @@ class FileHandle(ABC):
 
     @property
     def object_cache(self) -> MutableMapping[str, Any] | None:
-        """The objects kept, by the `cache_key` of their keys; None where none are. It can be set."""
+        """The cached objects, by the `cache_key` of their keys; None without a cache. Can be set."""
         return None if isinstance(self._objects, LRUCache) and self._objects.limit == 0 else self._objects
 
     @object_cache.setter
@@ -123,12 +123,12 @@ class FileHandle(ABC):
 
     @property
     def is_64bit(self) -> bool:
-        """Whether the header has 64-bit offsets, as files beyond 2 GB need them."""
+        """Whether the header has 64-bit offsets, which files beyond 2 GB need."""
         return self._native.is_64bit
 
     @property
     def fVersion(self) -> int:  # noqa: N802
-        """The stored version number: 1,000,000 more than ROOT's in a 64-bit header."""
+        """The stored version number: ROOT's version, plus 1,000,000 in a 64-bit header."""
         return self._native.version + (1_000_000 if self._native.is_64bit else 0)
 
     @property
@@ -143,7 +143,7 @@ class FileHandle(ABC):
 
     @property
     def fEND(self) -> int:  # noqa: N802
-        """The offset behind the last record, in bytes."""
+        """The offset after the last record, in bytes."""
         return self._native.end
 
     @property
@@ -173,7 +173,7 @@ class FileHandle(ABC):
 
     @property
     def fNbytesName(self) -> int:  # noqa: N802
-        """The size of what precedes the record of the top directory, in bytes."""
+        """The size of the key and names before the record of the top directory, in bytes."""
         return read_header(self.native).fNbytesName
 
     @property
@@ -193,12 +193,12 @@ class FileHandle(ABC):
 
     @property
     def hex_uuid(self) -> str:
-        """The identifier of the file, in the usual form of a UUID; zeros where it has none."""
+        """The identifier of the file, in the usual form of a UUID; zeros if it has none."""
         return self._hex_uuid
 
     @property
     def uuid(self) -> uuid.UUID:
-        """The identifier of the file; zeros where it has none."""
+        """The identifier of the file; zeros if it has none."""
         return uuid_of(self._native.uuid)
 
     @property
@@ -208,14 +208,14 @@ class FileHandle(ABC):
 
     @property
     def detached(self) -> DetachedFile:
-        """The facts of the file, which stay when it is closed; `file` of objects that were read."""
+        """The metadata of the file, which remain after closing; the `file` of objects that were read."""
         if self._detached is None:
             self._detached = DetachedFile.of(self)
         return cast("DetachedFile", self._detached)
 
     @property
     def streamers(self) -> Streamers:
-        """The classes that the file describes: for each its versions, and for each version its members."""
+        """The classes that the file describes: a mapping of classes to versions, and of versions to members."""
         from sapwood.schema import Streamers
 
         if self._streamers is None:
@@ -227,7 +227,7 @@ class FileHandle(ABC):
         return list(self.streamers.get(classname, {}).values())
 
     def streamer_named(self, classname: str, version: int | str = "max") -> StreamerInfo | None:
-        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None if it is not described."""
         return self.streamers.named(classname, version)
 
     def class_named(self, classname: str, version: int | str = "max") -> DescribedClass:
@@ -236,7 +236,7 @@ class FileHandle(ABC):
         Raises
         ------
         NotFoundError
-            The file does not describe it.
+            The file does not describe this version of the class.
         """
         from sapwood.interpretation.described import DescribedClass
 
@@ -246,22 +246,22 @@ class FileHandle(ABC):
         return DescribedClass(self.streamers, info)
 
     def streamer_dependencies(self, classname: str, version: int | str = "max") -> list[tuple[str, int]]:
-        """List (class, version) of all that a class needs, itself last; version ``"all"`` takes all of it."""
+        """List (class, version) of all classes that a class needs, itself last; ``"all"`` takes all its versions."""
         return self.streamers.dependencies(classname, version)
 
     def show_streamers(
         self, classname: str | None = None, version: int | str = "max", stream: TextIO | None = None
     ) -> None:
-        """Print the classes that the file describes, or one and all that it needs.
+        """Print the classes that the file describes, or one class and all that it needs.
 
         Parameters
         ----------
         classname
-            The class; all where it is None.
+            The class; None for all classes.
         version
-            Its version, ``"min"``, ``"max"`` or ``"all"``.
+            Version of the class, ``"min"``, ``"max"`` or ``"all"``.
         stream
-            Where to; standard output where it is None.
+            Stream to print to; by default standard output.
         """
         out = stream or sys.stdout
         streamers = self.streamers
@@ -273,20 +273,20 @@ class FileHandle(ABC):
             streamers[name][number].show(out)
 
     def counters(self) -> dict[str, int]:
-        """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
+        """Return counters of the reads so far: calls, bytes, and times in nanoseconds summed over threads."""
         return self._native.counters()
 
     def ledger(self) -> list[Incident]:
-        """List the requests to remote storage that did not go well, in order: those sent again, and failures."""
+        """List the failed and repeated requests to remote storage, in order."""
         return [Incident(*entry) for entry in self._native.ledger()]
 
     def close(self) -> None:
-        """Close the file; what was read stays, reading more is an error."""
+        """Close the file. Data already read remain; reading more is an error."""
         self._closed = True
         self._objects.clear()
         if self._source is not None:
             self._source.close()
-        # Not left to the end of the last object of the file, which may lie in a cycle.
+        # Do not wait for the last object of the file to be freed: it may be part of a reference cycle.
         self._native.close()
 
     @property
@@ -295,12 +295,12 @@ class FileHandle(ABC):
         return self._closed
 
     def reopened(self) -> Self:
-        """Return the file itself, or after `close` a handle that is opened again, once.
+        """Return the file itself, or after `close` a reopened handle, which is opened only once.
 
         Raises
         ------
         StorageError
-            It was not opened by its path or URL, or another file is there now.
+            The file was not opened by its path or URL, or another file is there now.
         """
         if not self._closed:
             return self
@@ -311,7 +311,7 @@ class FileHandle(ABC):
         return self._again
 
     def __enter__(self) -> Self:
-        """Close the file at the end of a `with` block."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -323,7 +323,7 @@ class FileHandle(ABC):
         return without_secrets(f"<{type(self).__name__} {self._file_path!r} at 0x{id(self):012x}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the path, to be opened again, and its version, so that another is noticed."""
+        """Pickle as the path, to open the file again, and the version, to detect another file."""
         if self._address is None:
             raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
         return type(self)._reopen, (self._address, self._options, self._identity())
@@ -332,7 +332,7 @@ class FileHandle(ABC):
         native = self._native
         version = native.stored_version()
         if version is not None and not self.is_far:
-            # At the same path another machine may have a copy that was made at another time.
+            # Another machine may have a copy at the same path that was made at another time.
             version = (platform.node(), version[1])
         return Identity(native.size, version, native.uuid)
 
@@ -348,7 +348,7 @@ class FileHandle(ABC):
             before.size == now.size
             and before.version
             and now.version
-            # Two servers number versions in different ways.
+            # Versions of different servers cannot be compared.
             and before.version[0] == now.version[0]
             and before.version[1] != now.version[1]
         ):

@@ -1,6 +1,6 @@
 """ZEBRA files: ntuples of HBOOK as tables, banks, and the records of FZ files.
 
-Histograms of HBOOK are objects of the ROOT classes that stand for them; see `sapwood.objects`.
+HBOOK histograms become objects of the corresponding ROOT classes; see `sapwood.objects`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = Words("column", "columns", "columns", "filter_field", "ntuple", "buffer
 Piece = tuple[str, Any]
 """Words of one kind: the letter of the kind, and an array, a text or a number.
 
-B bits, I integers, F floats, D doubles, H text, C a count in front of what it counts, 0 words of no known kind.
+B bits, I integers, F floats, D doubles, H text, C a count before the counted words, 0 words of unknown kind.
 """
 
 
@@ -46,7 +46,7 @@ class Ntuple(KeyedTable):
 
 
 class NtupleColumn(ReadableField):
-    """A column of an ntuple; its title is its declaration, with the block that it is in."""
+    """A column of an ntuple. Its title is its declaration, with its block."""
 
     words = _WORDS
 
@@ -54,7 +54,7 @@ class NtupleColumn(ReadableField):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this column among all files."""
+        """A string that identifies this column among all files."""
         return f"{self._table.cache_key}:{self.name}({self.index})"
 
     def __repr__(self) -> str:
@@ -79,11 +79,11 @@ class Bank:
         self._banks = banks
         self._about = banks.native.about(place)
         self.place = place
-        """Its place among the banks of its structure."""
+        """Index among the banks of its structure."""
 
     @property
     def name(self) -> str:
-        """The name, four characters without blanks at the end."""
+        """The name, four characters without trailing blanks."""
         return self._about[0]
 
     @property
@@ -93,7 +93,7 @@ class Bank:
 
     @property
     def structural(self) -> int:
-        """How many of its links own the banks that they lead to: the first ones."""
+        """Number of structural links: the first links, which own the banks they point to."""
         return self._about[2]
 
     @property
@@ -108,7 +108,7 @@ class Bank:
 
     @property
     def pieces(self) -> list[Piece]:
-        """The data, piece by piece: words of one kind that lie together."""
+        """The data, piece by piece: adjacent words of one kind."""
         return self._banks.native.data(self.place)
 
     @property
@@ -121,18 +121,18 @@ class Bank:
 
     @property
     def data(self) -> Any:
-        """The data: an array or a text where all words are of one kind, else a list of them."""
+        """The data: an array or a text if all words are of one kind, otherwise a list of arrays and texts."""
         pieces = [data for _, data in self.pieces]
         return pieces[0] if len(pieces) == 1 else pieces
 
     @property
     def link_places(self) -> list[int]:
-        """The places of the banks that links 1 to the last lead to; -1: to none, -2: to one that was not written."""
+        """Indices of the banks that the links point to, from link 1; -1: no bank, -2: a bank that was not written."""
         return self._banks.native.links(self.place)[1:-1]
 
     @property
     def links(self) -> list[Bank | None]:
-        """The banks that links 1 to the last lead to."""
+        """The banks that the links point to, from link 1."""
         return [self._banks.at(place) for place in self.link_places]
 
     @property
@@ -154,7 +154,7 @@ class Bank:
 class Banks(Sequence[Bank]):
     """Banks that were written together, in the order of the file.
 
-    ``banks["TRAK"]`` lists those of a name.
+    ``banks["TRAK"]`` lists the banks of a name.
     """
 
     def __init__(self, native: _native.Structure) -> None:
@@ -162,12 +162,12 @@ class Banks(Sequence[Bank]):
 
     @property
     def entry(self) -> Bank | None:
-        """The bank that the program named when it wrote: the top of the structure."""
+        """The entry bank given by the writing program: the top of the structure."""
         place = self.native.entry
         return None if place is None else self[place]
 
     def at(self, place: int) -> Bank | None:
-        """Return a bank by its place; None for a place below 0."""
+        """Return a bank by its index; None for an index below 0."""
         return None if place < 0 else Bank(self, place)
 
     def named(self, name: str) -> list[Bank]:
@@ -179,7 +179,7 @@ class Banks(Sequence[Bank]):
         return len(self.native)
 
     def __getitem__(self, where: Any) -> Any:
-        """Return a bank by its place, several by a slice, or those of a name."""
+        """Return a bank by its index, several by a slice, or those of a name."""
         if isinstance(where, str):
             return self.named(where)
         if isinstance(where, slice):
@@ -190,7 +190,7 @@ class Banks(Sequence[Bank]):
         return Bank(self, place)
 
     def __repr__(self) -> str:
-        """Show how many there are of each name."""
+        """Show the number of banks of each name."""
         counts: dict[str, int] = {}
         for bank in self:
             counts[bank.name] = counts.get(bank.name, 0) + 1
@@ -204,36 +204,36 @@ class Record(NamedTuple):
     """``"start of run"``, ``"end of run"``, ``"end of file"``, ``"event"``, ``"continuation"`` (more of an event) or
     ``"emergency stop"``."""
     run: int | None
-    """The number of the run that it starts or is part of."""
+    """The number of the run that the record starts or is part of."""
     user_header: list[Piece]
     """The user header of a structure, or the user words of a start or end."""
     banks: Banks | None
     """The banks, of events and continuations."""
     segments: list[tuple[str, int]]
-    """Names and sizes, in words, of the segments that the banks are in."""
+    """Names and sizes, in words, of the segments that contain the banks."""
     text: str
     """The text vector."""
     offset: int
-    """Where it begins in the file, in bytes."""
+    """Offset of the record in the file, in bytes."""
 
 
 class Collected(NamedTuple):
     """The data of all banks of a name, of several structures together."""
 
     offsets: NDArray[np.int64]
-    """Where the banks of each structure begin, and the last ones end."""
+    """Index of the first bank of each structure, and the total number of banks."""
     sizes: NDArray[np.uint32]
-    """The data words of each bank."""
+    """Number of data words of each bank."""
     words: NDArray[np.uint32]
     """All data words, bank after bank."""
 
     def matrix(self, size: int | None = None) -> NDArray[np.uint32]:
-        """Return the words as one row a bank; ``.view("float32")`` takes them as floats.
+        """Return the words as one row per bank; ``.view("float32")`` reads them as floats.
 
         Parameters
         ----------
         size
-            Words of each bank, where there may be no bank.
+            Number of words per bank, needed if there may be no banks.
 
         Raises
         ------
@@ -258,7 +258,7 @@ _NO_NAMES = (
 
 
 class FzFile:
-    """An open FZ file: a sequence of records. Iterating gives one after the other."""
+    """An open FZ file: a sequence of records. Iteration reads one after the other."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -275,7 +275,7 @@ class FzFile:
 
     @property
     def mode(self) -> str:
-        """How records lie in the file: ``"exchange"``, ``"native"`` or ``"alfa"`` (text)."""
+        """The file format of records: ``"exchange"``, ``"native"`` or ``"alfa"`` (text)."""
         return self._file.native.mode
 
     @property
@@ -299,19 +299,19 @@ class FzFile:
             yield Record(kind, run, header, banks, segments, text, offset)
 
     def collect(self, names: str | Sequence[str], step_size: int = 1000) -> Iterator[dict[str, Collected]]:
-        """Read the data of banks by name, some structures at a time, without making an object of each bank.
+        """Read the data of banks by name, some structures at a time, without making an object per bank.
 
         Parameters
         ----------
         names
             Names of banks.
         step_size
-            How many structures (events and continuations) to read at a time.
+            Number of structures (events and continuations) to read at a time.
 
         Yields
         ------
         dict
-            For each name what the banks of these structures hold.
+            For each name, the data of its banks in these structures.
         """
         chosen = [names] if isinstance(names, str) else list(names)
         if step_size < 1:
@@ -330,7 +330,7 @@ class FzFile:
         self._file.close()
 
     def __enter__(self) -> Self:
-        """Close the file at the end of a `with` block."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -362,7 +362,7 @@ def collect(directory: Any, names: str | Sequence[str], keys: Sequence[str]) -> 
     names
         Names of banks.
     keys
-        Names of keys in it, of which the newest cycle is read.
+        Names of keys in it. The newest cycle of each is read.
     """
     chosen = [names] if isinstance(names, str) else list(names)
     places = [directory.place_of(key) for key in keys]

@@ -1,4 +1,4 @@
-"""Tables that are objects of a file, with a key."""
+"""Tables that are stored in a file under a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sapwood.table.schema import Table
 
 
 class KeyedTable(ReadableTable):
-    """A table that a key of a file leads to."""
+    """A table that is stored in a file under a key."""
 
     def __init__(self, native: Any, key: Any) -> None:
         super().__init__(native)
@@ -39,12 +39,12 @@ class KeyedTable(ReadableTable):
         return self._key.file
 
     def reopened(self) -> KeyedTable:
-        """Return the table itself, or the same one of the reopened file if its file was closed.
+        """Return the table itself, or if its file was closed, the same table of the reopened file.
 
         Raises
         ------
         StorageError
-            The file cannot be opened again, or the table is another one now.
+            The file cannot be opened again, or the table has changed.
         """
         if not self.file.closed:
             return self
@@ -72,14 +72,14 @@ class KeyedTable(ReadableTable):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this table among all files."""
+        """A string that identifies this table among all files."""
         return f"{self._key.parent.cache_key}{self.name};{self._key.fCycle}"
 
     # Friends
 
     @property
     def friends(self) -> Mapping[str, FriendElement]:
-        """The tables whose columns stand beside those of this one, by name: those in the file, and those added here."""
+        """The friends of this table by name: those stored in the file, and those added here."""
         if self._friends is None:
             self._friends = {
                 name: FriendElement(name, partial(_named, self.file, *one), table_name=one[1].rpartition("/")[2])
@@ -88,7 +88,7 @@ class KeyedTable(ReadableTable):
         return {**self._friends, **{one.name: one for one in self._added}}
 
     def _stored_friends(self) -> dict[str, tuple[str, str]]:
-        """Return the file and the path in it of each friend that the table itself lists."""
+        """Return the file, and the path in it, of each friend that the table itself lists."""
         return {}
 
     def add_friend(
@@ -97,28 +97,31 @@ class KeyedTable(ReadableTable):
         alias: str | None = None,
         on: str | Sequence[str] | None = None,
     ) -> FriendElement:
-        """Use the columns of another table beside those of this one in `arrays`, `iterate`, expressions and cuts.
+        """Add the columns of another table to those of this one in `arrays`, `iterate`, expressions and cuts.
 
-        They are called ``alias.column``, or ``column`` where this table and friends before have no such field. The file
-        does not change. Another friend of this name is replaced.
+        The columns are called ``alias.column``, or just ``column`` if this table and earlier friends have no such
+        field. The file does not change. A friend with the same alias is replaced.
 
         Parameters
         ----------
         other
-            An open table, or what `sapwood.open` takes to open one (``"weights.root:tree"``). A file is opened when one
-            of its columns is first looked for, and closed with this table.
+            An open table, or an argument of `sapwood.open` (``"weights.root:tree"``). Such a file is opened when one of
+            its columns is first used, and closed with this table.
         alias
-            What its columns are called by; default: the name of the table.
+            Prefix of its columns; default: the name of the table.
         on
-            The fields of whole numbers by whose values its entries are found, which both tables have: entries that it
-            lacks are None, and its columns are read whole. ``()``: the entries with the same numbers; it is an error
-            to read more entries than it has. None: the fields of its stored index (`TTree::BuildIndex`), if it has
-            one and both tables have them.
+            How entries are matched:
+
+            - names of integer fields that both tables have: entries with equal values. Entries without a match are
+              None, and these columns of the friend are read completely;
+            - ``()``: entries with the same number. Reading more entries than the friend has is an error;
+            - None: the fields of its stored index (`TTree::BuildIndex`) if it has one and both tables have these
+              fields, otherwise the same number.
 
         Raises
         ------
         ArgumentError
-            There is no name for it, or it is the table itself.
+            The friend has no name, or is the table itself.
         """
         by = (on,) if isinstance(on, str) else None if on is None else tuple(on)
         if other is self:
@@ -141,7 +144,7 @@ class KeyedTable(ReadableTable):
         super().close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the file, the path in it, and the friends that were added."""
+        """Pickle as the file, the path in it, and the added friends."""
         return _object_at, (self.file, self._key.object_path, self._added)
 
 
@@ -160,7 +163,7 @@ def _parted(path: str | os.PathLike[str] | Mapping[str, str]) -> tuple[str | os.
 
 
 def _opened(beside: Any, path: str | os.PathLike[str], inside: str | None) -> Any:
-    """Open a table by the path in its file, or the only one there, with the options of another file."""
+    """Open a table by its path in a file, or the only table there, with the options of another file."""
     file = type(beside)(path, **{**beside.options, "object_cache": None}).root_directory
     try:
         tables = [inside] if inside else file.keys(cycle=False, filter_classname=TABLES)
@@ -174,9 +177,9 @@ def _opened(beside: Any, path: str | os.PathLike[str], inside: str | None) -> An
 
 
 def _named(file: Any, path: str, inside: str) -> Any:
-    """Open the friend that a table lists: beside its file, or where the path leads from the current folder.
+    """Open a friend that a table lists: relative to the table's file, or to the current folder.
 
-    Only a path on the server of the file itself is followed, as the file may be a stranger's.
+    Only paths on the server of the file itself are followed, because the file may not be trusted.
     """
     own = str(file.file_path)
     if path == "":

@@ -1,4 +1,4 @@
-"""The classes of objects in a file that are more than objects: directories, and tables of entries."""
+"""The classes of directories and tables in a file."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ HBOOK_NTUPLES = frozenset(_native.HBOOK_CLASSES)
 """Row-wise and column-wise ntuples of HBOOK."""
 
 RNTUPLES = frozenset(_native.NTUPLE_CLASSES)
-"""RNTuples. The experimental format is refused by name."""
+"""RNTuples. The experimental format is refused by its class name."""
 
 TABLES = TREES | RNTUPLES | HBOOK_NTUPLES
 """Tables of entries, of every kind."""
 
 BANKS = frozenset({"Banks", "Vector"})
-"""What RZ files hold besides: banks of ZEBRA, and vectors of words."""
+"""Other content of RZ files: ZEBRA banks, and vectors of words."""
 
 
 NOT_ROOT = "{} is not a ROOT file; if it is an HBOOK file, sapwood convert writes its tables to one"
-"""What is said of a file of another format, where a ROOT file is needed."""
+"""Error message for a file of another format where a ROOT file is needed."""
 
 
 def root_native(opened: Foreign) -> _native.File:
-    """Return the native ROOT file of what `sapwood.open` has returned.
+    """Return the native ROOT file of a result of `sapwood.open`.
 
     Raises
     ------
     UnsupportedError
-        It is a file of another format.
+        The file has another format.
     """
     native = opened.file.native
     if not isinstance(native, _native.File):
@@ -47,7 +47,7 @@ def root_native(opened: Foreign) -> _native.File:
 
 
 def native_table(directory: Any, key: Any) -> Any:
-    """Open the native table of a native key, of whatever kind it is."""
+    """Open the native table of a native key, of any kind."""
     if key.classname in TREES:
         return directory.tree(key)
     return directory.ntuple(key) if key.classname in RNTUPLES else directory.table(key)
@@ -57,20 +57,20 @@ _DEEPEST = 200
 
 
 def check_depth(path: str, depth: int, where: str = "") -> None:
-    """Raise `LimitError` for a directory that lies in too many others; `where` ends the message."""
+    """Raise `LimitError` for a directory that is nested too deeply; `where` ends the message."""
     if depth > _DEEPEST:
         raise LimitError(f"directory {path[:80]!r}... lies in more than {_DEEPEST} others{where}")
 
 
 def enter(path: str, seek: int, entered: set[int], where: str = "") -> None:
-    """Add the byte offset of a directory to those that a walk has entered; `where` ends messages.
+    """Add the byte offset of a directory to those entered during a traversal; `where` ends messages.
 
     Raises
     ------
     CorruptError
-        A damaged file holds a directory that holds itself, or many keys for one directory.
+        A directory contains itself, or several keys point to one directory.
     LimitError
-        It lies in too many others.
+        The directory is nested too deeply.
     """
     if seek in entered:
         raise CorruptError(f"directory {path!r} (byte {seek}) is listed twice{where}")
@@ -79,4 +79,4 @@ def enter(path: str, seek: int, entered: set[int], where: str = "") -> None:
 
 
 SUMMARY = "FileSummary"
-"""The tree with one entry in which a train says what went into a file."""
+"""The tree with one entry in which a train records the inputs of a file."""

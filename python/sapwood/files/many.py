@@ -27,7 +27,7 @@ from sapwood.table.schema import FieldFilter, HasFields
 from sapwood.table.steps import entry_range, whole
 
 Ledger = dict[str, list[Incident]]
-"""What did not go well, by the path or URL of the file."""
+"""Failed and repeated requests, by the path or URL of the file."""
 
 
 _State = tuple[int, int, int, int]
@@ -35,7 +35,7 @@ _State = tuple[int, int, int, int]
 
 
 class _Kept(NamedTuple):
-    """An open table, the path of its file and its own path as they were given, and the file's state before opening."""
+    """An open table, the given paths of its file and of the table, and the state of the file before opening."""
 
     path: str
     inside: str | None
@@ -44,14 +44,14 @@ class _Kept(NamedTuple):
 
 
 class KeptTables:
-    """Tables of local files that stay open between scans, the last ones that were used.
+    """The most recently used tables of local files, which stay open between scans.
 
-    A table is lent to one scan at a time. One whose file was changed or replaced is closed and not used again.
+    A table is lent to one scan at a time. If its file has changed or was replaced, the table is closed.
 
     Parameters
     ----------
     most
-        The number of tables that stay open.
+        Maximum number of open tables.
     """
 
     def __init__(self, most: int) -> None:
@@ -63,13 +63,13 @@ class KeptTables:
         weakref.finalize(self, _close_all, self._free)
 
     def take(self, located: Located) -> HasFields | None:
-        """Return the open table, None where there is none."""
+        """Return the open table, or None."""
         if isinstance(located.file, HasFields) or not (state := _state_of(located.file)):
             return None
         wanted = str(located.file), located.inside, state
         with self._lock:
             if self._process != os.getpid():
-                # The files of the parent process are its own.
+                # Do not use open files of the parent process.
                 self._free.clear()
                 self._process = os.getpid()
             same = [one for one in self._free if one[:2] == wanted[:2]]
@@ -83,13 +83,13 @@ class KeptTables:
         return None if found is None else found.table
 
     def lend(self, located: Located, state: _State | None, table: HasFields) -> None:
-        """Note a table that was opened; `state` is what its file was like before."""
+        """Record an opened table; `state` is the state of its file before opening."""
         if state is not None:
             with self._lock:
                 self._lent[id(table)] = _Kept(str(located.file), located.inside, state, table)
 
     def give_back(self, table: HasFields) -> bool:
-        """Keep a table open that a scan no longer needs; return whether it was lent."""
+        """Keep a table open after a scan; return whether it was lent."""
         with self._lock:
             one = self._lent.pop(id(table), None)
             if one is None:
@@ -115,7 +115,7 @@ def _state_of(source: object) -> _State | None:
 
 
 class OpenFiles:
-    """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
+    """The trees of a `files` argument, opened one by one. Skipped files are counted."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class OpenFiles:
             )
 
     def __iter__(self) -> Iterator[tuple[HasFields, Steps]]:
-        """Open the trees, and give the ranges of entries of each that are meant."""
+        """Open the trees, and yield each with its selected ranges of entries."""
         for located in self._located:
             tree = self._open(located)
             if tree is not None:
@@ -156,7 +156,7 @@ class OpenFiles:
         return [(0, entries)] if located.steps is None else located.steps
 
     def count(self) -> Iterator[tuple[str, str, int]]:
-        """Return the path of each file, the path of the tree in it as it was given, and the number of its entries."""
+        """Yield the path of each file, the given path of the tree, and the number of entries."""
         for located in self._located:
             tree = self._open(located)
             if tree is not None:
@@ -165,13 +165,13 @@ class OpenFiles:
                 self.done_with(tree)
 
     def skip(self, path: str, error: NotFoundError) -> None:
-        """Note a file that lacks what was asked for, or raise the error where that is not allowed."""
+        """Record a file that lacks the tree or a branch, or raise the error if that is not allowed."""
         if not self._allow_missing:
             raise error
         self._skipped.append(path)
 
     def report(self) -> None:
-        """Warn of the files that were skipped."""
+        """Warn about skipped files."""
         if self._skipped:
             shown = ", ".join(self._skipped[:5]) + (" ..." if len(self._skipped) > 5 else "")
             warnings.warn(
@@ -181,12 +181,12 @@ class OpenFiles:
             )
 
     def reporting(self, steps: Iterator[Any]) -> Iterator[Any]:
-        """Pass steps on, and warn at their end."""
+        """Yield the steps, and warn after the last one."""
         yield from steps
         self.report()
 
     def done_with(self, table: HasFields) -> None:
-        """Close the file of a tree, unless the caller had it open or it is kept open."""
+        """Close the file of a tree, unless the caller opened it or it stays open for reuse."""
         if id(table) not in self._given and not (self._kept is not None and self._kept.give_back(table)):
             self._close(table)
 
@@ -262,9 +262,9 @@ def iterate(
     ledger: Ledger | None = None,
     **options: object,
 ) -> Iterator[Any]:
-    """Read the trees of many files in steps, one file after another; a step never spans two files.
+    """Read the trees of many files in steps, one file after another. A step never spans two files.
 
-    While one step is worked on, the next is read in the background, over the border between files too.
+    While one step is processed, the next is read in the background, also across files.
 
     Parameters
     ----------
@@ -272,22 +272,22 @@ def iterate(
         A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
         (``{"data/*.root": "tree"}``) or to a dict with ranges of its entries
         (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable
-        of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) may be in paths and URLs; in these not ``?``,
-        and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
+        of these. Paths and URLs may contain patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``). In URLs, ``?`` is no
+        pattern, and ``[...]`` is one only together with another pattern. A file with one tree needs no tree name.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     ledger
-        A dict that gets, by its path, what did not go well of each remote file: its `ledger()` when it is closed, or
-        what was tried to open it. Of open trees their own files have it.
+        A dict that receives, for each remote file by path, its `ledger()` when it is closed, or the failed attempts to
+        open it. Open trees are not included: their own files have the ledger.
     options
         As in `sapwood.open`; `replicas` only for one file.
     group_by
-        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still
-        in steps of one file each. No more than 400 files at a time, which stay open.
+        As in `TTree.iterate`, over all files. A group that is in several files is read from one after the other, in
+        steps of one file each. At most 400 files, which stay open.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
-        As in `TTree.iterate`, as are the errors.
+        As in `TTree.iterate`. So are the errors.
     ak_add_doc, report, decompression_executor, interpretation_executor
-        As there, too.
+        As in `TTree.iterate`.
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
@@ -306,7 +306,7 @@ def _selecting(
     language: Language | None,
     form: ResultForm,
 ) -> Callable[[HasFields], Query]:
-    """Return what makes the query of each table."""
+    """Return a function that makes the query of each table."""
 
     def select(table: HasFields) -> Query:
         query = Query(
@@ -347,22 +347,22 @@ def concatenate(
 ) -> Foreign:
     """Read the trees of many files into one array.
 
-    Where the branches have the same types in all files, everything is decoded straight into the final arrays.
+    If the branches have the same types in all files, everything is decoded directly into the final arrays.
 
     Parameters
     ----------
     entry_start, entry_stop
-        The range of entries, counted over all that `files` names, as in a slice.
+        The range of entries, counted over all files, as in a slice.
     files, allow_missing, ledger, options
         As in `iterate`.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
-        As in `TTree.arrays`, as are the errors.
+        As in `TTree.arrays`. So are the errors.
     decompression_executor, interpretation_executor
-        Have no effect, as there.
+        Accepted without effect.
 
     Returns
     -------
-    The array. With `allow_missing`, if no file has the tree and its branches, an empty one without columns.
+    The array. With `allow_missing`, an empty array without columns if no file has the tree and its branches.
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
@@ -370,7 +370,7 @@ def concatenate(
     tables = OpenFiles(files, allow_missing, options, ledger)
     first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):
-        # Counted from the end: where that is must be known first.
+        # Entries counted from the end need the total first.
         first, last = entry_range(sum(entries for _, _, entries in tables.count()), entry_start, entry_stop)
     pieces = dataset.concatenate(tables, select, form, first, last)
     tables.report()
@@ -382,7 +382,7 @@ def concatenate(
 def num_entries(
     paths: Files, *, allow_missing: bool = False, ledger: Ledger | None = None, **options: object
 ) -> Iterator[tuple[str, str, int]]:
-    """Count the entries of trees, reading nothing else; arguments as in `iterate`, `paths` as `files` there.
+    """Count the entries of trees, reading nothing else. Arguments as in `iterate`; `paths` is its `files`.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Trees and branches as what they are in C++: objects with members."""
+"""Trees and branches as C++ objects with members."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class HasMembers:
-    """An object of C++ that has a Python class of its own; its members are read when they are first asked for."""
+    """A C++ object with its own Python class. Its members are read on first access."""
 
     @property
     def model(self) -> Model:
-        """The object with all its members (`Model`). For a tree, its record is read once more."""
+        """The object with all its members (`Model`). For a tree, its record is read again."""
         raise NotImplementedError
 
     @property
@@ -29,7 +29,7 @@ class HasMembers:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of the class alone, by name."""
+        """The members of the class itself, by name."""
         return self.model.members
 
     @property
@@ -39,11 +39,11 @@ class HasMembers:
 
     @property
     def member_names(self) -> list[str]:
-        """The names of the members of the class alone."""
+        """The names of the members of the class itself."""
         return self.model.member_names
 
     def has_member(self, name: str, all: bool = True) -> bool:  # noqa: A002
-        """Whether there is a member of that name, in the class or (with `all`) a base."""
+        """Return whether the class or (with `all`) a base has a member of that name."""
         return self.model.has_member(name, all)
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
@@ -51,11 +51,11 @@ class HasMembers:
         return self.model.member(name, all, none_if_missing)
 
     def base(self, *cls: type | str) -> list[Model]:
-        """List the parts that are of certain base classes; parameters as in `Model.base`."""
+        """List the parts of the given base classes; parameters as in `Model.base`."""
         return self.model.base(*cls)
 
     def is_instance(self, *cls: type | str) -> bool:
-        """Whether it is of, or derives from, one of the classes, given as Python classes or C++ names."""
+        """Return whether the object is of, or derives from, one of the classes (Python classes or C++ names)."""
         types = tuple(c for c in cls if not isinstance(c, str))
         return isinstance(self, types) or self.model.is_instance(*cls)
 
@@ -65,7 +65,7 @@ class HasMembers:
 
 
 def described_by(branch: Model) -> StreamerInfo | StreamerElement | None:
-    """Return what the file says of the class, or the member of a class, that a branch holds; None for plain leaves."""
+    """Return the streamer info of the class, or of the class member, in a branch; None for plain leaves."""
     classname: str | None = branch.member("fClassName", none_if_missing=True)
     if not classname or branch.parent is None:
         return None

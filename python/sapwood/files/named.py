@@ -20,7 +20,7 @@ TABLE_CLASSES: dict[str, type] = {
 
 
 class NamedClass(type):
-    """A C++ class, in one version or in all: `isinstance` compares the names of classes."""
+    """A C++ class, in one or all versions. `isinstance` compares class names."""
 
     classname: str
     """The C++ class."""
@@ -28,7 +28,7 @@ class NamedClass(type):
     """The version; None for all."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """Whether an object is of the class or of one derived from it; with a version, of the class itself."""
+        """Return whether an object is of the class or a derived one; with a version, of the class itself."""
         if not isinstance(instance, (Model, HasMembers, RNTuple)):
             return False
         instance = cast("Any", instance)
@@ -39,7 +39,7 @@ class NamedClass(type):
         return same or instance.is_instance(name)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        """Whether another one is of the same class."""
+        """Return whether another class is the same class."""
         return isinstance(subclass, NamedClass) and subclass.classname == cls.classname
 
     def __repr__(cls) -> str:
@@ -51,7 +51,7 @@ _made: dict[tuple[str, int | None], NamedClass] = {}
 
 
 def named_class(classname: str, version: int | None = None) -> NamedClass:
-    """Return the class of a name, whether there are objects of it or not."""
+    """Return the class of a name, whether objects of it exist or not."""
     found = _made.get((classname, version))
     if found is None:
         base = behavior_of(classname) or Model
@@ -63,6 +63,6 @@ def named_class(classname: str, version: int | None = None) -> NamedClass:
 
 
 def behavior_of(classname: str) -> type | None:
-    """Return the Python class with the methods of a C++ class; None where it has none of its own."""
+    """Return the Python class with the methods of a C++ class; None if it has none."""
     name = regular_classname(classname_decode(classname)[0] if classname.startswith("Model_") else classname)
     return TABLE_CLASSES.get(name) or class_behaviors.get(name) or class_behaviors.get(name.partition("<")[0] + "<")

@@ -1,4 +1,4 @@
-"""RNTuples and their fields: tables in the words of ROOT and uproot."""
+"""RNTuples and their fields: tables with the names of ROOT and uproot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLLECTION = 1
 
 
 class FieldRecord(NamedTuple):
-    """What the schema says of a field, with the names that uproot has for it."""
+    """The schema's record of a field, with uproot's names."""
 
     field_version: int
     type_version: int
@@ -51,7 +51,7 @@ class FieldRecord(NamedTuple):
 
 
 class ColumnRecord(NamedTuple):
-    """What the schema says of a column: `type` is its number in the format, `name` what that is called."""
+    """The schema's record of a column: `type` is the type number of the format, `name` its name."""
 
     type: int
     name: str | None
@@ -86,14 +86,14 @@ class ClusterGroupRecord(NamedTuple):
 
 
 class Locator(NamedTuple):
-    """Where a page is stored in the file."""
+    """The position of a page in the file."""
 
     offset: int
     num_bytes: int
 
 
 class PageDescription(NamedTuple):
-    """A page; `locator` is None where it is in an object store."""
+    """A page; `locator` is None if it is in an object store."""
 
     num_elements: int
     has_checksum: bool
@@ -118,7 +118,7 @@ class PageLink(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the header of an RNTuple says; fields and columns that were added later are among the records."""
+    """The header of an RNTuple. Its records include fields and columns that were added later."""
 
     name: str
     ntuple_description: str
@@ -144,7 +144,7 @@ class LinkedAttributeSetRecord(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """What the footer of an RNTuple says."""
+    """The footer of an RNTuple."""
 
     header_checksum: int
     cluster_group_records: list[ClusterGroupRecord]
@@ -156,7 +156,7 @@ def _page(elements: int, has_checksum: bool, place: tuple[int, int] | None) -> P
 
 
 def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function take `filter_branch` for `filter_field`, and the only `backend` and `interpreter` there are."""
+    """Let a function accept `filter_branch` for `filter_field`, and the only valid `backend` and `interpreter`."""
     own = inspect.signature(function).parameters
 
     @wraps(function)
@@ -171,7 +171,7 @@ def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
         _check_backend(backend, interpreter)
         if filter_branch is not None:
             if "filter_field" in keywords or "filter_field" not in own:
-                raise ArgumentError("filter_branch is another name for filter_field, which is given, too")
+                raise ArgumentError("filter_branch is another name for filter_field, which is also given")
             keywords["filter_field"] = filter_branch
         return function(self, *arguments, **keywords)
 
@@ -186,7 +186,7 @@ def _check_backend(backend: str, interpreter: str) -> None:
 
 
 def _part_of(kind: Type, path: str, wanted: list[str]) -> Type | None:
-    """Return what is left of the type of the field at `path` if only the fields at some paths are kept."""
+    """Return the reduced type of the field at `path` if only the fields at some paths are kept."""
     if any(path == one or path.startswith(f"{one}.") for one in wanted):
         return kind
     if not any(one.startswith(f"{path}.") for one in wanted):
@@ -205,11 +205,13 @@ def _part_of(kind: Type, path: str, wanted: list[str]) -> Type | None:
 
 
 class HasRFields(Readable):
-    """What an RNTuple and a field have in common: (sub-)fields by name that can be read together.
+    """The common base of an RNTuple and a field: (sub-)fields by name, which can be read together.
 
-    ``ntuple["jets.pt"]`` follows a path (``"jets/pt"`` is the same), ``ntuple["pt"]`` finds a field at any depth (the
-    nearest to the top),
-    ``ntuple[0]`` counts. Members of the objects in a list are lists: ``ntuple["jets.pt"]`` has a list for each entry.
+    - ``ntuple["jets.pt"]`` follows a path (``"jets/pt"`` is the same).
+    - ``ntuple["pt"]`` finds a field at any depth (the nearest to the top).
+    - ``ntuple[0]`` selects by number.
+
+    Members of the objects in a list are lists: ``ntuple["jets.pt"]`` has a list for each entry.
     """
 
     words = Words("field", "fields", "subfields", "filter_field", "RNTuple", "pages", "baskets")
@@ -218,19 +220,19 @@ class HasRFields(Readable):
 
     @property
     def __class__(self) -> type[HasRFields]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The class; where it is asked for, uproot may have been imported since, and asks whether it is its own."""
+        """The class. Access registers it with uproot, if uproot was imported since and checks for its own."""
         register(HasRFields, "uproot.behaviors.RNTuple", "HasFields")
         return type(self)
 
     def find(self, where: str) -> Any:
-        """Return the field that ``self[where]`` returns, or None."""
-        # No name of a field has a slash.
+        """Return the field ``self[where]``, or None."""
+        # Field names contain no slash.
         return super().find(where[:1] + where[1:].replace("/", ".").replace("\\", "."))
 
     def chosen(
         self, names: Filter, typenames: Filter, filter_field: Callable[[Any], object] = no_filter
     ) -> Iterator[tuple[str, Any]]:
-        """Iterate over the paths and fields that `arrays` reads with these filters; none is part of another one."""
+        """Iterate over the paths and fields that `arrays` reads with these filters; none is part of another."""
         outer: RField | None = None
         if names.everything and typenames.everything and filter_field is no_filter:
             yield from ((field.name, field) for field in self.fields)
@@ -267,17 +269,17 @@ class HasRFields(Readable):
         filter_field: FieldFilter = no_filter,
         ak_add_doc: bool | Mapping[str, str] = False,
     ) -> tuple[Foreign, list[str] | None]:
-        """Return the Awkward form of the fields, and where in it a field is.
+        """Return the Awkward form of the fields, and the path to a field in the form.
 
         Parameters
         ----------
         filter_name, filter_typename, filter_field, ak_add_doc
-            As in `arrays`. A field that passes comes with all its parts, and within the fields above it.
+            As in `arrays`. A field that passes is included with all its parts, within the fields above it.
 
         Returns
         -------
-        Form and path: for an RNTuple a record of its fields, and None. For a field a record of it alone, or of the
-        outermost list or array around it, and the names that lead from there to the field.
+        Form and path. For an RNTuple: a record of its fields, and None. For a field: a record of it alone, or of the
+        outermost list or array around it, and the names from there to the field.
 
         Raises
         ------
@@ -294,7 +296,7 @@ class HasRFields(Readable):
         while isinstance(above, RField):
             line.insert(0, above)
             above = above.parent
-        # What is part of a list has its form only together with that list.
+        # A part of a list has a form only together with the list.
         first = next((i for i, one in enumerate(line) if (one.type or ("",))[0] in ("list", "fixed")), len(line) - 1)
         shown = table.fields if not line else [line[first]]
         forms: list[Foreign] = []
@@ -320,10 +322,10 @@ class HasRFields(Readable):
         max_width: int = 80,
         stream: TextIO | None = None,
     ) -> None:
-        """Write a tree of the fields, with their C++ types and descriptions.
+        """Print the fields as a tree, with C++ types and descriptions.
 
-        Filters are those of `keys`, but nothing is shown of a field that does not pass; lines are cut at `max_width`
-        characters; `stream` is standard output unless given.
+        Filters are those of `keys`, but fields that do not pass are left out completely. Lines are cut at `max_width`
+        characters. `stream` is standard output by default.
         """
         out = sys.stdout if stream is None else stream
         chosen = partial(
@@ -348,7 +350,7 @@ class HasRFields(Readable):
 class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportIncompatibleMethodOverride]
     """An RNTuple: entries, each with a value in every field.
 
-    It is an Arrow stream too: ``pyarrow.table(ntuple)``, ``polars.DataFrame(ntuple)`` and DuckDB take it as it is,
+    It is also an Arrow stream: ``pyarrow.table(ntuple)``, ``polars.DataFrame(ntuple)`` and DuckDB accept it,
     reading one record batch after another.
     """
 
@@ -372,17 +374,17 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def path(self) -> str:
-        """The path within the RNTuple: that of itself is a dot."""
+        """The path within the RNTuple; a dot for the RNTuple itself."""
         return "."
 
     @property
     def model(self) -> Model:
-        """The anchor with all members that it has in C++ (`Model`): where header and footer lie."""
+        """The anchor with all its C++ members (`Model`), which give the positions of header and footer."""
         model = self._model
         if model is None:
             from sapwood.objects.standard import read_model
 
-            # A checksum follows the members, which no streamer info describes; it was verified at opening.
+            # A checksum follows the members. No streamer info describes it; it was verified at opening.
             model = self._model = read_model(self._key, warn=False)
         return model
 
@@ -398,7 +400,7 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def header(self) -> Header:
-        """What the header says of the RNTuple as a whole."""
+        """The header of the RNTuple."""
         native = self._native
         version: tuple[int, int, int, int] = tuple(native.version)  # pyright: ignore[reportAssignmentType]
         records = self.field_records, self.column_records, self.alias_column_records
@@ -406,24 +408,24 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def footer(self) -> Footer:
-        """What the footer says of the RNTuple as a whole."""
+        """The footer of the RNTuple."""
         native = self._native
         linked = [LinkedAttributeSetRecord(*one) for one in native.attribute_sets]
         return Footer(native.header_checksum, self.cluster_group_records, linked)
 
     @property
     def field_records(self) -> list[FieldRecord]:
-        """What the schema says of each field; the place is the field ID."""
+        """The schema's record of each field; the index is the field ID."""
         return [FieldRecord(*record) for record in self._native.field_records()]
 
     @property
     def field_names(self) -> list[str]:
-        """The name of each field; the place is the field ID."""
+        """The name of each field; the index is the field ID."""
         return [record.field_name for record in self.field_records]
 
     @property
     def column_records(self) -> list[ColumnRecord]:
-        """What the schema says of each column; the place is the column ID."""
+        """The schema's record of each column; the index is the column ID."""
         return [ColumnRecord(*record) for record in self._native.column_records()]
 
     @property
@@ -448,7 +450,7 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def page_link_list(self) -> list[list[ColumnPages]]:
-        """For each cluster the pages of each column."""
+        """For each cluster, the pages of each column."""
         return [columns for one in self.page_list_envelopes for columns in one.pagelinklist]
 
     def _page_list(self, group: int) -> PageLink:
@@ -464,21 +466,21 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         return PageLink(self._native.header_checksum, summaries, columns)
 
     def _within(self) -> dict[int | None, list[int]]:
-        """Return the IDs of the fields within each field; those of top-level fields go by None."""
+        """Return the IDs of the fields within each field; top-level fields are under None."""
         within: dict[int | None, list[int]] = {}
         for number, record in enumerate(self.field_records):
             within.setdefault(None if record.parent_field_id == number else record.parent_field_id, []).append(number)
         return within
 
     def _projections(self) -> dict[str, list[int]]:
-        """Return the field that each projected top-level field shows, and those that it is part of, by its name."""
+        """Return, by name, the field that each projected top-level field shows, and the fields around it."""
         records, within = self.field_records, self._within()
         found: dict[str, list[int]] = {}
         for number in within.get(None, []):
             record = records[number]
             if record.source_field_id is None:
                 continue
-            # A list of parts shows the part, and shares the list.
+            # A list of parts shows the part and shares the list.
             inner = within.get(number, []) if record.struct_role == _COLLECTION else []
             shown = records[inner[0]].source_field_id if inner else None
             path = [record.source_field_id if shown is None else shown]
@@ -488,7 +490,7 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         return found
 
     def _sizes(self) -> dict[int, str]:
-        """Return the names of the fields that show the sizes of top-level lists, by the IDs of the lists."""
+        """Return the names of the fields that show the sizes of top-level lists, by list ID."""
         records = {record.field_name: record for record in self.field_records if record.source_field_id is not None}
         return {
             path[0]: name
@@ -498,14 +500,14 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def list_counters(self) -> dict[str, str]:
-        """The name of the field that counts the items of each list, by the name of the list, where there is one."""
+        """The name of the counter field, if there is one, of each list by name."""
         sizes = self._sizes()
         paths = self._projections().items()
         return {name: sizes[path[-1]] for name, path in paths if len(path) > 1 and path[-1] in sizes}
 
     @property
     def shown_fields(self) -> set[str]:
-        """The names of fields whose values other fields show, all of them, under names of their own."""
+        """The names of fields whose values are all shown by projected fields."""
         records, within = self.field_records, self._within()
         shown = {path[0] for path in self._projections().values()}
         parts = {field: [part for item in within.get(field, []) for part in within.get(item, [])] for field in shown}
@@ -513,12 +515,12 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
 
     @property
     def attribute_sets(self) -> list[str]:
-        """The names of the attribute sets that are linked to it."""
+        """The names of the linked attribute sets."""
         return [name for name, _, _ in self._native.attribute_sets]
 
     @property
     def stored_index(self) -> RNTuple | None:
-        """The attribute set that is its index (see `sapwood.recreate`); None where there is none."""
+        """The attribute set with its index (see `sapwood.recreate`); None if there is none."""
         from sapwood.table.index import INDEX_SET
 
         return self.attribute_set(INDEX_SET) if INDEX_SET in self.attribute_sets else None
@@ -527,12 +529,12 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         """Return an attribute set: an RNTuple whose entries describe ranges of entries of this one.
 
         Its fields are ``_rangeStart``, the first entry of the range, ``_rangeLen``, its number of entries, and
-        ``_userData``, what is said of them.
+        ``_userData``, the data about them.
 
         Raises
         ------
         NotFoundError
-            There is no such set.
+            The set does not exist.
         """
         if name not in self.attribute_sets:
             listed = ", ".join(map(repr, self.attribute_sets)) or "none"
@@ -574,12 +576,12 @@ class AttributeSet(RNTuple):
 
     @property
     def object_path(self) -> str:
-        """The path of the RNTuple that it describes, and its name."""
+        """The path of the described RNTuple, and the name of the set."""
         return f"{self._of.object_path} attribute set {self._set_name}"
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for it among all files."""
+        """A string that identifies the set among all files."""
         return f"{self._of.cache_key}@{self._set_name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -605,12 +607,12 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
 
     @property
     def path(self) -> str:
-        """The names from the top-level field down to here, with dots between them."""
+        """The names from the top-level field to this field, joined by dots."""
         return self.path_in(self._table)
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this field among all files."""
+        """A string that identifies this field among all files."""
         above = self._table.cache_key if self.top_level else self._parent.cache_key
         return f"{above}{':' if self.top_level else '.'}{self.name}({self.index})"
 
@@ -621,7 +623,7 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
 
     @property
     def field_id(self) -> int:
-        """The ID in the schema: the place in `RNTuple.field_records`."""
+        """The ID in the schema: the index in `RNTuple.field_records`."""
         return self.native.field_id
 
     @property
@@ -645,7 +647,7 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
         interpreter: str = "cpu",
         **options: Foreign,
     ) -> Foreign:
-        """Read this field; a field with only parts gives a record of those.
+        """Read this field. A field that only has parts becomes a record of them.
 
         `backend` and `interpreter` can only be ``"cpu"``. The other arguments are those of `TBranch.array`, but the
         range comes first.
@@ -655,7 +657,7 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
 
     @property
     def record(self) -> FieldRecord:
-        """What the schema says of the field."""
+        """The schema's record of the field."""
         return self._table.field_records[self.field_id]
 
     @property

@@ -1,4 +1,4 @@
-"""Our classes where code asks for uproot's: registered with its abstract classes, and in place of its functions."""
+"""Replace uproot: register sapwood's classes with uproot's abstract classes, and patch its functions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 VARIABLE = "SAPWOOD_PATCH_UPROOT"
-"""Where this variable of the environment is not empty, importing sapwood calls `patch_uproot`."""
+"""If this environment variable is not empty, importing sapwood calls `patch_uproot`."""
 _PATCHED = ("open", "iterate", "concatenate", "num_entries", "dask")
 _registered: set[type] = set()
 
 
 def register(cls: type, module: str = "uproot.reading", name: str = "ReadOnlyDirectory") -> None:
-    """Make objects of a class of ours instances of uproot's abstract class, where uproot was imported."""
+    """Register a class of sapwood with uproot's abstract class, if uproot was imported."""
     theirs: Any = getattr(sys.modules.get(module), name, None)
     if theirs is not None and cls not in _registered:
         _registered.add(cls)
@@ -33,11 +33,11 @@ def register(cls: type, module: str = "uproot.reading", name: str = "ReadOnlyDir
 
 
 class Patch:
-    """What `patch_uproot` has done; the end of a ``with`` block, or `undo`, brings uproot's functions back."""
+    """The result of `patch_uproot`. The end of a ``with`` block, or `undo`, restores uproot's functions."""
 
     def __init__(self) -> None:
         self.fallbacks: Counter[str] = Counter()
-        """How often uproot was called after all, by the reason."""
+        """Number of calls passed to uproot, by reason."""
         self._uproot: Any = import_module("uproot")
         self._before = {name: getattr(self._uproot, name) for name in _PATCHED}
         self._variable = os.environ.get(VARIABLE)
@@ -60,7 +60,7 @@ class Patch:
         return call
 
     def undo(self) -> None:
-        """Bring uproot's functions back."""
+        """Restore uproot's functions."""
         for name, theirs in self._before.items():
             setattr(self._uproot, name, theirs)
         if self._variable is None:
@@ -77,7 +77,7 @@ class Patch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Bring uproot's functions back."""
+        """Restore uproot's functions."""
         self.undo()
 
 
@@ -85,16 +85,16 @@ _patches: list[Patch] = []
 
 
 def is_patched() -> bool:
-    """Whether `patch_uproot` was called, and not undone."""
+    """Return whether `patch_uproot` is in effect."""
     return bool(_patches)
 
 
 def patch_uproot() -> Patch:
-    """Let uproot's `open`, `iterate`, `concatenate`, `num_entries` and `dask` be those of sapwood.
+    """Replace uproot's `open`, `iterate`, `concatenate`, `num_entries` and `dask` with those of sapwood.
 
-    Calls that sapwood refuses, as with an unknown option, go to uproot: with a `SapwoodWarning`, and counted in
-    `Patch.fallbacks`. Errors of files (missing, damaged) are raised as they are. Processes started later have the
-    variable ``SAPWOOD_PATCH_UPROOT`` in their environment, and do the same when they import sapwood.
+    Calls that sapwood refuses, such as those with an unknown option, go to uproot with a `SapwoodWarning`, and are
+    counted in `Patch.fallbacks`. Errors of files (missing, damaged) are raised unchanged. Processes started later
+    inherit the environment variable ``SAPWOOD_PATCH_UPROOT`` and are patched when they import sapwood.
     """
     if not _patches:
         _patches.append(Patch())

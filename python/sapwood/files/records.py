@@ -1,4 +1,4 @@
-"""Records as the file has them: what precedes an object or a basket, and the numbers of header and directories."""
+"""Records as stored in the file: keys of objects and baskets, and the numbers of header and directories."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sapwood.errors import CorruptError, UnsupportedError
 
 _KEY = struct.Struct(">ihiIhh")
 _LARGE = 1000
-"""What is added to the version of a record whose places have 64 bits."""
+"""Offset added to the version of a record with 64-bit offsets."""
 
 
 class KeyRecord(NamedTuple):
-    """What precedes an object or a basket in the file (`TKey`); members have ROOT's names, bytes are bytes."""
+    """The key before an object or a basket in the file (`TKey`). Members have ROOT's names; sizes are in bytes."""
 
     fNbytes: int  # noqa: N815
     fVersion: int  # noqa: N815
@@ -29,7 +29,7 @@ class KeyRecord(NamedTuple):
 
     @property
     def is_64bit(self) -> bool:
-        """Whether its places have 64 bits."""
+        """Whether its offsets have 64 bits."""
         return self.fVersion > _LARGE
 
     @property
@@ -49,12 +49,12 @@ class KeyRecord(NamedTuple):
 
 
 def with_records(file: Any) -> Any:
-    """Return a native file, if it has the records of ROOT.
+    """Return a native file if it has ROOT records.
 
     Raises
     ------
     UnsupportedError
-        It is a ZEBRA file.
+        The file is a ZEBRA file.
     """
     if not hasattr(file, "places"):
         raise UnsupportedError(f"a ZEBRA file has no records of ROOT\nin file {file.name}")
@@ -62,12 +62,12 @@ def with_records(file: Any) -> Any:
 
 
 def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
-    """Read the key at a place of a native file.
+    """Read the key at an offset of a native file.
 
     Raises
     ------
     CorruptError
-        There is no key there, or not of a record of the expected size.
+        There is no key at the offset, or its record has an unexpected size.
     """
     file = with_records(file)
     start = file.bytes(seek, min(_KEY.size + 16, max(file.size - seek, 0)))
@@ -84,7 +84,7 @@ def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
 
 
 def _texts(data: bytes, place: int) -> list[str]:
-    """Return three strings that follow each other, each behind its length; fewer where the data end."""
+    """Return three consecutive strings, each after its length; fewer if the data end."""
     found: list[str] = []
     for _ in range(3):
         size = data[place : place + 1]
@@ -99,7 +99,7 @@ def _texts(data: bytes, place: int) -> list[str]:
 
 
 class DirectoryRecord(NamedTuple):
-    """The numbers of a directory (`TDirectory`); members have ROOT's names, bytes are bytes."""
+    """The numbers of a directory (`TDirectory`); members have ROOT's names, sizes are in bytes."""
 
     fVersion: int  # noqa: N815
     fDatimeC: int  # noqa: N815
@@ -112,7 +112,7 @@ class DirectoryRecord(NamedTuple):
 
 
 def read_directory(file: Any, offset: int) -> DirectoryRecord:
-    """Read the numbers of a directory at a place of a native file."""
+    """Read the numbers of a directory at an offset of a native file."""
     start = with_records(file).bytes(offset, min(42, file.size - offset))
     try:
         numbers = struct.unpack_from(">hIIii", start)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sapwood import _native
 
 _LARGE = 1000
-"""Added to the version of a segment whose ends take eight bytes."""
+"""Offset added to the version of a segment with 64-bit ends."""
 
 
 def segments(record: bytes, at: int) -> Iterator[tuple[int, int, int]]:
@@ -29,7 +29,7 @@ def segments(record: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 
 
 def free_bytes(native: _native.File) -> int:
-    """Return the bytes of the free segments inside a file; 0 where its list cannot be read."""
+    """Return the number of bytes in free segments inside a file; 0 if the list cannot be read."""
     seek, size, _, _ = native.places()
     if seek == 0 or not 26 <= size <= native.size - seek:
         return 0

@@ -1,4 +1,4 @@
-"""Trees and branches: tables in the words of ROOT and uproot."""
+"""Trees and branches: tables with the names of ROOT and uproot."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class TreeExplanation(Explanation):
-    """What `explain` returns for a tree; bytes are bytes, times seconds. Its `str` is a table."""
+    """The result of `explain` for a tree. Sizes are in bytes, times in seconds. Its `str` is a table."""
 
     @property
     def branches(self) -> int:
-        """Branches that are read, those that count others among them."""
+        """Number of branches to read, including counters."""
         return self.fields
 
     @property
     def baskets(self) -> int:
-        """Baskets that are read."""
+        """Number of baskets to read."""
         return self.pages
 
     @property
     def clusters_in_tree(self) -> int:
-        """Clusters of the tree."""
+        """Number of clusters in the tree."""
         return self.clusters_in_table
 
 
@@ -50,13 +50,15 @@ _in_words = partial(in_words, filter_field="filter_branch")
 
 
 class HasBranches(Readable, HasMembers):
-    """What a tree and a branch have in common: (sub-)branches by name that can be read together.
+    """The common base of a tree and a branch: (sub-)branches by name, which can be read together.
 
-    ``tree["muon/pt"]`` follows a path, ``tree["pt"]`` finds a branch at any depth (the nearest to the top),
-    ``tree["/pt"]`` only directly here, ``tree[0]`` counts. Iterating gives the branches directly here.
+    - ``tree["muon/pt"]`` follows a path.
+    - ``tree["pt"]`` finds a branch at any depth (the nearest to the top).
+    - ``tree["/pt"]`` finds only a direct branch.
+    - ``tree[0]`` selects by number.
 
-    It has the methods of a mapping but is none in name: Polars would take a mapping for a dict of columns, and a tree
-    is a stream of Arrow batches.
+    Iteration yields the direct branches. The class has the methods of a mapping without being one: Polars would take a
+    mapping for a dict of columns, but a tree is a stream of Arrow batches.
     """
 
     words = Words("branch", "branches", "sub-branches", "filter_branch", "tree", "baskets", "baskets")
@@ -78,7 +80,7 @@ class HasBranches(Readable, HasMembers):
 
     @property
     def branches(self) -> list[TBranch]:
-        """The branches directly here."""
+        """The direct branches."""
         return self.fields
 
     @property
@@ -94,7 +96,7 @@ class HasBranches(Readable, HasMembers):
     def common_entry_offsets(self, **chosen: Any) -> list[int]:
         """List the entries at which a basket of every branch begins or ends.
 
-        The branches are those of `keys`, and this one if it is one.
+        The branches are those of `keys`, and this object if it is a branch.
         """
         branches: list[TBranch] = [*self._itself, *self.values(**chosen)]
         edges = [set(branch.entry_offsets) for branch in branches if branch.num_baskets]
@@ -104,7 +106,7 @@ class HasBranches(Readable, HasMembers):
 class TTree(HasBranches, KeyedTable):
     """A tree: entries, each with a value in every branch.
 
-    It is an Arrow stream too: ``pyarrow.table(tree)``, ``polars.DataFrame(tree)`` and DuckDB take it as it is, reading
+    It is also an Arrow stream: ``pyarrow.table(tree)``, ``polars.DataFrame(tree)`` and DuckDB accept it, reading
     one record batch after another.
     """
 
@@ -121,7 +123,7 @@ class TTree(HasBranches, KeyedTable):
 
     @property
     def model(self) -> Model:
-        """The tree with all members that it has in C++ (`Model`); its record is read once more for it."""
+        """The tree with all its C++ members (`Model`). Its record is read again."""
         model = self._model
         if model is None:
             from sapwood.objects.standard import read_model
@@ -139,13 +141,13 @@ class TTree(HasBranches, KeyedTable):
 
     @property
     def index_fields(self) -> tuple[str, ...]:
-        """The branches by which entries are found in the stored index (`fTreeIndex`); none where it has formulas."""
+        """The branches of the stored index (`fTreeIndex`); empty if the index uses formulas."""
         names = tuple(name for name in self._native.index or () if name != "0")
         return names if all(name in self for name in names) else ()
 
     @property
     def list_counters(self) -> dict[str, str]:
-        """The name of the branch that counts the items of each list, by the name of the list, where there is one."""
+        """The name of the counter branch, if there is one, of each list by name."""
         counters = ((branch.name, branch.count_branch) for branch in self.branches)
         return {name: counter.name for name, counter in counters if counter is not None and counter.top_level}
 
@@ -166,7 +168,7 @@ class TTree(HasBranches, KeyedTable):
 
     @property
     def auto_flush(self) -> int:
-        """How often clusters were closed: after this many entries, or if negative this many bytes (`fAutoFlush`)."""
+        """The size of clusters (`fAutoFlush`): entries if positive, bytes if negative."""
         return self._native.auto_flush
 
     def field_bytes(self) -> tuple[list[int], list[int]]:
@@ -174,7 +176,7 @@ class TTree(HasBranches, KeyedTable):
         return self._native.field_bytes()
 
     def branch_at(self, number: int) -> TBranch:
-        """Return a branch by its number among all, depth first."""
+        """Return a branch by its number among all branches, depth first."""
         return self.every_field[number]
 
     def __repr__(self) -> str:
@@ -191,17 +193,17 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def model(self) -> Model:
-        """The branch with all members that it has in C++ (`Model`); the record of the tree is read once more for it."""
+        """The branch with all its C++ members (`Model`). The record of the tree is read again."""
         return self._parent.model.member("fBranches")[self.index]
 
     @property
     def streamer(self) -> StreamerInfo | StreamerElement | None:
-        """What the file says of the class, or the member of a class, that the branch holds; None for plain leaves."""
+        """The streamer info of the class, or of the class member, in the branch; None for plain leaves."""
         return described_by(self.model)
 
     @property
     def interpretation(self) -> Interpretation:
-        """What it is read as, under uproot's names (`sapwood.interpretation`), or why it cannot be read."""
+        """The interpretation, by uproot's names (`sapwood.interpretation`), or the reason why there is none."""
         from sapwood.interpretation import interpretation_of
 
         return interpretation_of(self)
@@ -218,7 +220,7 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def cache_key(self) -> str:
-        """A string that stands for this branch among all files."""
+        """A string that identifies this branch among all files."""
         above = self._table.cache_key if self.top_level else self._parent.cache_key
         return f"{above}{':' if self.top_level else '/'}{self.name}({self.index})"
 
@@ -229,22 +231,22 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def entry_offsets(self) -> list[int]:
-        """The entries at which baskets begin, and the end."""
+        """The first entry of each basket, and the end of the last."""
         return list(self.native.basket_entries) or [0]
 
     def basket_entry_start_stop(self, basket_num: int) -> tuple[int, int]:
-        """Return the first entry of a basket and the one behind its last."""
+        """Return the first entry of a basket, and the entry after its last."""
         self._check_basket(basket_num)
         start, stop = self.native.basket_entries[basket_num : basket_num + 2]
         return start, stop
 
     def basket_compressed_bytes(self, basket_num: int) -> int:
-        """Return the size of a basket in the file, key and all, in bytes."""
+        """Return the size of a basket in the file including the key, in bytes."""
         self._check_basket(basket_num)
         return self.native.basket_bytes[basket_num]
 
     def basket_seek(self, basket_num: int) -> int:
-        """Return the offset of a basket in the file, in bytes; 0 for one that lies inside the tree's own record."""
+        """Return the offset of a basket in the file, in bytes; 0 for one inside the tree's own record."""
         self._check_basket(basket_num)
         return self.native.basket_seeks[basket_num]
 
@@ -256,12 +258,12 @@ class TBranch(HasBranches, ReadableField):
         UnsupportedError
             The basket is stored inside the tree's own record.
         CorruptError
-            There is no key of a basket at that place.
+            There is no key of a basket at that offset.
         """
         return key_of(self, basket_num)
 
     def basket_uncompressed_bytes(self, basket_num: int) -> int:
-        """Return the size of a basket before compression, key and all, in bytes; errors as in `basket_key`."""
+        """Return the size of a basket before compression including the key, in bytes; errors as in `basket_key`."""
         key = self.basket_key(basket_num)
         return key.fKeylen + key.fObjlen
 
@@ -286,9 +288,9 @@ class TBranch(HasBranches, ReadableField):
     def entries_to_ranges_or_baskets(
         self, entry_start: int, entry_stop: int
     ) -> list[tuple[int, tuple[int, int] | Basket]]:
-        """List the baskets that have any of some entries: the number of each, and its first byte and the one behind it.
+        """List the baskets of a range of entries: the number of each, its first byte, and the byte after it.
 
-        Those that are stored inside the tree's own record are baskets themselves.
+        Baskets inside the tree's own record are returned as baskets.
         """
         found: list[tuple[int, tuple[int, int] | Basket]] = []
         edges, seeks, sizes = self.entry_offsets, self.native.basket_seeks, self.native.basket_bytes
@@ -308,7 +310,7 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def count_branch(self) -> TBranch | None:
-        """The branch that counts the items of this one in each entry, if there is one."""
+        """The branch that counts the items per entry of this one, if there is one."""
         index = self.native.count_branch
         return None if index is None else self._table.branch_at(index)
 
@@ -325,7 +327,7 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def compression(self) -> Compression | None:
-        """The compression setting; the file's where the branch has none of its own (`kInherit`)."""
+        """The compression setting; that of the file if the branch has none of its own (`kInherit`)."""
         code = self.native.compression
         return self.file.compression if code < 0 else Compression.from_code(code)
 
