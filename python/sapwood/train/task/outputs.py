@@ -51,7 +51,7 @@ class Output:
     auto_flush
         Size of a cluster, in entries or (negative) compressed bytes. An incomplete cluster is kept in memory.
     basket_size
-        Maximum bytes of a basket of one column, before compression.
+        Maximum size in bytes of a page of one column, before compression.
     layout
         Other arguments of `sapwood.writing.file.WritableDirectory.mktree`: ``lists``, ``records``, ``classes``, ...
     """
