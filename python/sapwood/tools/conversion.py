@@ -270,10 +270,11 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
 
     module = _h5py()
     try:
-        group = stack.enter_context(module.File(source, "r"))
+        file = stack.enter_context(module.File(source, "r"))
     except OSError as error:  # its message does not name the file
         raise StorageError(f"cannot read {source}: {error}") from error
-    group = group.get(name, group)
+    groups = [one for one in file.values() if isinstance(one, module.Group)]
+    group = file.get(name, groups[0] if len(groups) == 1 else file)
     columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
     if not columns:
         raise UnsupportedError(f"{source} has no data sets in group {name!r}")
