@@ -28,18 +28,18 @@ from sapwood.table.schema import HasFields
 from sapwood.table.steps import read_ahead
 
 _MIXED = 8
-"""How many clusters are mixed unless that is given."""
+"""Default number of clusters to mix."""
 _BATCHES = 16
-"""At most how many batches are read at a time, in whole clusters, where none are mixed."""
+"""Maximum number of batches to read at a time, in whole clusters, without mixing."""
 _OPEN = 64
-"""How many files are kept open."""
+"""Maximum number of open files."""
 _ORDER = 2
-"""The number of the way in which orders are made; states of another one do not fit."""
+"""Version of the ordering algorithm. States of another version are not accepted."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
 class Sample(NamedTuple):
-    """Files whose entries all have one weight."""
+    """Files whose entries all have the same weight."""
 
     files: Files
     weight: float = 1.0
@@ -69,9 +69,9 @@ class _Order:
 
 
 class Batches:
-    """An epoch for each iteration; `sapwood.batches` makes it.
+    """Batches of entries, made by `sapwood.batches`. Each iteration is an epoch.
 
-    Every entry comes once in an epoch, in one of the ranks. The order follows from seed and epoch alone.
+    Every entry comes once per epoch, in one of the ranks. The order depends only on seed and epoch.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class Batches:
 
     @property
     def num_entries(self) -> int:
-        """The number of entries in an epoch, of all ranks."""
+        """The number of entries in an epoch, over all ranks."""
         return sum(unit.entries for unit in self._units)
 
     def __len__(self) -> int:
-        """Count the batches of the current epoch in this rank."""
+        """Return the number of batches of this rank in the current epoch."""
         entries = int(self._order(self._epoch).edges[-1])
         return entries // self._size if self._drop_last else -(-entries // self._size)
 
@@ -156,16 +156,16 @@ class Batches:
     # Where it is
 
     def state(self) -> dict[str, Any]:
-        """Return what `resume` needs to go on behind the last batch that was returned; JSON can hold it."""
+        """Return the state for `resume`, after the last returned batch. It can be stored as JSON."""
         return {"epoch": self._epoch, "batch": self._done, "plan": self._digest()}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where another one with the same arguments was.
+        """Continue from the `state` of batches with the same arguments.
 
         Raises
         ------
         ArgumentError
-            It had other files or other arguments, or the state is not one of `state`.
+            The files or arguments differ, or the state is invalid.
         """
         if state.get("plan") != self._digest():
             raise ArgumentError("cannot resume: the files, or the arguments that decide the order, have changed")
@@ -181,7 +181,7 @@ class Batches:
     # Batches
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Read the rest of the epoch; the next iteration is of the next epoch."""
+        """Read the rest of the epoch. The next iteration is the next epoch."""
         order, size = self._order(self._epoch), self._size
         position = self._done * size
         first = int(np.searchsorted(order.edges, position, "right")) - 1
@@ -242,7 +242,7 @@ class Batches:
         return window if seed is None and all(one.pad is None for one in sources) else window.taken(seed)
 
     def _check_names(self, data: Mapping[str, Column]) -> None:
-        """Refuse names that two arrays of a batch would have, and lengths for what is no list."""
+        """Refuse names shared by two arrays of a batch, and padding of fields that are not lists."""
         lists = [name for name, column in data.items() if column[0] == "list"]
         added = [f"{name}_{'offsets' if self._pad_of(name) is None else 'mask'}" for name in lists]
         twice = set(data) & {*added, *(("sample", "weight") if self._named else ())}
@@ -262,7 +262,7 @@ class Batches:
         return int.from_bytes(blake2b(repr((self._seed, units)).encode(), digest_size=8).digest(), "little")
 
     def _sources(self, data: Mapping[str, Column]) -> tuple[list[_Source], list[Array]]:
-        """Return what the rows of columns are taken from, and the offsets of their lists, each once."""
+        """Return the sources of the rows of columns, and the distinct offsets of their lists."""
         sources: list[_Source] = []
         offsets: list[Array] = []
         for name, column in data.items():
@@ -315,7 +315,7 @@ _Rows = Any
 
 
 class _Source(NamedTuple):
-    """What rows of a column are taken from: an array with its numbers, of lists also the place of their offsets."""
+    """Source of the rows of a column: an array of its numbers, and for lists the index of their offsets."""
 
     name: str
     values: Array
@@ -380,7 +380,7 @@ def _joined_offsets(pieces: Sequence[Array]) -> Array:
 
 
 def _checked(name: str, array: Array, taken: Foreign) -> Foreign:
-    """Return an array of another library; raise `UnsupportedError` where it has cut off whole numbers."""
+    """Return an array of another library; raise `UnsupportedError` if it would truncate integers."""
     if array.dtype.kind in "iu" and taken.dtype.itemsize < array.itemsize and len(array):
         bounds = np.iinfo(f"{array.dtype.kind}{taken.dtype.itemsize}")
         if array.min() < bounds.min or array.max() > bounds.max:
@@ -392,7 +392,7 @@ def _checked(name: str, array: Array, taken: Foreign) -> Foreign:
 
 
 def _nothing() -> None:
-    """Have nothing to end: a window is read to its end."""
+    """Do nothing: a window is always read completely."""
 
 
 def batches(
@@ -411,30 +411,30 @@ def batches(
 ) -> Batches:
     """Return batches of entries for training, as dicts of arrays.
 
-    Each iteration is an epoch, in which every entry comes once. While a batch is in use, the next clusters are read.
+    Each iteration is an epoch, in which every entry comes once. The next clusters are read while a batch is in use.
 
     Parameters
     ----------
     files
-        As in `sapwood.iterate`; or several samples, ``{"signal": Sample(files, weight), ...}``: batches have the number
-        of the sample and the weight of each entry, too, as ``sample`` and ``weight``.
+        As in `sapwood.iterate`, or several samples, ``{"signal": Sample(files, weight), ...}``. With samples, batches
+        also have the arrays ``sample``, the number of the sample, and ``weight``, the weight of each entry.
     expressions
         Names of fields, or expressions, as in `arrays` of a table. Lists of numbers come as their values and
-        ``NAME_offsets``, or padded.
+        ``NAME_offsets``, or are padded.
     batch_size
-        Entries of a batch; the last one of an epoch may have fewer.
+        Number of entries per batch. The last batch of an epoch may have fewer.
     shuffle
-        Read clusters in random order, and mix the entries of 8 of them, or of this many, at a time.
+        Read clusters in random order, and mix the entries of 8 clusters, or of this many, at a time.
     seed
-        The order follows from this number and the number of the epoch.
+        The order depends on this number and the number of the epoch.
     rank, world
-        Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint, and together complete.
+        Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint and together complete.
     pad
-        Cut lists off at this length, or fill them with zeros to it; ``NAME_mask`` is true where there is a value. One
-        length, or some by name.
+        Cut lists to this length, or fill them up with zeros; ``NAME_mask`` is true where there is a value. One length,
+        or lengths by name.
     library
-        ``"np"``; ``"torch"`` or ``"jax"``, which take the arrays through DLPack. Unless ``jax_enable_x64`` is set, JAX
-        rounds ``float64`` to ``float32``; 64-bit integers that do not fit in 32 bits are an error.
+        ``"np"``, ``"torch"`` or ``"jax"``. PyTorch and JAX take the arrays through DLPack. Unless ``jax_enable_x64`` is
+        set, JAX rounds ``float64`` to ``float32``; 64-bit integers that do not fit in 32 bits are an error.
     drop_last
         Leave out the last batch of an epoch if it has fewer entries.
     options
@@ -443,8 +443,8 @@ def batches(
     Raises
     ------
     ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
-        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these, and have one name for each
-        array.
+        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these. All arrays need
+        different names.
     """
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}

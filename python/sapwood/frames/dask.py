@@ -1,4 +1,4 @@
-"""Files as collections of Dask, of which each partition is read when it is computed."""
+"""Files as Dask collections. Each partition is read when it is computed."""
 
 from __future__ import annotations
 
@@ -42,53 +42,53 @@ def dask(
     interpretation_executor: object = None,
     **options: object,
 ) -> Foreign:
-    """Return the trees of many files as a collection of Dask, read when it is computed.
+    """Return the trees of many files as a Dask collection, which is read when it is computed.
 
     Parameters
     ----------
     files
         As in `sapwood.iterate`.
     filter_name, filter_typename, filter_branch
-        Which fields, as in `keys` of a table. What all files have is taken.
+        Filters of fields, as in `keys` of a table. Only fields that all files have are used.
     recursive, full_paths
-        Fields below others too, and called by their paths.
+        Include nested fields, and name them by their paths.
     step_size
-        Entries of a partition, or the memory it may take (``"100 MB"``); a partition never spans two files.
+        Size of a partition: entries, or memory (``"100 MB"``). A partition never spans two files.
     steps_per_file
-        Into how many partitions each file is cut; 1 if neither is given.
+        Number of partitions per file. Default: 1, if `step_size` is not given.
     library
-        ``"ak"``: one array of `dask_awkward`, of which only the columns that a computation touches are read; ``"np"``:
-        a dict of arrays of `dask.array`.
+        ``"ak"``: one `dask_awkward` array, which only reads the columns that a computation uses; ``"np"``:
+        a dict of `dask.array` arrays.
     ak_add_doc
         As in `arrays` of a table.
     allow_missing
         Leave out files that lack the tree.
     open_files
-        Open all files now, so that the number of entries is known; False opens the first alone.
+        Open all files now to find the number of entries. If false, open only the first file.
     allow_read_errors_with_report
-        With ``"ak"``: return a second collection, a report of each partition; one that raises `OSError`, or one of
-        these exceptions, is empty.
+        With ``"ak"``: also return a second collection with a report per partition. A partition that raises `OSError`,
+        or one of these exceptions, is empty.
     known_base_form
-        The Awkward form of the trees, so that no file is opened now; only where `open_files` is False.
+        The Awkward form of the trees, so that no file is opened now. Only with ``open_files=False``.
     custom_classes, decompression_executor, interpretation_executor
-        Have no effect.
+        Accepted without effect.
     form_mapping
-        With ``"ak"``: a function that gets the form of the trees and returns that of the arrays, and what loads their
-        buffers, as in uproot (`coffea` has one for each schema).
+        With ``"ak"``: a function that takes the form of the trees and returns the form of the arrays and the loader of
+        their buffers, as in uproot (`coffea` has one for each schema).
     options
         As in `sapwood.open`.
 
     Raises
     ------
     TypeError
-        Arguments exclude each other.
+        Arguments contradict each other.
     UnsupportedError
-        There is no such library of Dask collections.
+        The library of Dask collections is unknown.
     NotFoundError
-        No file has the tree, or they have no field in common.
+        No file has the tree, or the files have no field in common.
     """
     del custom_classes, decompression_executor, interpretation_executor
-    # uproot has a value of its own for what is not given.
+    # uproot has its own marker for omitted arguments.
     step_size = None if type(step_size).__name__ == "_Unset" else step_size
     steps_per_file = None if type(steps_per_file).__name__ == "_Unset" else steps_per_file
     if step_size is not None and steps_per_file is not None:

@@ -1,4 +1,4 @@
-"""Files as one array of `dask_awkward`: the columns that a computation touches are read."""
+"""Files as one array of `dask_awkward`that only reads the columns that a computation uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ except ImportError as error:
 
 
 class _Partitions:
-    """Reads partitions, with a report of each if wanted."""
+    """Reads partitions, optionally with a report of each."""
 
     attrs = None
     behavior: Foreign = None
@@ -36,7 +36,7 @@ class _Partitions:
 
     @property
     def return_report(self) -> bool:
-        """Whether a report of each partition is returned beside its array."""
+        """Whether a report of each partition is returned with its array."""
         return bool(self._report)
 
     def __call__(self, partition: Partition) -> Foreign:
@@ -63,12 +63,12 @@ class _Partitions:
 
 
 class Columns(_Partitions, ColumnProjectionMixin):  # pyright: ignore[reportUntypedBaseClass]
-    """Reads partitions, and can be asked to read fewer columns."""
+    """Reads partitions; supports column projection."""
 
     use_optimization = True
 
     def project_columns(self, columns: frozenset[str]) -> Columns:
-        """Return what reads only these columns; of a record, ``"name.member"`` is one."""
+        """Return a reader of only these columns; ``"name.member"`` is a column of a record."""
         names = [
             name
             for name in self._reading.fields
@@ -84,7 +84,7 @@ class Mapped(_Partitions):
     Parameters
     ----------
     reading
-        What reads the fields; those that it knows are read.
+        The reader of the fields.
     form
         The form of the arrays.
     info
@@ -121,7 +121,7 @@ class Mapped(_Partitions):
         return array, notes, utils.trace_form_structure(self.form, buffer_key=key)
 
     def necessary_columns(self, report: Foreign, state: Foreign) -> frozenset[str]:
-        """Return the fields that are needed for the buffers whose use was noted."""
+        """Return the fields that are needed for the buffers whose use was recorded."""
         shapes = utils.buffer_keys_required_to_compute_shapes(
             self._info.parse_buffer_key,
             report.shape_touched,
@@ -132,11 +132,11 @@ class Mapped(_Partitions):
         return frozenset(needed) & frozenset(self._reading.fields)
 
     def project(self, report: Foreign, state: Foreign) -> Mapped:
-        """Return what reads only the fields whose use was noted."""
+        """Return a reader of only the fields whose use was recorded."""
         return self.project_manually(self.necessary_columns(report, state))
 
     def project_manually(self, columns: frozenset[str]) -> Mapped:
-        """Return what reads only these fields."""
+        """Return a reader of only these fields."""
         names = [name for name in self._reading.fields if name in columns]
         return Mapped(self._reading.only(names), self.form, self._info, self._report)
 
@@ -154,7 +154,7 @@ class Mapped(_Partitions):
 
 
 def _untouched(dtype: Foreign) -> Foreign:
-    """Return what stands for a buffer that no computation reads."""
+    """Return a placeholder for a buffer that no computation reads."""
     from awkward._nplikes.numpy import Numpy
 
     return ak.typetracer.PlaceholderArray(Numpy.instance(), (ak.typetracer.unknown_length,), dtype)

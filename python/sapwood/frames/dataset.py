@@ -39,10 +39,10 @@ class _Scannable:
         Parameters
         ----------
         columns
-            Names, or a dict of names and expressions; by default all. Only what is named is read.
+            Names, or a dict of names and expressions; by default all. Only these columns are read.
         filter
-            An expression; only entries for which it is true are returned. Entries of which an index says that it cannot
-            be true are not read.
+            An expression. Only entries for which it is true are returned. Entries that an index excludes are not
+            read.
         options
             ``batch_size``, ``use_threads`` and ``memory_pool`` as in `pyarrow.dataset.Scanner.from_batches`; others
             have no effect.
@@ -79,7 +79,7 @@ class _Scannable:
         return self.scanner(*given, **scanned).take(indices)
 
     def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
-        """Count rows; without a filter nothing but the descriptions of the tables is read."""
+        """Count rows. Without a filter, only the descriptions of the tables are read."""
         if filter is None and self._filter is None:
             return self._source.count()
         return self.scanner(columns=[], filter=filter, **scanned).count_rows()
@@ -108,13 +108,13 @@ class Fragment(_Scannable):
         filter: Foreign = None,  # noqa: A002
         **options: Foreign,
     ) -> Foreign:
-        """Return a `pyarrow.dataset.Scanner`; `schema` is that of the dataset, the others as in `Dataset.scanner`."""
+        """Return a `pyarrow.dataset.Scanner`. `schema` is the dataset's; other arguments as in `Dataset.scanner`."""
         _check_schema(schema, self.physical_schema)
         return super().scanner(columns, filter, **options)
 
     @property
     def partition_expression(self) -> Foreign:
-        """What is known of all its rows: nothing."""
+        """An expression that is true for all rows: no information."""
         return pc.scalar(True)
 
     def __repr__(self) -> str:
@@ -122,9 +122,9 @@ class Fragment(_Scannable):
         return f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>"
 
 
-# A dataset of Arrow has a native part. Where Arrow uses it directly, past `scanner`, this one fails with a message.
+# An Arrow dataset has a native part. If Arrow uses it directly instead of `scanner`, this class raises an error.
 class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntypedBaseClass]
-    """The tables of files as a `pyarrow.dataset.Dataset`; `sapwood.dataset` makes it."""
+    """The tables of files as a `pyarrow.dataset.Dataset`, made by `sapwood.dataset`."""
 
     def __init__(self, source: FrameSource, filter: Foreign = None) -> None:  # noqa: A002
         local = pyarrow.fs.LocalFileSystem()
@@ -154,15 +154,15 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
     @property
     def partition_expression(self) -> Foreign:
-        """What is known of all rows: nothing."""
+        """An expression that is true for all rows: no information."""
         return pc.scalar(True)
 
     def filter(self, expression: Foreign) -> Dataset:
-        """Return the same with only those rows for which an expression is true."""
+        """Return a dataset with only the rows for which an expression is true."""
         return Dataset(self._source, expression if self._filter is None else self._filter & expression)
 
     def replace_schema(self, schema: Foreign) -> Dataset:
-        """Return the same if it has this schema; the types of the files cannot be replaced."""
+        """Return the dataset if it has this schema. The types of the files cannot be replaced."""
         _check_schema(schema, self.schema)
         return self
 
@@ -205,15 +205,15 @@ def _names(columns: Columns) -> list[str]:
 def dataset(files: Files, **options: object) -> Dataset:
     """Return the tables of files as an Arrow dataset, for DuckDB and Arrow's own functions.
 
-    Nothing but the description of the first table is read. Up to 64 local files stay open until the dataset is
-    released; one that was changed or replaced is opened again. A scan reads the columns that it names, and where a file
-    has an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the
+    Only the description of the first table is read. Up to 64 local files stay open until the dataset is released; a
+    file that was changed or replaced is opened again. A scan reads only its columns. If a file has an index (see
+    `sapwood stats --index`), it reads only the entries that can pass its filter. DuckDB finds a dataset by the
     name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
 
     Parameters
     ----------
     files
-        As in `sapwood.iterate`. All have the fields of the first.
+        As in `sapwood.iterate`. All files must have the fields of the first.
     options
         As in `sapwood.open`.
 

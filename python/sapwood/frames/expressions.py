@@ -1,6 +1,6 @@
-"""The conditions of other engines as predicates: Arrow's expressions, and those of Polars.
+"""Convert conditions of Arrow and Polars to predicates.
 
-What is not understood is `UNKNOWN`: the engine computes it, and no entries are left out for it.
+Unsupported parts become `UNKNOWN`: the engine computes them, and they exclude no entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_LITERAL = object()
 
 
 def names_in(expression: Foreign) -> set[str] | None:
-    """Return the columns that an Arrow expression names; None where that cannot be found out."""
+    """Return the columns that an Arrow expression names; None if they are unknown."""
     try:
         tree = _tree(expression)
     except Exception:  # noqa: BLE001 - what cannot be stored cannot be looked at
@@ -31,9 +31,9 @@ def names_in(expression: Foreign) -> set[str] | None:
 
 
 def of_arrow(expression: Foreign, paths: Mapping[str, str]) -> Predicate:
-    """Return an Arrow expression (`pyarrow.compute.Expression`) as a predicate.
+    """Convert an Arrow expression (`pyarrow.compute.Expression`) to a predicate.
 
-    `paths` are the columns that have bounds, and the paths of their fields.
+    `paths` maps columns with bounds to the paths of their fields.
     """
     try:
         return _arrow(_tree(expression), paths)
@@ -156,9 +156,9 @@ def _comparison(path: str | None, operation: str | None, value: object, nan_is_l
 
 
 def of_polars(predicate: Foreign, paths: Mapping[str, str]) -> Predicate:
-    """Return an expression of Polars as a predicate; `paths` as in `of_arrow`.
+    """Convert a Polars expression to a predicate; `paths` as in `of_arrow`.
 
-    It is read from the form in JSON that Polars has for it, which differs between versions.
+    It is read from Polars' JSON form, which differs between versions.
     """
     import warnings
 

@@ -1,4 +1,4 @@
-"""Parts of tables that are read apart, each in a process of its own if need be."""
+"""Parts of tables that are read separately, possibly in different processes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Partition(NamedTuple):
     inside: str | None
     """The path of the table in the file."""
     start: int
-    """The first entry; of a table that nobody opened, the number of the piece if `pieces` is not None."""
+    """The first entry; if `pieces` is not None, the number of the piece of a table not opened yet."""
     stop: int
-    """The entry behind the last one."""
+    """The entry after the last one."""
     pieces: int | None = None
-    """Into how many pieces the table is cut."""
+    """Number of pieces of the table."""
 
 
 class Reading:
@@ -44,20 +44,20 @@ class Reading:
         self._options = dict(options)
 
     def only(self, names: Sequence[str]) -> Reading:
-        """Return what reads some of the fields."""
+        """Return a reader of some of the fields."""
         return Reading({name: self.fields[name] for name in names}, self.form, self._allow_missing, self._options)
 
     def read(
         self, partition: Partition, reader: Callable[[HasFields, int, int], Foreign] | None = None
     ) -> tuple[Foreign, dict[str, int]]:
-        """Return the arrays, and what reading them took (`ReadOnlyFile.counters`).
+        """Return the arrays and the counters of reading them (`ReadOnlyFile.counters`).
 
-        With `allow_missing` there are none in a file that lacks the table, or a field.
+        With `allow_missing`, there are no arrays for a file that lacks the table or a field.
 
         Parameters
         ----------
         partition
-            What is read.
+            The partition to read.
         reader
             Reads entries of an open table; None: `of`.
         """
@@ -92,7 +92,7 @@ def _range_in(table: HasFields, partition: Partition) -> tuple[int, int]:
 
 
 def key_of(partition: Partition) -> tuple[str, ...]:
-    """Return what distinguishes a partition from others."""
+    """Return a key that identifies a partition."""
     source = partition.source
     name = f"{source.file.hex_uuid}:{source.file.file_path}" if isinstance(source, HasFields) else str(source)
     path = source.object_path if isinstance(source, HasFields) else partition.inside

@@ -1,4 +1,4 @@
-"""Files as a lazy frame of Polars."""
+"""Files as a Polars LazyFrame."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sapwood.table.predicates import UNKNOWN
 def scan_polars(files: Files, **options: object) -> Foreign:
     """Return the tables of files as a `polars.LazyFrame`.
 
-    Only the columns that a query uses are read, and where a file has an index (see `sapwood stats --index`), only the
-    entries that can pass its filter. A limit (``head``) ends reading.
+    Only the columns that a query uses are read. If a file has an index (see `sapwood stats --index`), only the entries
+    that can pass its filter are read. A limit (``head``) ends reading early.
 
     Parameters
     ----------
     files, options
-        As in `sapwood.dataset`, as are the errors.
+        As in `sapwood.dataset`. So are the errors.
     """
     import polars as pl
     from polars.io.plugins import register_io_source

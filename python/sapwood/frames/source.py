@@ -1,4 +1,4 @@
-"""The tables of files as one table of Arrow columns, of which engines ask for columns and conditions."""
+"""The tables of files as one table of Arrow columns, for engines that select columns and entries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sapwood.table.scan import Kept
 from sapwood.table.schema import Field, HasFields
 
 STEP = "32 MB"
-"""How much is read at once, uncompressed."""
+"""Uncompressed size of a step."""
 PIECE = 1 << 15
-"""The most entries that an engine gets at once: its threads share the work by these."""
+"""Maximum number of entries per batch for an engine. Its threads share the work by batches."""
 _OPEN = 64
-"""How many local files stay open between scans."""
+"""Number of local files that stay open between scans."""
 
 
 class FrameSource:
@@ -81,12 +81,12 @@ class FrameSource:
         return pa.schema([pa.field(name, columns.arrow_type(kind)) for name, kind in self.types.items()])
 
     def needed(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to read for some: these, or if there are none, the smallest, to count entries."""
+        """Return the columns to read: the given ones, or if there are none, the smallest, to count entries."""
         found = [name for name in self.types if name in set(names)]
         return found or [min(self._sizes, key=lambda name: self._sizes[name])]
 
     def select(self, names: Sequence[str]) -> Callable[[HasFields], Query]:
-        """Return what makes the query of some columns in each table."""
+        """Return a function that makes the query of some columns in each table."""
         return lambda table: Query.picking(table, {name: self._field(table, name) for name in names})
 
     def _field(self, table: HasFields, name: str) -> Field:
@@ -122,9 +122,9 @@ class FrameSource:
         Parameters
         ----------
         names
-            The columns, one at least.
+            The columns; at least one.
         predicate
-            Entries of which an index says that they cannot pass are not read. The others come whether they pass or not.
+            Entries that an index excludes are not read. Other entries are returned whether they pass or not.
         limit
             Read no more entries than this.
         step
@@ -142,7 +142,7 @@ class FrameSource:
 
 
 class _Narrowed:
-    """Tables with the ranges of entries that are left by a predicate and a limit."""
+    """Tables with the ranges of entries that remain after a predicate and a limit."""
 
     def __init__(
         self, opened: OpenFiles, select: Callable[[HasFields], Query], predicate: Predicate, limit: int | None
@@ -176,7 +176,7 @@ class _Narrowed:
 
 
 def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str]]:
-    """Return the types of all columns that engines can take, and the paths of their fields."""
+    """Return the types of all columns that engines support, and the paths of their fields."""
     types: dict[str, columns.Type] = {}
     paths: dict[str, str] = {}
     left_out: list[str] = []

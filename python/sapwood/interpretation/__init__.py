@@ -1,7 +1,7 @@
-"""What the branches of a tree are read as, under uproot's names: `AsDtype`, `AsJagged`, `AsStrings`, ...
+"""Interpretations of the branches of a tree, under uproot's names: `AsDtype`, `AsJagged`, `AsStrings`, ...
 
-``branch.interpretation`` is one of these. It can be asked for with `isinstance`, compared with one that is made here,
-and given to `array`. `array` of a branch reads the stored bytes as another one that is given, if they fit.
+``branch.interpretation`` is one of these. Use it with `isinstance`, compare it with one that is made here, or pass one
+to `array`, which then reads the stored bytes with it, if they fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interpretations of your own: `CustomInterpretation`, `register_interpretation`; and stored bytes: `AsBinary`."""
+"""Custom interpretations: `CustomInterpretation`, `register_interpretation`; and stored bytes: `AsBinary`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["AsBinary", "CustomInterpretation", "register_interpretation", "unreg
 
 
 class _OfBytes(Interpretation):
-    """What makes arrays of the bytes of baskets."""
+    """Base of interpretations that make arrays from the bytes of baskets."""
 
     @property
     def cache_key(self) -> str:
-        """The cache key, which only this object has."""
+        """The cache key, unique to this object."""
         return f"{type(self).__name__}:{id(self)}"
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same object."""
+        """Return whether the other is the same object."""
         return self is other
 
     def __hash__(self) -> int:
@@ -54,11 +54,11 @@ class _OfBytes(Interpretation):
         data
             The bytes (`numpy.uint8`).
         byte_offsets
-            Where the entries begin and the last ends; None where all have the same size.
+            Offsets of the entries, and the end of the last; None if all have the same size.
         basket, branch
             The basket and its branch.
         context, cursor_offset, interp_options
-            ``{}``, 0 and ``{}``: they are there for code that was written for uproot.
+            ``{}``, 0 and ``{}``: for code written for uproot.
         library
             The library of the result: its `name` is "np", "ak", "pd", ...
         """
@@ -74,20 +74,20 @@ class _OfBytes(Interpretation):
         branch: Foreign,
         options: Foreign,
     ) -> Foreign:
-        """Join the arrays of baskets, and cut out a range of entries: as `AsDtype.final_array`."""
+        """Join the arrays of baskets, and select a range of entries, as `AsDtype.final_array` does."""
         del library, branch, options
         return join_baskets(basket_arrays, entry_start, entry_stop, entry_offsets, self)
 
 
 class CustomInterpretation(_OfBytes):
-    """A way to read branches; a subclass has `match_branch` and `basket_array`.
+    """Base of custom interpretations. A subclass defines `match_branch` and `basket_array`.
 
     Parameters
     ----------
     branch
-        The branch that is read.
+        The branch to read.
     context, simplify
-        ``{}`` and True, for code that was written for uproot.
+        ``{}`` and True, for code written for uproot.
     """
 
     def __init__(self, branch: Foreign, context: Foreign = None, simplify: bool = True) -> None:
@@ -98,7 +98,7 @@ class CustomInterpretation(_OfBytes):
 
     @classmethod
     def match_branch(cls, branch: Foreign, context: Foreign, simplify: bool) -> bool:
-        """Return whether a branch is read so."""
+        """Return whether to read a branch with this interpretation."""
         raise NotImplementedError
 
 
@@ -119,7 +119,7 @@ class AsBinary(_OfBytes):
         library: Library,
         interp_options: Foreign,
     ) -> Foreign:
-        """Make an array of the bytes of one basket: of two dimensions, or one of lists.
+        """Make an array of the bytes of one basket: two-dimensional, or of lists.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class UnequalSizesError(ArgumentError, AssertionError):
 
 
 def register_interpretation(cls: type[CustomInterpretation]) -> type[CustomInterpretation]:
-    """Read the branches for which `cls.match_branch` returns true with `array` as `cls` says; usable as a decorator.
+    """Read the branches for which `cls.match_branch` returns true with `cls` in `array`; usable as a decorator.
 
     `arrays` and `iterate` refuse such branches.
     """

@@ -17,31 +17,31 @@ class DescribedClass(CppClass):
 
     @property
     def class_streamer(self) -> StreamerInfo:
-        """What the file says of the class."""
+        """The streamer info of the class."""
         return self._info
 
     @property
     def member_names(self) -> list[str]:
-        """The names of the members of this class alone."""
+        """The names of the members of the class itself."""
         return [element.name for element in self._info.members]
 
     @property
     def base_names_versions(self) -> list[tuple[str, int]]:
-        """The direct base classes and their versions; -1 for one that has none of its own."""
+        """The direct base classes and their versions; -1 for a base without its own version."""
         return [(base.name, base.member("fBaseVersion")) for base in self._info.bases]
 
     def strided_interpretation(self, *_: object, header: bool = False) -> AsStridedObjects:
-        """Return what objects of the class are read as; arguments without a name, which uproot has, are ignored.
+        """Return the interpretation of objects of the class. Positional arguments of uproot are ignored.
 
         Parameters
         ----------
         header
-            Whether the version header of the class is there.
+            Whether the data include the version header of the class.
 
         Raises
         ------
         UnsupportedError
-            A member is no number.
+            A member is not a number.
         """
         members = self._streamers.strided_members(self.classname, self._info.class_version, header)
         return AsStridedObjects(CppClass(self.classname, self.class_version), members)

@@ -1,4 +1,4 @@
-"""What a branch is read as: `interpretation_of`."""
+"""The interpretation of a branch: `interpretation_of`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["UnknownInterpretation", "interpretation_of", "parse_typename"]
 
 
 class UnknownInterpretation(Interpretation):
-    """A branch that cannot be read; `reason` says why."""
+    """The interpretation of an unreadable branch; `reason` says why."""
 
     def __repr__(self) -> str:
         """Show what it is, and why."""
@@ -40,7 +40,7 @@ class UnknownInterpretation(Interpretation):
 
 
 def interpretation_of(branch: Foreign, *_: object) -> Interpretation:
-    """Return what a branch is read as; further arguments, which uproot has, are ignored."""
+    """Return the interpretation of a branch. Further arguments of uproot are ignored."""
     custom = custom_of(branch)
     if custom is not None:
         return custom
@@ -114,7 +114,7 @@ def _strided(model: object, branch: Foreign, kind: Type | None) -> AsStridedObje
 
 
 def _header_bytes(branch: Foreign) -> int:
-    """Return what precedes the items of an entry: version and count of a container, or the mark of a pointer."""
+    """Return the size of the header of an entry: version and count of a container, or the tag of a pointer."""
     if getattr(branch, "classname", "") != "TBranchElement" or branch.typename.endswith("[]"):
         return 0
     return 1 if branch.typename.endswith("*") else 10

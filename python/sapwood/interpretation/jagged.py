@@ -15,14 +15,14 @@ __all__ = ["AsJagged"]
 
 
 class AsJagged(Interpretation):
-    """Lists of what another interpretation describes.
+    """Lists of items of another interpretation.
 
     Parameters
     ----------
     content
         The interpretation of the items.
     header_bytes
-        How many bytes precede the items of each entry.
+        Number of bytes before the items of each entry.
     """
 
     def __init__(self, content: Interpretation, header_bytes: int = 0) -> None:
@@ -45,12 +45,12 @@ class AsJagged(Interpretation):
         data
             The bytes.
         byte_offsets
-            Where the entries begin and the last ends.
+            Offsets of the entries, and the end of the last.
 
         Raises
         ------
         ArgumentError
-            The bytes are no whole number of items.
+            The bytes are not a whole number of items.
         """
         import awkward as ak
 
@@ -75,7 +75,7 @@ class AsJagged(Interpretation):
     def final_array(
         self, basket_arrays: Foreign, entry_start: int, entry_stop: int, entry_offsets: Sequence[int], *_: object
     ) -> Foreign:
-        """Join the arrays of baskets, and cut out a range of entries: as `AsDtype.final_array`."""
+        """Join the arrays of baskets, and select a range of entries, as `AsDtype.final_array` does."""
         return join_baskets(basket_arrays, entry_start, entry_stop, entry_offsets, self)
 
     def __eq__(self, other: object) -> bool:

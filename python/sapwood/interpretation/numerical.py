@@ -1,4 +1,4 @@
-"""Numbers: `AsDtype`, and those that take fewer bytes in a file, `AsDouble32` and `AsFloat16`."""
+"""Numbers: `AsDtype`, and numbers that take fewer bytes in a file, `AsDouble32` and `AsFloat16`."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ class Numerical(Interpretation):
     def final_array(
         self, basket_arrays: Foreign, entry_start: int, entry_stop: int, entry_offsets: Sequence[int], *_: object
     ) -> Array:
-        """Join the arrays of baskets, and cut out a range of entries.
+        """Join the arrays of baskets, and select a range of entries.
 
         Parameters
         ----------
         basket_arrays
-            A list, or a dict with the numbers of baskets.
+            A list, or a dict by basket number.
         entry_start, entry_stop
             The range.
         entry_offsets
-            The entries at which the baskets begin, and the end.
+            The first entry of each basket, and the end of the last.
 
         Raises
         ------
         ArgumentError
-            An array has not as many entries as its basket.
+            An array and its basket have different numbers of entries.
         """
         return join_baskets(basket_arrays, entry_start, entry_stop, entry_offsets, self)
 
@@ -89,7 +89,7 @@ class AsDtype(Numerical):
         super().__init__(None, _type_of(self.to_dtype))
 
     def inplace(self, array: Array) -> AsDtypeInPlace:
-        """Return an interpretation that reads the same bytes into an array, as many entries as are read."""
+        """Return an interpretation that reads the same bytes into an array of the caller."""
         return AsDtypeInPlace(array, self.from_dtype)
 
     @property
@@ -132,7 +132,7 @@ class AsDtypeInPlace(AsDtype):
 
     @property
     def plain(self) -> AsDtype:
-        """What reads the same bytes into an array of its own."""
+        """The interpretation that reads the same bytes into a new array."""
         return AsDtype(self.from_dtype)
 
     def fill(self, values: Array) -> Array:
@@ -140,12 +140,12 @@ class AsDtypeInPlace(AsDtype):
 
         Returns
         -------
-        A view of what was written.
+        A view of the written part.
 
         Raises
         ------
         ArgumentError
-            The array is smaller, has other dimensions, or has a type that cannot hold them.
+            The array is too small, has other dimensions, or its type cannot hold the values.
         """
         target = self.to_fill
         if target.shape[1:] != values.shape[1:] or len(target) < len(values):
@@ -158,14 +158,14 @@ class AsDtypeInPlace(AsDtype):
 
 
 class _Packed(Numerical):
-    """Numbers that are stored as steps between two ends, or with a short mantissa.
+    """Numbers stored as steps between two limits, or with a truncated mantissa.
 
     Parameters
     ----------
     low, high
-        The ends; 0 and 0 for numbers with a short mantissa.
+        The limits; 0 and 0 for numbers with a truncated mantissa.
     num_bits
-        How many bits the number of steps, or the mantissa, has.
+        Number of bits of the step number, or of the mantissa.
     to_dims
         The sizes of an array of fixed size in each entry.
     """
@@ -186,7 +186,7 @@ class _Packed(Numerical):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the numbers have a short mantissa, and no ends."""
+        """Whether the numbers have a truncated mantissa instead of limits."""
         return self.low == self.high == 0.0
 
     def basket_array(self, data: Array, byte_offsets: Array | None = None, *_: object) -> Array:

@@ -21,7 +21,7 @@ class AsObjects(Interpretation):
     model
         The type of the objects: a class or container of `sapwood.interpretation.types`.
     branch
-        The branch that has them.
+        The branch of the objects.
     """
 
     def __init__(self, model: Any = None, branch: Field | None = None) -> None:
@@ -64,7 +64,7 @@ class AsStridedObjects(AsObjects):
     members
         Names and NumPy types of the members, as they are stored. Names that begin with ``@`` are not members.
     branch
-        The branch that has them.
+        The branch of the objects.
     kind
         The type, if there is no branch.
     """

@@ -20,7 +20,7 @@ class AsStrings(Interpretation):
     Parameters
     ----------
     header_bytes
-        How many bytes precede the length in each entry.
+        Number of bytes before the length in each entry.
     length_bytes
         ``"1-5"``: the length takes one byte, or five if it is 255 or more; ``"4"``: always four bytes.
     """
@@ -67,7 +67,7 @@ class AsStrings(Interpretation):
     def final_array(
         self, basket_arrays: Foreign, entry_start: int, entry_stop: int, entry_offsets: Sequence[int], *_: object
     ) -> Foreign:
-        """Join the arrays of baskets, and cut out a range of entries: as `AsDtype.final_array`."""
+        """Join the arrays of baskets, and select a range of entries, as `AsDtype.final_array` does."""
         return join_baskets(basket_arrays, entry_start, entry_stop, entry_offsets, self)
 
     def __repr__(self) -> str:
