@@ -1,7 +1,7 @@
-"""Objects other than directories and trees: who reads which class.
+"""Readers of objects other than directories and trees.
 
-A reader takes the key of an object and gives the object. `register` makes one known; `read` finds it by the class
-that the key names. All other classes are read by what the file says of them (`sapwood.objects.model`).
+A reader takes the key of an object and returns the object. `register` adds a reader; `read` selects it by the class
+that the key names. Objects of other classes are read by their streamer info (`sapwood.objects.model`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _readers: list[tuple[Callable[[str], bool], Reader]] = []
 
 
 def register(accepts: Callable[[str], bool], reader: Reader) -> None:
-    """Let `reader` read the objects whose class name `accepts`; the one registered last is asked first."""
+    """Let `reader` read the objects whose class name `accepts`; the reader registered last comes first."""
     _readers.insert(0, (accepts, reader))
 
 
@@ -29,9 +29,9 @@ def read(key: Foreign) -> Foreign:
     Raises
     ------
     UnsupportedError
-        Nothing of it can be read.
+        No part of the object can be read.
     CorruptError
-        Its bytes contradict the format.
+        The bytes of the object contradict the format.
     """
     for accepts, reader in _readers:
         if accepts(key.fClassName):
@@ -47,7 +47,7 @@ def read(key: Foreign) -> Foreign:
 
 
 def unreadable(key: Foreign) -> str | None:
-    """Read the object of a key, and say what of it cannot be read, and why; None if all can."""
+    """Read the object of a key; return its unreadable parts and the reasons, or None."""
     import warnings
 
     with warnings.catch_warnings():

@@ -15,18 +15,18 @@ Array = np.ndarray[Any, Any]
 
 
 _MANY = 10_000_000
-"""This many bins an axis may have whatever the size of its object: edges of 80 MB."""
+"""Number of bins that an axis may always have, whatever the size of its object: edges of 80 MB."""
 
 
 class AxisTraits:
-    """Properties of an axis, as the histogram interface of Python (UHI) asks for them."""
+    """Properties of an axis for Python's histogram interface (UHI)."""
 
     def __init__(self, axis: TAxis) -> None:
         self._axis = axis
 
     @property
     def circular(self) -> bool:
-        """Whether the last bin has the first as its neighbour: never, in ROOT."""
+        """Whether the last bin is next to the first. Always False for ROOT."""
         return False
 
     @property
@@ -41,7 +41,7 @@ class AxisTraits:
 
 @behavior("TAxis")
 class TAxis(TNamed):
-    """An axis: bins of equal or differing width, with labels perhaps. Bin 0 is the first within the range."""
+    """An axis: bins of equal or different widths, perhaps with labels. Bin 0 is the first bin after the underflow."""
 
     @property
     def traits(self) -> AxisTraits:
@@ -60,13 +60,13 @@ class TAxis(TNamed):
 
     @property
     def is_regular(self) -> bool:
-        """Whether all bins are equally wide."""
+        """Whether all bins have the same width."""
         edges = self.member("fXbins", none_if_missing=True)
         return edges is None or len(edges) != len(self) + 1
 
     @property
     def width(self) -> float:
-        """The width of the bins; their mean where they differ."""
+        """The width of the bins; the mean if widths differ."""
         return (self.high - self.low) / len(self) if self.is_regular else float(self.widths().mean())
 
     @property
@@ -76,18 +76,18 @@ class TAxis(TNamed):
         return stored is not None and len(stored) == len(self)
 
     def labels(self, flow: bool = False) -> list[str] | None:
-        """List the labels of the bins, an empty one where a bin has none; None where no bin has a label.
+        """Return the labels of the bins, with empty strings for bins without one; None if no bin has a label.
 
         Parameters
         ----------
         flow
-            Put ``"underflow"`` and ``"overflow"`` around them.
+            Add ``"underflow"`` and ``"overflow"``.
         """
         stored = self.member("fLabels", none_if_missing=True)
         if not stored:
             return None
         found = [""] * len(self)
-        # A label belongs to the bin that its unique identifier names, counted from 1.
+        # The unique identifier of a label is the number of its bin, counted from 1.
         bins = [label.member("@fUniqueID", none_if_missing=True) or 0 for label in stored]
         if len(set(bins)) != len(bins) or not all(0 < number <= len(self) for number in bins):
             bins = list(range(1, len(stored) + 1))
@@ -102,7 +102,7 @@ class TAxis(TNamed):
         Parameters
         ----------
         flow
-            Put -inf and inf around them.
+            Add -inf and inf.
         """
         if self.is_regular:
             inner = np.linspace(self.low, self.high, len(self) + 1)
@@ -151,9 +151,9 @@ class TAxis(TNamed):
         Raises
         ------
         CorruptError
-            There are less than none.
+            The number of bins is negative.
         LimitError
-            There are more than the object can hold, and more than a histogram that is filled in part has use for.
+            The number of bins is too large for the size of the object.
         """
         bins: int = self.member("fNbins")
         if bins < 0:
@@ -164,11 +164,11 @@ class TAxis(TNamed):
         return bins
 
     def __bool__(self) -> bool:
-        """Be true: an axis without bins is an axis."""
+        """Return True, also for an axis without bins."""
         return True
 
     def __getitem__(self, where: int) -> Any:
-        """Return the label of a bin if all bins have one, else its low and high edge."""
+        """Return the label of a bin if all bins have one, otherwise its low and high edge."""
         if self.is_labelled:
             return (self.labels() or [])[where]
         if not -len(self) <= where < len(self):
@@ -184,11 +184,11 @@ class TAxis(TNamed):
             yield from ((float(low), float(high)) for low, high in self.intervals())
 
     def __contains__(self, item: object) -> bool:
-        """Whether a label or interval is one of this axis."""
+        """Return whether a label or interval belongs to this axis."""
         return any(np.array_equal(item, one) for one in self)  # pyright: ignore[reportArgumentType]
 
     def __eq__(self, other: object) -> bool:
-        """Whether labels, or where there are none edges, are the same."""
+        """Return whether the labels, or without labels the edges, are equal."""
         if not isinstance(other, TAxis) or len(self) != len(other) or self.is_labelled != other.is_labelled:
             return False
         if self.is_labelled:

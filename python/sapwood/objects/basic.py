@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sapwood import _native
 
-# Bits of a TObject that say how it lies in memory (kIsOnHeap, kNotDeleted), not what it is.
+# Bits of a TObject that describe its state in memory (kIsOnHeap, kNotDeleted), not its content.
 _MEMORY_BITS = 0x03000000
 
 
@@ -50,7 +50,7 @@ class TNamed(Model):
 
 @behavior("TArrayC", "TArrayS", "TArrayI", "TArrayL", "TArrayL64", "TArrayF", "TArrayD")
 class TArray(Model, Sequence[Any]):
-    """Numbers; `numpy.asarray` gives them as an array."""
+    """Numbers; `numpy.asarray` returns them as an array."""
 
     is_counted = False
 
@@ -100,7 +100,7 @@ class Collection(Model):
     "TClonesArray", "TBtree", "RooLinkedList",
 )  # fmt: skip
 class ObjectList(Collection, Sequence[Any]):
-    """A list or array of objects; None stands for empty places."""
+    """A list or array of objects; empty places are None."""
 
     @property
     def _items(self) -> list[Any]:
@@ -108,12 +108,12 @@ class ObjectList(Collection, Sequence[Any]):
 
     @property
     def options(self) -> list[str]:
-        """The option beside each object of a `TList`: what a histogram or graph is to be drawn with."""
+        """The option of each object of a `TList`, such as the drawing option of a histogram or graph."""
         return list(self.member("@options", none_if_missing=True) or ())
 
     @property
     def item_classname(self) -> str | None:
-        """The class of all objects, of a `TClonesArray`."""
+        """The class of the objects of a `TClonesArray`."""
         return self.member("@class", none_if_missing=True)
 
     @property
@@ -139,7 +139,7 @@ class ObjectList(Collection, Sequence[Any]):
 
 @behavior("TRefArray", "RooRefArray")
 class TRefArray(Collection, Sequence[int]):
-    """The unique identifiers of objects that lie elsewhere, 0 for empty places."""
+    """The unique identifiers of objects stored elsewhere; 0 for empty places."""
 
     @property
     def refs(self) -> np.ndarray[Any, Any]:
@@ -165,7 +165,7 @@ class TRefArray(Collection, Sequence[int]):
 
 @behavior("TMap", "TExMap")
 class TMap(Collection, Mapping[Any, Any]):
-    """Pairs of objects (`TMap`) or integers (`TExMap`). Keys with a name, or that are text, are found by that."""
+    """Pairs of objects (`TMap`) or integers (`TExMap`). Keys are found by their name or text."""
 
     def items(self) -> list[tuple[Any, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """List the pairs."""
@@ -203,7 +203,7 @@ class TMap(Collection, Mapping[Any, Any]):
 
 @behavior("TObjString")
 class TObjString(str, Model):
-    """A string that is an object; it is a Python string, too."""
+    """A string that is an object, and also a Python string."""
 
     __slots__ = ()
 
@@ -253,7 +253,7 @@ class TParameter(Model):
 
     @property
     def value(self) -> bool | int | float:
-        """The number: a bool, int or float as its C++ type is."""
+        """The number, as a bool, int or float depending on its C++ type."""
         value = self.member("fVal")
         inner = self.classname.partition("<")[2].rstrip(">")
         return bool(value) if inner == "bool" else value
@@ -271,7 +271,7 @@ class TParameter(Model):
         return float(self.value)
 
     def __index__(self) -> int:
-        """Return it where an index is needed; a float is not one."""
+        """Return it as an index; a float is an error."""
         if isinstance(self.value, float):
             raise TypeError(f"{self.classname} is not an integer")
         return int(self.value)
@@ -279,7 +279,7 @@ class TParameter(Model):
 
 @behavior("TRef")
 class TRef(Model):
-    """A reference to an object that may be anywhere, by its unique identifier."""
+    """A reference to any object by its unique identifier."""
 
     @property
     def ref(self) -> int:
@@ -301,7 +301,7 @@ class TDatime(Model):
     """A date and time of day, in no particular time zone."""
 
     def to_datetime(self) -> datetime.datetime:
-        """Return it as Python knows it."""
+        """Return it as a `datetime`."""
         return unpack_datetime(self.member("fDatime"))
 
     def _json(self, json: Any) -> Any:
@@ -313,7 +313,7 @@ class TTimeStamp(Model):
     """A point in time."""
 
     def to_datetime(self) -> datetime.datetime:
-        """Return it as Python knows it, in UTC; nanoseconds are cut to microseconds."""
+        """Return it as a `datetime` in UTC; nanoseconds are truncated to microseconds."""
         seconds, nanoseconds = self.member("fSec"), self.member("fNanoSec")
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         return start + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)

@@ -1,7 +1,7 @@
-"""What a histogram that still keeps its fills in a buffer holds once they are in its bins.
+"""Put the buffered fills of a histogram into its bins.
 
-ROOT keeps the first fills of a histogram in `fBuffer`, if it was asked to or has an axis without limits, and puts them
-into the bins when somebody looks (`BufferEmpty`). A file may have been written before that.
+ROOT keeps the first fills of a histogram in `fBuffer` if this was requested or an axis has no limits. It puts them into
+the bins on access (`BufferEmpty`). A file may have been written before that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST_WIDTH = float(np.finfo(np.float32).max)
 def pending(h: Foreign) -> Array | None:
     """Return the fills that are not in the bins yet: a row for each, with the weight first; None if there are none.
 
-    A negative number in front says that the bins have them already.
+    A negative first number means that the bins already contain them.
     """
     buffer = h.member("fBuffer", none_if_missing=True)
     if buffer is None or not len(buffer) or not buffer[0] > 0:

@@ -1,4 +1,4 @@
-"""What an object has of its file: facts that stay when the file is closed, or the object copied or pickled."""
+"""Metadata of the file of an object, which remain after the file is closed or the object copied or pickled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class DetachedFile:
-    """The facts of a file from which an object was read. It reads no data."""
+    """Metadata of the file from which an object was read. It reads no data."""
 
     file_path: str
     """The path or URL by which the file was opened."""
@@ -38,7 +38,7 @@ class DetachedFile:
     compression: Compression | None
     """The compression setting of the file."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """The options given to `open`; of one that was unpickled, none."""
+    """The options given to `open`; empty after unpickling."""
     is_64bit: bool = False
     """Whether the header has 64-bit offsets."""
     fVersion: int = 0  # noqa: N815
@@ -48,11 +48,11 @@ class DetachedFile:
     fBEGIN: int = 0  # noqa: N815
     """The offset of the first record, in bytes."""
     fEND: int = 0  # noqa: N815
-    """The offset behind the last record, in bytes."""
+    """The offset after the last record, in bytes."""
 
     @classmethod
     def of(cls, file: Any) -> DetachedFile | None:
-        """Take the facts of a file; None where there is none. Files that are not of ROOT have only some."""
+        """Return the metadata of a file, or None without a file. Files of other formats have only some of them."""
         if file is None or isinstance(file, DetachedFile):
             return file
         return cls(**{name: getattr(file, name, default) for name, default in _DEFAULTS.items()})
@@ -86,7 +86,7 @@ class DetachedFile:
         """Do nothing: no file is open."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the facts, without the options, which may hold anything."""
+        """Pickle the metadata without the options, which may hold any objects."""
         return self.__dict__ | {"options": {}}
 
     def streamer_named(self, classname: str, version: int | str = "max") -> None:

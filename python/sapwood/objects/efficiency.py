@@ -1,4 +1,4 @@
-"""Efficiencies: how many passed of how many, with the confidence interval that was asked for."""
+"""Efficiencies: passed and total numbers, with the chosen confidence interval."""
 
 from __future__ import annotations
 
@@ -168,12 +168,12 @@ class TEfficiency(TNamed):
 
     @property
     def passed(self) -> Histogram:
-        """What passed."""
+        """The histogram of passed entries."""
         return self.member("fPassedHistogram")
 
     @property
     def total(self) -> Histogram:
-        """All there was."""
+        """The histogram of all entries."""
         return self.member("fTotalHistogram")
 
     @property
@@ -183,10 +183,10 @@ class TEfficiency(TNamed):
 
     @property
     def statistic(self) -> str:
-        """How the interval is found: ``"clopper-pearson"``, ``"normal"``, ``"wilson"``, ``"bayesian"``, ...
+        """The method of the confidence interval: ``"clopper-pearson"``, ``"normal"``, ``"wilson"``, ``"bayesian"``, ...
 
-        It is the one that was chosen before writing. ROOT stores the choice, but takes Clopper-Pearson for all
-        efficiencies that it read and that are not Bayesian, until `SetStatisticOption` is called again.
+        This is the method chosen before writing. ROOT stores the choice. For efficiencies that it has read, unless they
+        are Bayesian, it uses Clopper-Pearson until `SetStatisticOption` is called again.
         """
         option = self.member("fStatisticOption")
         return _OPTIONS[option] if 0 <= option < len(_OPTIONS) else f"option {option}"
@@ -214,12 +214,12 @@ class TEfficiency(TNamed):
         return passed + alpha, total - passed + beta
 
     def values(self, flow: bool = False) -> Array:
-        """Return the efficiency of each bin, 0 where there is nothing; of Bayesian ones, the mean or mode.
+        """Return the efficiency of each bin, 0 for empty bins; for Bayesian statistics, the mean or mode.
 
         Parameters
         ----------
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
         """
         return self._inner(self._values(), flow)
 
@@ -245,12 +245,12 @@ class TEfficiency(TNamed):
         Parameters
         ----------
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
 
         Raises
         ------
         UnsupportedError
-            The interval is one that is not known here (shortest Bayesian), or would take too long.
+            The interval is not supported (shortest Bayesian), or would take too long.
         """
         level = self.confidence_level
         if self._has(_BAYESIAN):
@@ -279,14 +279,14 @@ class TEfficiency(TNamed):
         return self._inner(low, flow), self._inner(high, flow)
 
     def errors(self, which: str = "mean", flow: bool = False) -> Array:
-        """Return how far the interval reaches from the efficiency.
+        """Return the distance of the interval ends from the efficiency.
 
         Parameters
         ----------
         which
             ``"low"``, ``"high"``, or their ``"mean"``.
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
         """
         if which not in ("low", "high", "mean"):
             raise ArgumentError(f"which must be 'low', 'high' or 'mean', not {which!r}")
@@ -300,6 +300,6 @@ class TEfficiency(TNamed):
         Parameters
         ----------
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
         """
         return self.values(flow), *(axis.edges(flow) for axis in self.axes)

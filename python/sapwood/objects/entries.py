@@ -13,7 +13,7 @@ from sapwood.objects.model import behavior, place_of
 Numbers = np.ndarray[Any, Any]
 
 BLOCK = 64_000
-"""Entries that one block of a list stands for (``TEntryListBlock::kBlockSize`` words of 16 bits)."""
+"""Number of entries that one block of a list covers (``TEntryListBlock::kBlockSize`` words of 16 bits)."""
 _UNUSED, _BITS, _LIST = -1, 0, 1
 """What ``TEntryListBlock::fType`` says of its numbers."""
 
@@ -24,22 +24,22 @@ class TEntryList(TNamed):
 
     @property
     def tree_name(self) -> str:
-        """The name of the tree; empty where the list was filled by hand."""
+        """The name of the tree; empty if the list was filled by hand."""
         return self.member("fTreeName")
 
     @property
     def file_name(self) -> str:
-        """The file that the tree is in, as ROOT knew it; empty where the list was filled by hand."""
+        """The file of the tree, as ROOT recorded it; empty if the list was filled by hand."""
         return self.member("fFileName")
 
     @property
     def parts(self) -> list[TEntryList]:
-        """The list of each tree of a chain, in its order; of a list for one tree, itself."""
+        """The list of each tree of a chain, in order; for a list of one tree, the list itself."""
         return list(self.member("fLists") or ()) or [self]
 
     @property
     def entries(self) -> Numbers:
-        """The numbers of the entries, rising, counted in the tree; of a list for one tree only."""
+        """The entry numbers in the tree, increasing. Only for a list of one tree."""
         if self.member("fLists"):
             raise UnsupportedError(f"entry list {self.name} has parts for several trees: each has its own entries")
         if self.has_member("fSubLists") and self.member("fSubLists"):
@@ -65,7 +65,7 @@ class TEventList(TNamed):
         Raises
         ------
         CorruptError
-            There are less than `fN` says.
+            There are fewer entries than `fN` says.
         """
         stored = np.asarray(self.member("fList"), dtype=np.int64)
         if len(self) > len(stored):

@@ -88,7 +88,7 @@ def _landau(x: Any, mean: Any = 0.0, sigma: Any = 1.0, norm: Any = False) -> Any
 
 
 def _each(function: Callable[[float], float], at_poles: float) -> Callable[[Any], Any]:
-    """Let a function of the standard library take arrays."""
+    """Make a function of the standard library accept arrays."""
 
     def one(x: float) -> float:
         try:
@@ -211,7 +211,7 @@ class Formula:
     Raises
     ------
     UnsupportedError
-        It holds something that is not known here.
+        The formula contains unsupported parts.
     """
 
     def __init__(self, text: str, parameters: list[str]) -> None:
@@ -391,7 +391,7 @@ class TFormula(TNamed):
         Raises
         ------
         UnsupportedError
-            It holds something that cannot be evaluated here.
+            The formula contains unsupported parts.
         """
         if not 0 < len(variables) <= len("xyzt"):
             raise ArgumentError(f"a formula takes 1 to 4 variables, not {len(variables)}")
@@ -409,11 +409,11 @@ class TFormula(TNamed):
 
 @behavior("TF1", "TF2", "TF3")
 class TF1(TNamed):
-    """A function over a range: a formula with parameters, or values that were saved of one that was code."""
+    """A function over a range: a formula with parameters, or the saved values of a compiled function."""
 
     @property
     def _formula(self) -> Any:
-        """The formula: a member since ROOT 6.04, a base before; None where the function was code."""
+        """The formula: a member since ROOT 6.04, a base before; None for a compiled function."""
         inner = self.member("fFormula", none_if_missing=True)
         if isinstance(inner, TFormula):
             return inner
@@ -422,7 +422,7 @@ class TF1(TNamed):
 
     @property
     def formula(self) -> str | None:
-        """The formula, in ROOT's notation; None where the function was code."""
+        """The formula, in ROOT's notation; None for a compiled function."""
         found = self._formula
         return None if found is None else found.formula
 
@@ -461,13 +461,13 @@ class TF1(TNamed):
     def __call__(self, *variables: Any) -> Any:
         """Evaluate it for numbers or arrays.
 
-        A function that was code is known by the values that ROOT saved: between them the result is interpolated,
-        outside their range it is zero.
+        A compiled function is known only by the values that ROOT saved. Between them, the result is interpolated;
+        outside their range, it is zero.
 
         Raises
         ------
         UnsupportedError
-            The formula holds something that cannot be evaluated here, and no values were saved.
+            The formula contains unsupported parts, and no values were saved.
         """
         found = self._formula
         saved = self.member("fSave", none_if_missing=True)
@@ -507,7 +507,7 @@ class TSpline(TNamed):
         return tuple(np.array([piece.member(name) for piece in pieces], dtype=np.float64) for name in ("fX", "fY"))  # pyright: ignore[reportReturnType]
 
     def __call__(self, x: Any) -> Any:
-        """Evaluate it for a number or an array; beyond the knots the outermost polynomials go on."""
+        """Evaluate it for a number or an array; beyond the knots, the outermost polynomials continue."""
         pieces = self.member("fPoly")
         knots, _ = self.knots
         table = np.array([[piece.member(name) for name in ("fY", *self._coefficients)] for piece in pieces])

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @behavior("TGraph", "TGraphTime", "TGraphPolar")
 class TGraph(TNamed):
-    """Points. Axes are numbered from 0 (negative from the end), or called ``"x"``, ``"y"`` (``"z"``)."""
+    """Points. Axes have numbers from 0 (negative from the end), or the names ``"x"``, ``"y"`` (``"z"``)."""
 
     _letters = "xy"
     _errors: dict[str, tuple[str, str]] = {}  # noqa: RUF012  # letter: members of the low and the high error
@@ -47,21 +47,21 @@ class TGraph(TNamed):
         Parameters
         ----------
         axis
-            One axis, for an array; or ``"both"``, for a tuple of an array for each axis.
+            One axis, which returns an array; or ``"both"``, which returns a tuple with an array per axis.
         """
         if axis == "both":
             return tuple(self._array(f"f{letter.upper()}") for letter in self._letters)
         return self._array(f"f{self._axis(axis).upper()}")
 
     def errors(self, which: str = "mean", axis: int | str = "both") -> Any:
-        """Return the errors of the coordinates, zeros where the graph has none.
+        """Return the errors of the coordinates, zeros if the graph has none.
 
         Parameters
         ----------
         which
-            ``"low"``, ``"high"``, their ``"mean"``, or ``"diff"``, the high less the low one.
+            ``"low"``, ``"high"``, their ``"mean"``, or ``"diff"``, the high minus the low error.
         axis
-            One axis, for an array; or ``"both"``, for a tuple of an array for each axis.
+            One axis, which returns an array; or ``"both"``, which returns a tuple with an array per axis.
         """
         if which not in ("low", "high", "mean", "diff"):
             raise ArgumentError(f"which must be 'low', 'high', 'mean' or 'diff' for a {self.classname}, not {which!r}")
@@ -82,7 +82,7 @@ class TGraph(TNamed):
         return self.member("fNpoints")
 
     def __bool__(self) -> bool:
-        """Be true: a graph without points is a graph."""
+        """Return True, also for a graph without points."""
         return True
 
 
@@ -117,7 +117,7 @@ class TGraphMultiErrors(TGraph):
         return {"low": low, "high": high, "mean": (high + low) / 2.0, "diff": high - low}[which].copy()
 
     def _low_high(self, letter: str) -> tuple[Array, Array]:
-        """Sum the sources as the graph says: only the first, squares, or absolutely (`fSumErrorsMode`)."""
+        """Combine the sources by `fSumErrorsMode`: only the first, in quadrature, or absolute values."""
         if letter == "x":
             return super()._low_high(letter)
         sources = [[np.asarray(one) for one in self.member(name)] for name in ("fEyL", "fEyH")]
@@ -166,7 +166,7 @@ class _Group(TNamed, Sequence[Any]):
 
     @property
     def options(self) -> list[str]:
-        """The option with which each is to be drawn."""
+        """The drawing option of each object."""
         return list(getattr(self._items, "options", ()))
 
     def __getitem__(self, where: Any) -> Any:
@@ -210,11 +210,11 @@ class THStack(_Group):
 
 @behavior("RooCurve")
 class RooCurve(TGraph):
-    """A curve of RooFit: the values of a function, or, where its end is its beginning, a band of errors."""
+    """A RooFit curve: the values of a function, or, if it is closed, a band of errors."""
 
     @property
     def curve_type(self) -> str:
-        """Whether it gives ``"VALUES"`` or ``"ERRORS"``."""
+        """The content of the curve: ``"VALUES"`` or ``"ERRORS"``."""
         x = self.values("x")
         return "ERRORS" if len(x) and np.isclose(x[0], x[-1]) else "VALUES"
 

@@ -1,4 +1,4 @@
-"""Histograms and profiles, as Python's histogram interface (UHI) and its tools expect them."""
+"""Histograms and profiles, with Python's histogram interface (UHI)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LETTERS = "xyz"
 
 
 class Histogram(TNamed):
-    """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
+    """The base of all histograms. Axes have numbers from 0, or the names ``"x"``, ``"y"``, ``"z"``."""
 
     ndim: int = 1
     _looked = False  # whether there are fills in the buffer
@@ -34,14 +34,14 @@ class Histogram(TNamed):
 
     @property
     def filled(self) -> Histogram:
-        """The histogram with all its fills in its bins: itself, unless it was written with fills in its buffer.
+        """The histogram with all fills in its bins: itself, unless it was written with buffered fills.
 
-        Methods give what this has, as ROOT's do; `member` and the like give what is stored.
+        Like ROOT's methods, the methods here include buffered fills; `member` and similar return the stored data.
 
         Raises
         ------
         UnsupportedError
-            Where ROOT would put the fills is not known here.
+            The bins that ROOT would choose for the fills are unknown.
         """
         if not self._looked:
             fills = pending(self)
@@ -52,7 +52,7 @@ class Histogram(TNamed):
 
     @property
     def kind(self) -> str:
-        """What the bins hold: ``"COUNT"`` (sums of weights) or, of profiles, ``"MEAN"``."""
+        """The content of the bins: ``"COUNT"`` (sums of weights), or ``"MEAN"`` for profiles."""
         return "COUNT"
 
     @property
@@ -66,7 +66,7 @@ class Histogram(TNamed):
         Raises
         ------
         ArgumentError
-            There is no such axis.
+            The axis does not exist.
         """
         if axis in _LETTERS[: self.ndim] if isinstance(axis, str) else -self.ndim <= axis < self.ndim:
             return self.axes[_LETTERS.index(axis) if isinstance(axis, str) else axis]
@@ -75,7 +75,7 @@ class Histogram(TNamed):
 
     @property
     def weighted(self) -> bool:
-        """Whether the sums of squared weights are there (`fSumw2`)."""
+        """Whether the histogram has sums of squared weights (`fSumw2`)."""
         sums = self._per_cell("fSumw2")
         return sums is not None and len(sums) > 0
 
@@ -114,22 +114,22 @@ class Histogram(TNamed):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Return the contents of the bins, a dimension for each axis.
+        """Return the contents of the bins, with one dimension per axis.
 
         Parameters
         ----------
         flow
-            With underflow and overflow, which makes each dimension longer by two.
+            Include underflow and overflow, which adds two to each dimension.
 
         Returns
         -------
         numpy.ndarray
-            Of the type of the histogram (`TH1F`: float32, ...); of a profile, the means as float64.
+            An array of the histogram's type (`TH1F`: float32, ...); for a profile, the means as float64.
         """
         return self._inner(self._shaped(self._stored()), flow)
 
     def variances(self, flow: bool = False) -> Array:
-        """Return the variances of the contents: the sums of squared weights, or the contents where there are none.
+        """Return the variances of the contents: the sums of squared weights, or without them, the contents.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Histogram(TNamed):
         return np.sqrt(self.variances(flow))
 
     def counts(self, flow: bool = False) -> Array:
-        """Return the (weighted) numbers of entries in the bins; of profiles, the effective numbers.
+        """Return the (weighted) numbers of entries in the bins; for profiles, the effective numbers.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Histogram(TNamed):
         flow
             With underflow and overflow.
         dd
-            Give the edges as one tuple, as ``histogramdd`` does.
+            Return the edges as one tuple, as ``histogramdd`` does.
         """
         edges = tuple(axis.edges(flow) for axis in self.axes)
         return (self.values(flow), edges) if dd else (self.values(flow), *edges)
@@ -176,14 +176,14 @@ class Histogram(TNamed):
     ) -> boost_histogram.Histogram[Any]:
         """Return it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
 
-        An axis on which some bins have labels becomes one of labels; bins without are named by their range. As such
-        axes have no underflow, one with a filled underflow stays an axis of numbers, has the labels as attribute
-        ``labels``, and a `SapwoodWarning` says so.
+        An axis with labels becomes a category axis. Bins without a label are named by their range. Category axes have
+        no underflow. An axis with a filled underflow therefore stays numeric and has the attribute ``labels``, with a
+        `SapwoodWarning`.
 
         Parameters
         ----------
         metadata
-            Attributes to set, and the members that have their values (name and label if not given).
+            Attributes to set, and the members with their values. Default: name and label.
         axis_metadata
             The same for each axis.
         """
@@ -217,7 +217,7 @@ class Histogram(TNamed):
         return made
 
     def _for_boost(self, cells: Array, made: Any) -> Array:
-        """Leave out the underflow along labelled axes, which have none there."""
+        """Drop the underflow along labelled axes, which have none in boost-histogram."""
         return cells[tuple(slice(0 if axis.traits.underflow else 1, None) for axis in made.axes)]
 
     def to_hist(
@@ -232,7 +232,7 @@ class Histogram(TNamed):
         return self.to_boost()
 
     def __eq__(self, other: object) -> bool:
-        """Whether class, axes, contents and variances are the same."""
+        """Return whether class, axes, contents and variances are equal."""
         if not isinstance(other, Histogram) or type(self) is not type(other) or self.axes != other.axes:
             return False
         ours, theirs = (h.values(True) for h in (self, other))
@@ -265,7 +265,7 @@ def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -
 
 
 def _names(axis: TAxis) -> list[str] | None:
-    """Return names of all bins: their labels, else their range; None where no bin has a label."""
+    """Return the names of all bins: labels or ranges; None if no bin has a label."""
     labels = axis.labels()
     if labels is None or not any(labels):
         return None
@@ -316,7 +316,7 @@ class TH2Poly(Histogram):
         Parameters
         ----------
         flow
-            Put the nine regions around the bins before them, row by row from the upper left.
+            Include the nine regions around the bins, before the bins, row by row from the upper left.
         """
         inner = np.array([one.member("fContent") for one in self.bins], dtype=np.float64)
         return np.concatenate((np.asarray(self.member("fOverflow")), inner)) if flow else inner
@@ -331,34 +331,34 @@ class TH2Poly(Histogram):
         return values, np.concatenate((sums[:9], inner)) if flow else inner
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
-        """Raise an error: no such histogram exists in `boost_histogram`."""
+        """Raise an error: `boost_histogram` has no such histograms."""
         raise UnsupportedError(f"{self!r} has polygons as bins, which boost-histogram does not have")
 
 
 @behavior("TProfile")
 class Profile(Histogram):
-    """A profile: for each bin the mean of another quantity, and how far its values spread.
+    """A profile: for each bin, the mean and the spread of another quantity.
 
-    The mode of its errors says what they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` the error of
-    the mean for integers (1/sqrt(12 n) where there is no spread), ``"g"`` 1/sqrt(sum of weights).
+    The error mode defines its errors: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` the error of the mean
+    for integers (1/sqrt(12 n) if there is no spread), ``"g"`` 1/sqrt(sum of weights).
     """
 
     _MODES = ("", "s", "i", "g")
 
     @property
     def kind(self) -> str:
-        """What the bins hold: means."""
+        """The content of the bins: ``"MEAN"``."""
         return "MEAN"
 
     @property
     def error_mode(self) -> str:
-        """The mode of errors that it was written with, which `errors` and `variances` follow, as ROOT does."""
+        """The stored error mode, which `errors` and `variances` use, as ROOT does."""
         mode = self.member("fErrorMode")
         return self._MODES[mode] if 0 <= mode < len(self._MODES) else ""
 
     @property
     def weighted(self) -> bool:
-        """Whether the sums of squared weights are there (`fBinSumw2`)."""
+        """Whether the profile has sums of squared weights (`fBinSumw2`)."""
         return self._per_cell("fBinSumw2") is not None
 
     def _sums(self) -> tuple[Array, Array, Array, Array]:
@@ -405,13 +405,13 @@ class Profile(Histogram):
         flow
             With underflow and overflow.
         error_mode
-            What they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` for integers, ``"g"`` Gaussian;
-            None is what the profile was written with (`Profile.error_mode`), and what ROOT shows.
+            The error mode: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` for integers, ``"g"`` Gaussian.
+            None uses the stored mode (`Profile.error_mode`), as ROOT does.
 
         Raises
         ------
         ArgumentError
-            There is no such mode.
+            The mode is unknown.
         """
         return self._inner(self._shaped(self._errors(error_mode)), flow)
 
@@ -443,18 +443,18 @@ class Profile(Histogram):
     def variances(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the squares of the errors; parameters as in `errors`.
 
-        With ``error_mode=""`` that is the variance of the mean of n values as their mean square deviation / n; those
-        of `to_hist` are estimated with n - 1 instead of n.
+        With ``error_mode=""``, this is the variance of the mean of n values: their mean square deviation / n. The
+        variances of `to_hist` are estimated with n - 1 instead of n.
         """
         return np.square(self.errors(flow, error_mode))
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
         """Return it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
 
-        It keeps sums of squared deviations, whatever the mode of errors. Its own ``variances()`` are of the mean,
-        estimated from n - 1 degrees of freedom where ROOT takes n values: n / (n - 1) times ours with
-        ``error_mode=""``, and not known for a single value. Of weighted profiles they are divided by the sum of weights
-        where ROOT takes the effective number of entries.
+        It stores sums of squared deviations, whatever the error mode. Its own ``variances()`` are variances of the
+        mean, estimated with n - 1 degrees of freedom, where ROOT uses n values: they are n / (n - 1) times those here with
+        ``error_mode=""``, and undefined for a single value. For weighted profiles they are divided by the sum of
+        weights, where ROOT uses the effective number of entries.
         """
         import boost_histogram as bh
 

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Dense(Model):
-    """What NumPy can take for an array."""
+    """A model that NumPy can convert to an array."""
 
     def to_numpy(self) -> Array:
         """Return the elements as an array of one or two dimensions."""
@@ -39,7 +39,7 @@ class TMatrix(_Dense):
 
 @behavior("TMatrixTSym<")
 class TMatrixSym(TMatrix):
-    """A symmetric matrix, of which the upper right triangle is stored."""
+    """A symmetric matrix, stored as its upper right triangle."""
 
     def to_numpy(self) -> Array:
         """Return the elements, of shape (rows, columns), both triangles."""
@@ -53,7 +53,7 @@ class TMatrixSym(TMatrix):
 
 @behavior("TMatrixTSparse<")
 class TMatrixSparse(TMatrix):
-    """A matrix of which the elements that are not zero are stored (compressed sparse rows)."""
+    """A sparse matrix: only nonzero elements are stored (compressed sparse rows)."""
 
     def to_numpy(self) -> Array:
         """Return all elements, of shape (rows, columns)."""

@@ -1,6 +1,6 @@
 """Any ROOT object as a Python object: its class, its bases, its members.
 
-An object is read whole, but turned into Python objects a level at a time, when its members are first asked for.
+An object is read completely, but converted to Python objects one level at a time, on first access to its members.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Unreadable:
-    """Stands where something could not be read. Whatever is done with it raises an error that says why.
+    """A placeholder for an unreadable part. Any use of it raises an error with the reason.
 
     Attributes
     ----------
     reason
-        What could not be read, where and why.
+        The unreadable part, its position and the reason.
     """
 
     __slots__ = ("corrupt", "reason")
@@ -50,7 +50,7 @@ class Unreadable:
         return (CorruptError if self.corrupt else UnsupportedError)(self.reason)
 
     def __getattr__(self, name: str) -> Any:
-        """Raise the error, but for what Python itself looks for."""
+        """Raise the error, except for names that Python itself looks up."""
         if name.startswith("__") and name.endswith("__") and name != "__array__":
             raise AttributeError(name)
         raise self.error()
@@ -64,7 +64,7 @@ class Unreadable:
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rand__ = __ror__ = _refuse
 
     def __repr__(self) -> str:
-        """Return why."""
+        """Return the reason."""
         return safe_line(f"<unreadable: {self.reason}>")
 
     def __reduce__(self) -> tuple[type, tuple[str, bool]]:
@@ -73,7 +73,7 @@ class Unreadable:
 
 
 class Document:
-    """What was read of one key: objects that several pointers lead to are one Python object."""
+    """The content of one key. An object with several pointers to it is one Python object."""
 
     def __init__(self, key: Foreign) -> None:
         self.key = key
@@ -112,7 +112,7 @@ def present(model: Model, name: str) -> Any:
     Raises
     ------
     CorruptError
-        It is a null pointer.
+        The member is a null pointer.
     """
     found = model.member(name)
     if found is None:
@@ -128,7 +128,7 @@ _CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method that fails on its object's members raise an error that names the object."""
+    """Make errors of a method about its object's members name the object."""
     wanted = _ANSWERS.get(function.__name__)
 
     @functools.wraps(function)
@@ -174,14 +174,14 @@ _making = threading.RLock()
 class Model:
     """An object of a ROOT class.
 
-    Classes that people use have methods of their own; all have the members that C++ gives them, by C++ name.
-    What could not be read is an `Unreadable` among the members.
+    Common classes have methods of their own. All objects have their C++ members, by C++ name. An unreadable member is
+    an `Unreadable`.
     """
 
     is_counted: bool = True  # in references of ROOT's JSON form
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the package's own classes raise `CorruptError` where the members of an object do not fit together."""
+        """Let the package's own classes raise `CorruptError` if the members of an object are inconsistent."""
         super().__init_subclass__(**options)
         if not cls.__module__.startswith("sapwood."):
             return
@@ -210,7 +210,7 @@ class Model:
 
     @property
     def key(self) -> Foreign:
-        """The key whose object this is; None for an object inside another, and for one that was not read."""
+        """The key of the object; None for an object inside another, and for one that was not read."""
         return self._document.key if self._document.shared(1) is self else None
 
     @property
@@ -230,7 +230,7 @@ class Model:
 
     @property
     def reason(self) -> str | None:
-        """Why the object, or the rest of it, could not be read; None where it could."""
+        """The reason why the object, or the rest of it, could not be read; None if it could."""
         return self._native.reason if self._native is not None else self._about[2]
 
     @property
@@ -240,7 +240,7 @@ class Model:
 
     @property
     def file(self) -> Foreign:
-        """The facts of the file it was read from (`DetachedFile`): they stay when the file is closed."""
+        """The metadata of its file (`DetachedFile`), which remain after the file is closed."""
         return self._detached if self._document.key is None else self._document.key.file.detached
 
     @property
@@ -249,7 +249,7 @@ class Model:
 
     @property
     def parent(self) -> Foreign:
-        """The key it was read from, or was part of; None for one that was unpickled."""
+        """The key it was read from, or was part of; None after unpickling."""
         return self._document.key
 
     @property
@@ -263,19 +263,19 @@ class Model:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of this class alone, by name."""
+        """The members of the class itself, by name."""
         if self._native is not None:
             self._load()
         return self._members
 
     @property
     def member_names(self) -> list[str]:
-        """The names of the members of this class alone."""
+        """The names of the members of the class itself."""
         return list(self.members)
 
     @property
     def base_names_versions(self) -> list[tuple[str, int]]:
-        """The direct base classes and their versions; -1 for one that has none of its own."""
+        """The direct base classes and their versions; -1 for a base without its own version."""
         known = self.class_streamer
         if known is None:
             return [(base.classname, base.class_version) for base in self.bases]
@@ -283,13 +283,13 @@ class Model:
 
     @property
     def class_streamer(self) -> Foreign:
-        """What the file says of the class in this version; None where it says nothing, or there is no file."""
+        """The streamer info of the class in this version; None if the file has none, or there is no file."""
         file = self._open_file
         return None if file is None else file.streamer_named(self.classname, self.class_version)
 
     @property
     def behaviors(self) -> tuple[type[Model], ...]:
-        """The Python classes that its methods come from, besides those of all models."""
+        """The Python classes with its methods, besides those of all models."""
         return tuple(cls for cls in type(self).__mro__ if issubclass(cls, Model) and cls is not Model)
 
     @property
@@ -301,7 +301,7 @@ class Model:
         return found | self.members
 
     def has_member(self, name: str, all: bool = True) -> bool:  # noqa: A002
-        """Whether there is a member of that name, in this class or (with `all`) a base."""
+        """Return whether this class or (with `all`) a base has a member of that name."""
         if name in self._members:
             return True
         native = self._native
@@ -316,16 +316,16 @@ class Model:
         Parameters
         ----------
         name
-            Its name in C++.
+            The C++ name of the member.
         all
-            Look in the bases, too.
+            Also search the bases.
         none_if_missing
-            Give None where there is no such member.
+            Return None if the member does not exist.
 
         Raises
         ------
         NotFoundError
-            There is no such member.
+            The member does not exist.
         """
         found = self._members.get(name, self)
         if found is not self:
@@ -352,7 +352,7 @@ class Model:
         )
 
     def base(self, *cls: type | str) -> list[Model]:
-        """List the parts of the object that are of certain base classes, given as Python classes or C++ names."""
+        """List the parts of the given base classes (Python classes or C++ names)."""
         names = {regular_classname(c) for c in cls if isinstance(c, str)}
         types = tuple(c for c in cls if not isinstance(c, str))
         found: list[Model] = []
@@ -363,13 +363,13 @@ class Model:
         return found
 
     def is_instance(self, *cls: type | str) -> bool:
-        """Whether the object is of, or derives from, one of the classes, given as Python classes or C++ names."""
+        """Return whether the object is of, or derives from, one of the classes (Python classes or C++ names)."""
         names = {regular_classname(c) for c in cls if isinstance(c, str)}
         types = tuple(c for c in cls if not isinstance(c, str))
         return isinstance(self, types) or self.classname in names or bool(self.base(*cls))
 
     def unreadable(self) -> list[tuple[str, str]]:
-        """List what of the object could not be read: (the way there through its members, why)."""
+        """List the unreadable parts of the object: (path through its members, reason)."""
         return list(_unreadable(self, "", set()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -378,14 +378,14 @@ class Model:
         Raises
         ------
         UnsupportedError
-            The object leads to itself: such a dict would have no end.
+            The object contains a reference to itself, so the dict would be infinite.
         """
         return _as_dict(self, ())
 
     def tojson(self) -> Any:
-        """Return lists and dicts for `json.dumps`, in the form that ROOT gives objects in JSON.
+        """Return lists and dicts for `json.dumps`, in ROOT's JSON form of objects.
 
-        Of an object that occurs again, only its number is given, as ``{"$ref": number}``.
+        An object that occurs again is only referenced by its number, ``{"$ref": number}``.
         """
         return _Json().value(self)
 
@@ -398,7 +398,7 @@ class Model:
         json.members(self, out)
 
     def with_members(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy in which some members, its own or those of its bases, have other values."""
+        """Return a copy with other values for some members of the class or its bases."""
         made: Self = _empty(type(self))  # pyright: ignore[reportAssignmentType]
         made.__dict__.update(self.__getstate__())
         made._document = self._document
@@ -417,7 +417,7 @@ class Model:
             self._open_file.close()
 
     def __enter__(self) -> Self:
-        """Close the file at the end of a `with` block."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -430,7 +430,7 @@ class Model:
         return safe_line(f"<{self.classname} (version {self.class_version}){note} at 0x{id(self):012x}>")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what was read, without the file."""
+        """Pickle the data that were read, without the file."""
         self._load()
         kept = {name: value for name, value in self.__dict__.items() if name in ("_bases", "_members", "_about")}
         return kept | {"_native": None, "_detached": DetachedFile.of(self.file)}
@@ -450,12 +450,12 @@ def _empty(cls: type[Model]) -> Model:
 
 
 def to_json(value: Any) -> Any:
-    """Return what a key holds, be it a model or a container, as `Model.tojson` does."""
+    """Return the content of a key, a model or a container, in the form of `Model.tojson`."""
     return _Json().value(value)
 
 
 class _Json:
-    """Turns objects into ROOT's JSON form, remembering those it has seen."""
+    """Converts objects to ROOT's JSON form, and numbers repeated objects."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
@@ -533,7 +533,7 @@ def _as_dict(value: Any, inside: tuple[int, ...]) -> Any:
 
 
 class_behaviors: dict[str, type[Model]] = {}
-"""The Python class of each C++ class that has one of its own; of templates by ``Name<``."""
+"""The Python class of each C++ class that has one. Templates are listed as ``Name<``."""
 
 _not_inherited: set[str] = set()
 _chosen: dict[str, type[Model]] = {}
@@ -542,7 +542,7 @@ _M = TypeVar("_M", bound=type[Model])
 
 
 def behavior(*classnames: str, inherited: bool = True) -> Callable[[_M], _M]:
-    """Let a Python class stand for C++ classes, (``Name<``) for templates, and for the classes derived from them."""
+    """Register a Python class for C++ classes, (``Name<``) for templates, and for their derived classes."""
 
     def register(cls: _M) -> _M:
         for name in classnames:
@@ -556,28 +556,28 @@ def behavior(*classnames: str, inherited: bool = True) -> Callable[[_M], _M]:
 
 
 def model_class(native: _native.Object) -> type[Model]:
-    """Choose the Python class of an object: that of its C++ class, else of the first base that has one."""
+    """Choose the Python class of an object: that of its C++ class, or of the first base that has one."""
     chosen = _chosen.get(native.classname)
     if chosen is None:
         names = [regular_classname(name) for name in native.lineage()]
         names = [name for i, name in enumerate(names) if i == 0 or name not in _not_inherited]
         candidates = (class_behaviors.get(name) or class_behaviors.get(name.partition("<")[0] + "<") for name in names)
         chosen = next((cls for cls in candidates if cls is not None), Model)
-        # Without its members there is nothing that the methods of a class could work on.
+        # Without members, the methods of a class cannot work.
         if native.reason is None:
             _chosen[native.classname] = chosen
     return chosen
 
 
 def read_model(key: Foreign, *, warn: bool = True) -> Foreign:
-    """Read the object of a key. What of it cannot be read is told by a warning (with `warn`), and is `Unreadable`.
+    """Read the object of a key. Unreadable parts are `Unreadable` and, with `warn`, reported by a warning.
 
     Raises
     ------
     UnsupportedError
-        Nothing of it can be read.
+        No part of the object can be read.
     CorruptError
-        Its bytes contradict the format.
+        The bytes of the object contradict the format.
     """
     document = Document(key)
     found, problems = key.parent.native.object(key.native, document.makers)

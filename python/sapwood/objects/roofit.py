@@ -42,13 +42,13 @@ class RooRealVar(RooAbsReal):
 
     @property
     def error(self) -> float | None:
-        """The error; None where there is none (a negative one, in ROOT)."""
+        """The error; None if there is none (a negative error in ROOT)."""
         found = self.member("_error")
         return found if found >= 0 else None
 
     @property
     def asymmetric_errors(self) -> tuple[float, float] | None:
-        """The errors below (negative) and above; None where there are none."""
+        """The errors below (negative) and above; None if there are none."""
         low, high = self.member("_asymErrLo"), self.member("_asymErrHi")
         return (low, high) if low <= 0 <= high else None
 
@@ -82,16 +82,16 @@ class RooAbsCollection(Model, Sequence[Any]):
 
 @behavior("RooFitResult")
 class RooFitResult(TNamed):
-    """What a fit gave."""
+    """The result of a fit."""
 
     @property
     def status(self) -> int:
-        """The status that the minimiser gave, 0 for success."""
+        """The status of the minimiser; 0 for success."""
         return self.member("_status")
 
     @property
     def covariance_quality(self) -> int:
-        """How good the covariance matrix is: 3 for full and accurate."""
+        """The quality of the covariance matrix; 3 means full and accurate."""
         return self.member("_covQual")
 
     @property
@@ -116,12 +116,12 @@ class RooFitResult(TNamed):
 
     @property
     def covariance(self) -> np.ndarray[Any, Any] | None:
-        """The covariance matrix in the order of `parameters`; None where it was not kept."""
+        """The covariance matrix in the order of `parameters`; None if it was not stored."""
         found = self.member("_VM")
         return None if found is None else found.to_numpy()
 
     @property
     def correlation(self) -> np.ndarray[Any, Any] | None:
-        """The correlation matrix in the order of `parameters`; None where it was not kept."""
+        """The correlation matrix in the order of `parameters`; None if it was not stored."""
         found = self.member("_CM")
         return None if found is None else found.to_numpy()

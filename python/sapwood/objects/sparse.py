@@ -12,7 +12,7 @@ from sapwood.objects.histogram import Array, Histogram
 from sapwood.objects.model import behavior, place_of
 
 _MOST_CELLS = 1 << 27
-"""Cells of a histogram that is made dense: a gigabyte of float64."""
+"""Maximum number of cells of a dense array: a gigabyte of float64."""
 
 
 class _ManyAxes(Histogram):
@@ -32,7 +32,7 @@ class _ManyAxes(Histogram):
         Raises
         ------
         ArgumentError
-            There is no such axis.
+            The axis does not exist.
         """
         names = [one.name for one in self.axes]
         if axis in names if isinstance(axis, str) else -self.ndim <= axis < self.ndim:
@@ -41,7 +41,7 @@ class _ManyAxes(Histogram):
 
     @property
     def weighted(self) -> bool:
-        """Whether the sums of squared weights are there."""
+        """Whether the histogram has sums of squared weights."""
         return self.member("fTsumw2") >= 0
 
     @property
@@ -61,7 +61,7 @@ class _ManyAxes(Histogram):
 
 @behavior("THnSparse", "THnSparseT<")
 class THnSparse(_ManyAxes):
-    """A histogram of which only the filled bins are stored."""
+    """A histogram that stores only filled bins."""
 
     def _chunks(self) -> list[Any]:
         return list(self.member("fBinContent"))
@@ -71,18 +71,18 @@ class THnSparse(_ManyAxes):
         return self.member("fFilledBins")
 
     def _within(self, stored: Array) -> Array:
-        """Leave out the room behind the last filled bin."""
+        """Drop the unused space after the last filled bin."""
         if len(self) > len(stored):
             raise CorruptError(f"{place_of(self)}: {len(stored)} filled bins are stored, {len(self)} expected")
         return stored[: len(self)]
 
     def __bool__(self) -> bool:
-        """Be true: a histogram without entries is a histogram."""
+        """Return True, also for a histogram without entries."""
         return True
 
     @property
     def coordinates(self) -> Array:
-        """The bins that are filled, of shape (bins, axes): 0 is the underflow, 1 the first bin."""
+        """The indices of the filled bins, of shape (bins, axes): 0 is the underflow, 1 the first bin."""
         # Coordinates are packed, little-endian: for each axis as many bits as its highest bin number needs.
         widths = [size.bit_length() for size in self._with_flow]
         found: list[Array] = []
@@ -109,7 +109,7 @@ class THnSparse(_ManyAxes):
 
     @property
     def sums_of_squares(self) -> Array | None:
-        """The sums of squared weights of the filled bins, in the order of `coordinates`; None where there are none."""
+        """The sums of squared weights of the filled bins, in the order of `coordinates`; None if there are none."""
         found = [chunk.member("fSumw2") for chunk in self._chunks()]
         if not found or any(one is None for one in found):
             return None
@@ -125,12 +125,12 @@ class THnSparse(_ManyAxes):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Return the contents of all bins, a dimension for each axis.
+        """Return the contents of all bins, with one dimension per axis.
 
         Parameters
         ----------
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class THnSparse(_ManyAxes):
 
 @behavior("THn", "THnT<")
 class THn(_ManyAxes):
-    """A histogram of which all bins are stored."""
+    """A histogram that stores all bins."""
 
     def _dense(self, array: Any) -> Array:
         return np.asarray(array.member("fData")).reshape(self._with_flow)
@@ -155,11 +155,11 @@ class THn(_ManyAxes):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Return the contents of the bins, a dimension for each axis.
+        """Return the contents of the bins, with one dimension per axis.
 
         Parameters
         ----------
         flow
-            With underflow and overflow.
+            Include underflow and overflow.
         """
         return self._values_variances(flow)[0]

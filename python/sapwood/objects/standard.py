@@ -1,4 +1,4 @@
-"""The classes that have methods of their own: importing this makes them known."""
+"""Import this module to register the classes with their own methods."""
 
 from sapwood.objects import axis, basic, efficiency, entries, function, graph, histogram, matrix, roofit, sparse, table
 from sapwood.objects.model import read_model

@@ -391,9 +391,9 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     Parameters
     ----------
     streamers
-        The classes; of each the newest version is taken.
+        The classes. The newest version of each is used.
     name
-        What the header is to be called.
+        The name of the header.
 
     Returns
     -------

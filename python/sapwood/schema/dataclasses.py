@@ -90,7 +90,7 @@ def dataclasses(streamers: Streamers) -> str:
     Parameters
     ----------
     streamers
-        The classes; of each the newest version is taken.
+        The classes. The newest version of each is used.
 
     Returns
     -------

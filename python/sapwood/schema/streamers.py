@@ -1,4 +1,4 @@
-"""Streamer info: which members a version of a class has, in the order in which they are stored."""
+"""Streamer info: the members of a version of a class, in storage order."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class StreamerElement:
         return found | {name: value for name, value in self.all_members.items() if name not in own}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what there is to know as a dict for `json.dumps`."""
+        """Return the description as a dict for `json.dumps`."""
         found: dict[str, Any] = {"kind": self.classname.removeprefix("TStreamer"), "name": self.name}
         found |= {"type": self.typename, "title": self.title, "code": self.fType}
         if self.is_base:
@@ -221,12 +221,12 @@ class StreamerInfo:
         return [element for element in self._elements if not element.is_base]
 
     def check_names(self) -> None:
-        """Make sure that all names are such as C++ has, so that they can stand in source code.
+        """Check that all names are valid in C++ source code.
 
         Raises
         ------
         UnsupportedError
-            One is not.
+            A name is invalid.
         """
         names = [self.name, *(e.name if e.is_base else e.stored_type for e in self._elements)]
         names += [element.name for element in self._elements if element.name != element.stored_type]
@@ -256,9 +256,9 @@ class StreamerInfo:
         Parameters
         ----------
         stream
-            Where to; standard output where it is None.
+            Stream to print to; by default standard output.
         checksum
-            With the checksum of the class.
+            Include the checksum of the class.
         """
         out = stream or sys.stdout
         bases = ", ".join(f"{base.name} (v{base.base_version})" for base in self.bases)
@@ -279,7 +279,7 @@ class StreamerInfo:
         }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what there is to know as a dict for `json.dumps`."""
+        """Return the description as a dict for `json.dumps`."""
         elements = [element.to_dict() for element in self._elements]
         return {"name": self.name, "version": self.class_version, "checksum": self.checksum, "elements": elements}
 
@@ -289,7 +289,7 @@ class StreamerInfo:
 
 
 class Streamers(Mapping[str, dict[int, StreamerInfo]]):
-    """The classes of a file: for each name its versions, for each version what it is."""
+    """The classes of a file: a mapping of names to versions, and of versions to streamer infos."""
 
     def __init__(self, infos: Iterable[StreamerInfo], containers: Iterable[str] = ()) -> None:
         self._classes: dict[str, dict[int, StreamerInfo]] = {}
@@ -301,7 +301,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
     @classmethod
     def of(cls, file: Foreign) -> Streamers:
-        """Read those of a file."""
+        """Read the classes of a file."""
         return cls(StreamerInfo(*one, file=file.detached) for one in file.native.classes())
 
     def __getitem__(self, name: str) -> dict[int, StreamerInfo]:
@@ -321,7 +321,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return [info for versions in self._classes.values() for info in versions.values()]
 
     def named(self, name: str, version: int | str = "max") -> StreamerInfo | None:
-        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None if it is not described."""
         versions = self._classes.get(regular_classname(name))
         if not versions:
             return None
@@ -330,7 +330,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return versions.get(version)  # pyright: ignore[reportArgumentType]
 
     def dependencies(self, name: str, version: int | str = "max") -> list[tuple[str, int]]:
-        """List what describes a class, the class itself last: (name, version) of all that its members lead to."""
+        """List (name, version) of all classes that a class needs, the class itself last."""
         wanted = self._classes.get(regular_classname(name), {})
         if version != "all":
             found = self.named(name, version)
