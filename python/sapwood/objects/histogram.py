@@ -452,8 +452,8 @@ class Profile(Histogram):
         """Return it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
 
         It stores sums of squared deviations, whatever the error mode. Its own ``variances()`` are variances of the
-        mean, estimated with n - 1 degrees of freedom, where ROOT uses n values: they are n / (n - 1) times those here with
-        ``error_mode=""``, and undefined for a single value. For weighted profiles they are divided by the sum of
+        mean, estimated with n - 1 degrees of freedom, where ROOT uses n values: they are n / (n - 1) times those here
+        with ``error_mode=""``, and undefined for a single value. For weighted profiles, they are divided by the sum of
         weights, where ROOT uses the effective number of entries.
         """
         import boost_histogram as bh
