@@ -382,7 +382,7 @@ def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> N
 
 
 def test_an_index_needs_a_local_file(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="beside a local file"):
+    with pytest.raises(ArgumentError, match="needs a local file"):
         sapwood.recreate("memory://x.root", index=True)
     write(tmp_path / "x.root")
     with (tmp_path / "x.root").open("rb") as stream, sapwood.open(stream) as file, pytest.raises(StorageError):

@@ -800,7 +800,7 @@ def test_all_kinds_of_branches_are_rewritten(tmp_path: Path) -> None:
 
 def test_words_that_say_nothing_are_refused(tmp_path: Path) -> None:
     file, new = write(tmp_path / "a.root", events(100)), tmp_path / "b.root"
-    with pytest.raises(ArgumentError, match=r"'mett' \(there is met\)"):
+    with pytest.raises(ArgumentError, match=r"'mett'.*\(there is met\)"):
         rewrite(str(file), new, Layout(drop=("p*", "mett")))
     (tmp_path / "used.txt").write_text("met\n")
     done = sapwood_command("rewrite", file, "-o", new, "--trace", tmp_path / "used.txt")

@@ -198,7 +198,7 @@ def test_assigning_a_table_makes_what_the_file_was_made_for(tmp_path: Path) -> N
         assert found.classnames(cycle=False)["dir/t"] == name
         assert found["dir/t"].arrays().to_list() == [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
         assert found["chunks"].arrays()["x"].to_list() == [0, 1, 2, 0, 1]
-    with pytest.raises(ArgumentError, match="format is 'ttree' or 'rntuple'"):
+    with pytest.raises(ArgumentError, match="format must be 'ttree' or 'rntuple'"):
         sapwood.recreate(tmp_path / "x.root", format="csv")
 
 

@@ -169,7 +169,7 @@ def test_cut_files_give_every_complete_cluster(tmp_path: Path) -> None:
         cut, saved = tmp_path / "cut.root", tmp_path / "saved.root"
         cut.write_bytes(raw[:size])
         done = recover(cut, saved, like=like)
-        assert f"the header gives {len(raw)} bytes, the file has {size}" in done.lost["end of the file"]
+        assert f"the header gives {len(raw)} bytes, but the file has {size}" in done.lost["end of the file"]
         assert not done.is_complete
         clusters = complete_clusters(whole, size)
         tree = done.trees.get("Events")

@@ -370,7 +370,7 @@ def test_options_that_are_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "task.py", "-i", "f.root", "-o", "out", "--executer", "dask"]) == 2
     printed = capsys.readouterr().err
     assert "usage: sapwood run" in printed
-    assert printed.endswith("unrecognized arguments: --executer dask (there is --executor)\n")
+    assert printed.endswith("unrecognized arguments: --executer dask (did you mean --executor?)\n")
 
 
 @pytest.mark.parametrize("memory", [True, 0, -5, float("nan"), [1]])

@@ -578,7 +578,7 @@ def test_an_atomic_file_is_there_when_it_is_whole(path: Path) -> None:
     assert sapwood.open(path).keys() == ["t;1"]
     with pytest.raises(FileExistsError):
         sapwood.create(path, atomic=True)
-    with pytest.raises(ArgumentError, match="takes a path"):
+    with pytest.raises(ArgumentError, match="needs a path"):
         sapwood.recreate(io.BytesIO(), atomic=True)
     assert list(path.parent.iterdir()) == [path]
 

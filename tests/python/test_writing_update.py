@@ -93,7 +93,7 @@ def test_room_of_the_deleted_is_used(path: Path) -> None:
 def test_what_cannot_be_updated(path: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sapwood.update(tmp_path / "none.root")
-    with pytest.raises(TypeError, match="at its path"):
+    with pytest.raises(TypeError, match="takes the path or URL"):
         sapwood.update(io.BytesIO())  # pyright: ignore[reportArgumentType]
     (tmp_path / "text.root").write_text("no ROOT file, as it happens" * 10)
     with pytest.raises(CorruptError, match="not a ROOT file"):
