@@ -41,8 +41,8 @@ def test_many_keys_take_linear_time(tmp_path: Path) -> None:
                 file[f"dir/key{i}"] = "x"
         return time.process_time() - start
 
-    few, many = write(3000), write(30_000)
-    assert many < 30 * few
+    # Quadratic time is 100 times as long. One try can be slow on a loaded machine.
+    assert any(write(30_000) < 30 * write(3000) for _ in range(3))
     with sapwood.open(tmp_path / "file.root") as file:
         assert len(file["dir"].keys()) == 30_000
         assert str(file["dir/key29999"]) == "x"
