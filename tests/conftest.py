@@ -1,9 +1,10 @@
-"""What the tests share: where the corpus and ROOT are. What is absent is reported at the end, never passed over."""
+"""Fixtures and hooks of all tests: where the corpus and ROOT are, and a summary of the tests that did not run."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -49,44 +50,36 @@ NEEDS = {
     "oracle": (oracle_python, "a Python with ROOT: make oracle, or set SAPWOOD_ORACLE_PYTHON"),
     "peers": (peers_folder, "the reference files' generator: set SAPWOOD_PEERS_SOURCE, or put it at ../shared/peers"),
 }
-_absent: dict[str, int] = {}
-_left_out: dict[str, int] = {}
+_left_out: Counter[str] = Counter()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, and count it for the summary."""
+    """Skip the tests whose files or programs are absent; the summary counts them."""
     for item in items:
         for name, (find, how) in NEEDS.items():
             if item.get_closest_marker(name) and find() is None:
-                _absent[name] = _absent.get(name, 0) + 1
                 item.add_marker(pytest.mark.skip(reason=f"needs {how}"))
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Count apart what was not asked for."""
-    for item in items:
-        for name, (find, _) in NEEDS.items():
-            if item.get_closest_marker(name):
-                _left_out[name] = _left_out.get(name, 0) + 1
-                if find() is None:
-                    _absent[name] -= 1
+    """Count the tests of each marker that were deselected."""
+    _left_out.update(name for item in items for name in NEEDS if item.get_closest_marker(name))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that reports what was not asked for, where tests run in several."""
+    """Send the counts to the process that prints the summary, where tests run in several processes."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["not tested"] = [_absent, _left_out]
+        session.config.workeroutput["left out"] = dict(_left_out)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Hear it: each process collects, and so leaves out, the same."""
-    for mine, its in zip((_absent, _left_out), node.workeroutput["not tested"], strict=True):
-        mine.update(its)
+    """Receive the counts. All processes collect the same tests, so the counts are equal."""
+    _left_out.update(Counter(node.workeroutput["left out"]) - _left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Give the figures of tests, and say loudly what was not tested."""
+    """Print the figures of tests, the deselected tests, and every skipped test with its reason."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
         for name, text in report.user_properties:
             if name == "shown" and report.when == "call":
@@ -94,10 +87,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, count in _left_out.items():
         target = "oracle" if name == "peers" else name
         terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {target})")
-    for name, count in _absent.items():
-        if count:
-            line = f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}"
-            terminalreporter.write_line(line, red=True, bold=True)
+    skipped = Counter(str(report.longrepr[2]) for report in terminalreporter.getreports("skipped"))
+    for reason, count in skipped.items():
+        line = f"NOT RUN: {count} tests: {reason.removeprefix('Skipped: ')}"
+        terminalreporter.write_line(line, red=True, bold=True)
 
 
 @pytest.fixture

@@ -14,22 +14,28 @@ def _browser(folder: Path) -> list[str]:
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("needs chromium to open the page")
-    return [program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+    offline = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    return [program, "--headless", "--no-sandbox", "--disable-gpu", *offline, f"--user-data-dir={folder / 'profile'}"]
 
 
-def looks(page: Path, folder: Path) -> int:
-    """Have a browser draw a page; gives the bytes of the picture. The test is skipped where there is none."""
+def looks(page: Path, folder: Path, scheme: str = "light") -> int:
+    """Draw a page in a browser, in a light or dark colour scheme. Return the size of the picture in bytes.
+
+    The test is skipped where there is no browser.
+    """
     picture = folder / "page.png"
-    command = [*_browser(folder), "--hide-scrollbars", "--window-size=1280,2400", f"--screenshot={picture}"]
+    colours = f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}"
+    size = "--window-size=1280,2400"
+    command = [*_browser(folder), "--hide-scrollbars", colours, size, f"--screenshot={picture}"]
     done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120)
     assert picture.is_file(), done.stderr[-2000:]
     return picture.stat().st_size
 
 
 def drawn(page: Path | str, folder: Path, milliseconds: int | None = None) -> str:
-    """Have a browser run a page; gives what its elements are then. The test is skipped where there is none.
+    """Run a page in a browser. Return its elements afterwards, as HTML. The test is skipped where there is no browser.
 
-    A page that waits for a server needs `milliseconds` of its own time at most.
+    A page that waits for a server gets `milliseconds` of virtual time.
     """
     waiting = [] if milliseconds is None else [f"--virtual-time-budget={milliseconds}"]
     command = [*_browser(folder), *waiting, "--dump-dom", page if isinstance(page, str) else page.as_uri()]
