@@ -902,6 +902,7 @@ def _in_parts(
     import concurrent.futures
     import multiprocessing
     import shutil
+    from concurrent.futures.process import BrokenProcessPool
 
     if settings.others == "all":
         raise ArgumentError("others='all' needs one process and no resume: parts keep one object per name")
@@ -930,9 +931,12 @@ def _in_parts(
         whole = [part for part in parts if part.inputs]
         final = Settings(others=settings.others, max_memory=settings.max_memory)
         result = _merged(target, [part.output for part in whole], final, lambda *_: None)
-    except BaseException:
+    except BaseException as error:
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, BrokenProcessPool):
+            why = "a process of the merge ended before its part was complete; the system may have stopped it for memory"
+            raise StorageError(f"{target}: {why}: use fewer jobs") from error
         raise
     shutil.rmtree(folder)
     result.inputs = [path for part in whole for path in part.inputs]
