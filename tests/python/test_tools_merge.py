@@ -473,7 +473,7 @@ def test_copying_trees_and_adding_histograms_needs_no_numpy(inputs: list[str], t
 
 @pytest.fixture
 def slow(tmp_path: Path) -> str:
-    """A file that takes seconds to compress again."""
+    """Write a file that takes seconds to compress again."""
     path = tmp_path / "slow.root"
     with sapwood.recreate(path, compression=None, commit_every=None) as file:
         file.mktree("T", {"x": np.random.default_rng(1).normal(size=3_000_000)})
