@@ -243,6 +243,19 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [["diff", "a.root", "b.root"], ["check", *["a.root", "b.root"] * 2000]])
+def test_comparisons_and_checks_that_nobody_reads_are_no_success(words: list[str], tmp_path: Path) -> None:
+    for name in ("a.root", "b.root"):
+        with sapwood.recreate(tmp_path / name) as file:
+            for place in range(3000 if words[0] == "diff" else 1):
+                file[f"{name}{place}"] = "text"
+        with (tmp_path / name).open("ab") as file:
+            file.write(b"more")  # a finding
+    command = f"{sys.executable} -m sapwood {' '.join(words)} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (1, "", 1)
+
+
 def test_run_writes_histograms(results: Path) -> None:
     with sapwood.open(results / "results.root") as file:
         names = set(file.keys(cycle=False, recursive=True))

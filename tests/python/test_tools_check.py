@@ -261,23 +261,61 @@ def test_rntuples_without_anchor_give_every_committed_cluster(tmp_path: Path) ->
         assert list(check(str(saved), deep=True)) == []
 
 
-def test_cut_rntuples_give_the_clusters_that_a_page_list_names(tmp_path: Path) -> None:
+def test_cut_rntuples_give_every_committed_cluster(tmp_path: Path) -> None:
     whole = tmp_path / "a.root"
-    raw = snapshots(whole)[-1][1]
+    written = snapshots(whole)
+    raw = written[-1][1]
     before = sapwood.open(whole)["N"].arrays()
     chosen, found = random.Random(3), []
     cut, saved = tmp_path / "cut.root", tmp_path / "saved.root"
-    for size in sorted(chosen.randrange(1200, len(raw)) for _ in range(60)):
+    for size in sorted(chosen.randrange(1200, len(raw)) for _ in range(200)):
         cut.write_bytes(raw[:size])
         done = recover(cut, saved)
         entries = done.trees["N"].entries if done.trees else 0
         found.append(entries)
+        assert entries >= max((known for known, then in written if len(then) <= size), default=0), size
         if entries:
             assert ak.array_equal(sapwood.open(saved)["N"].arrays(), before[:entries]), size
         else:
             assert not done.is_complete, size
     assert found[-1] == N
     assert len(set(found)) > 3
+
+
+def faults_of_an_rntuple(path: Path) -> list[tuple[str, bytes]]:
+    """Return kinds and places of damage to an RNTuple, and the bytes of the damaged file."""
+    raw = path.read_bytes()
+    with sapwood.open(path) as file:
+        ntuple, key, places = file["N"], file.key("N").native, file.file.native.places()
+        pages = [page[2] for _, _, columns in ntuple.native.page_list(0) for column in columns for page in column[3]]
+        groups = ntuple.native.cluster_groups()
+        members = ntuple.members
+    spots = [(f"page {start}", start + size // 2) for start, size in pages]
+    spots += [(f"checksum of page {start}", start + size + 3) for start, size in pages]
+    anchor = key.seek + key.key_bytes
+    spots += [(f"anchor + {at}", anchor + at) for at in range(6, 70, 4)]
+    spots += [(f"key + {at}", key.seek + at) for at in (2, 8, 15, 25, 30, 40)]
+    for name in ("Header", "Footer"):
+        start, size = members[f"fSeek{name}"], members[f"fNBytes{name}"]
+        spots += [(f"{name} + {at}", start + at) for at in range(0, size, size // 6)]
+    assert groups
+    damaged = [(name, raw[:at] + bytes([raw[at] ^ 0x11]) + raw[at + 1 :]) for name, at in spots]
+    damaged += [(f"cut by {cut}", raw[:-cut]) for cut in (1, 40, 300, 5000)]
+    return [*damaged, ("free list", raw[: places[0]] + b"\0\0\0\7" + raw[places[0] + 4 :])]
+
+
+def test_all_planted_faults_of_rntuples_are_found(tmp_path: Path) -> None:
+    snapshots(tmp_path / "a.root")
+    faults = faults_of_an_rntuple(tmp_path / "a.root")
+    assert len(faults) >= 100
+    bad, missed = tmp_path / "bad.root", []
+    for name, raw in faults:
+        bad.write_bytes(raw)
+        found = list(check(str(bad), deep=True))
+        assert all(one.code in CODES for one in found)
+        if not any(one.severity != "info" for one in found):
+            missed.append((name, [one.line() for one in found]))
+    assert missed == [], len(faults)
 
 
 def test_rntuples_of_root_without_anchor_are_whole(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import sapwood
 from sapwood.cli import main
 from sapwood.errors import UnsupportedError
-from sapwood.tools import convert
+from sapwood.tools import conversion, convert
 
 N = 20
 PLACE = np.arange(N)
@@ -62,7 +62,7 @@ def rows(path: str | Path) -> str:
         (".feather", ALL),
         (".jsonl", ALL),
         (".csv", FLAT),
-        (".h5", NUMBERS | FLOATS | FIXED),
+        (".h5", FLAT | FLOATS | FIXED | {"list": RECORDS["list"]}),
     ],
 )
 def test_values_come_back_as_they_were(kind: str, suffix: str, data: dict[str, Any], tmp_path: Path) -> None:
@@ -88,9 +88,10 @@ def test_trees_and_rntuples_become_each_other(kind: str, tmp_path: Path) -> None
     ("suffix", "data", "reason"),
     [
         (".csv", LISTS, "CSV has no form for lists and records: lists, texts"),
-        (".h5", TEXTS, "not text: its type is"),
-        (".h5", LISTS, "not lists: its lists differ in length"),
-        (".h5", {"missing": RECORDS["missing"]}, "not missing: its values may be missing"),
+        (".h5", LISTS, r"not lists: its type is var \* var \* int64; choose other fields"),
+        (".h5", {"texts": LISTS["texts"]}, "not texts: its type is var"),
+        (".h5", {"missing": RECORDS["missing"]}, r"not missing: its type is \?int64"),
+        (".h5", {"record": RECORDS["record"]}, "not record: its type is"),
         (".h5", UNION, "not union"),
         (".csv", UNION, "CSV has no form"),
         (".parquet", UNION, r"cannot convert .*a\.root to .*b\.parquet: .*union"),
@@ -105,6 +106,31 @@ def test_what_a_format_cannot_hold_is_refused(suffix: str, data: dict[str, Any],
     with pytest.raises(UnsupportedError, match=reason):
         convert(source, str(tmp_path / f"b{suffix}"))
     assert [path.name for path in tmp_path.iterdir()] == ["a.root"]
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_lists_of_hdf5_have_their_types_over_several_batches(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
+    monkeypatch.setattr(conversion, "_ROWS", 7)
+    data = {
+        name: ak.values_astype(ak.unflatten(np.arange(12), [0] * 8 + [5, 0, 7] + [0] * 9), name)
+        for name in ("bool", "int8", "uint16", "float32", "float64")
+    }
+    data["name"] = ak.Array(["é" * (k % 3) for k in PLACE])
+    source, back = table(tmp_path / "a.root", kind, data), tmp_path / "b.root"
+    convert(source, str(tmp_path / "a.h5"), step_size=100)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert list(file["Events"]["float32"][8]) == [0, 1, 2, 3, 4]
+        assert h5py.check_vlen_dtype(file["Events"]["int8"].dtype) == np.int8
+        assert file["Events"]["name"].asstr()[2] == "éé"
+    convert(str(tmp_path / "a.h5"), str(back), table_format=kind)
+    assert rows(back) == rows(source)
+    with sapwood.open(source) as first, sapwood.open(back) as second:
+        assert all(
+            str(first["Events"][name].arrays().type) == str(second["Events"][name].arrays().type) for name in data
+        )
 
 
 @pytest.mark.parametrize(

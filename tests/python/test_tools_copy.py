@@ -162,8 +162,17 @@ def test_rntuples_are_copied_moved_and_deleted(tmp_path: Path) -> None:
     values = {"n": np.arange(N), "x": np.arange(N) * 0.5}
     with sapwood.recreate(path) as file:
         file.mkrntuple("N", values)
-    assert copy(path, out) == {"N": N}
+        file.mkrntuple("other", values)
+        file["plots/h"] = np.histogram([0.5], 2, (0, 1))
+    assert copy(path, out) == {"N": N, "other": N, "plots/h": None}
     assert list(differences(path, out)) == []
+    assert copy(path, str(tmp_path / "c.root"), selection=Selection(cut="n < 3")) == {
+        "N": 3,
+        "other": 3,
+        "plots/h": None,
+    }
+    good(tmp_path / "c.root")
+    remove([f"{one}:{name}" for one in (path, out) for name in ("other", "plots")], recursive=True)
     assert move(f"{path}:N", f"{path}:M") == {"M": N}
     assert move(f"{path}:M", f"{out}:") == {"M": N}
     assert sapwood.open(path).keys() == []

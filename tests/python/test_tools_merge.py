@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import awkward as ak
@@ -16,8 +20,8 @@ import pytest
 import sapwood
 import sapwood.new
 from sapwood.cli import main
-from sapwood.compression import LZ4, ZLIB, Compression
-from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError
+from sapwood.compression import LZ4, LZMA, ZLIB, Compression
+from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError
 from sapwood.tools import merging
 from sapwood.tools.merging import merge
 
@@ -465,3 +469,54 @@ def test_copying_trees_and_adding_histograms_needs_no_numpy(inputs: list[str], t
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 False"
     check(tmp_path / "out.root", inputs)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> str:
+    """Write a file that takes seconds to compress again."""
+    path = tmp_path / "slow.root"
+    with sapwood.recreate(path, compression=None, commit_every=None) as file:
+        file.mktree("T", {"x": np.random.default_rng(1).normal(size=3_000_000)})
+    return str(path)
+
+
+def written(folder: Path) -> bool:
+    """Return whether a merge has written something into a folder."""
+    return any(path.is_file() and path.stat().st_size > 1000 for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_merge_ends_at_once_and_leaves_nothing(jobs: int, slow: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ["merge", "--jobs", str(jobs), "--compression", "lzma:9", str(out / "o.root"), *[slow] * (4 * jobs)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sapwood", *words], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    until = time.monotonic() + 60
+    while not written(out):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert (process.returncode, err, list(out.iterdir())) == (130, "sapwood: interrupted\n", [])
+    assert time.monotonic() - began < 4
+
+
+def test_a_process_of_a_merge_that_is_killed_is_an_error(slow: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def kill() -> None:
+        until = time.monotonic() + 60
+        while not written(out) and time.monotonic() < until:
+            time.sleep(0.02)
+        for process in multiprocessing.active_children():
+            process.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(StorageError, match=r"o\.root: a process .* ended before its part was complete.*use fewer jobs"):
+        merge(out / "o.root", [slow] * 4, jobs=2, compression=LZMA(9))
+    killer.join()
+    assert list(out.iterdir()) == []

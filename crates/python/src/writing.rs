@@ -6,14 +6,14 @@ use crate::errors::raise;
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
-use crate::runtime::pool;
+use crate::runtime::{Deadline, interruptibly, pool};
 use crate::shapes::to_shape;
 use crate::sums::PySum;
 use crate::tree::PyTree;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
+use sapwood_io::{Owner, Token};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
@@ -94,6 +94,25 @@ impl Output {
             pool.install(move || work(inner))
         })
         .map_err(raise)
+    }
+    /// Works on the file as [`Self::with`] does. Ctrl-C stops the work, which checks for it, and its reads of `source`.
+    fn copying<T: Send>(
+        &self,
+        py: Python<'_>,
+        source: &RootFile,
+        work: impl FnOnce(&mut Inner) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.owner.check().map_err(raise)?;
+        let pool = pool()?;
+        let token = Token::default();
+        let theirs = token.clone();
+        let work = || {
+            let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let inner: &mut Inner = &mut guard;
+            pool.install(move || theirs.during(|| work(inner)))
+        };
+        let interrupt = || source.source().interrupt();
+        interruptibly(py, Deadline::after(None), &token, interrupt, work)?.map_err(raise)
     }
 }
 
@@ -257,7 +276,7 @@ impl Output {
     ) -> PyResult<u64> {
         let (source, key) = (file.file(), key.key());
         let known = known.map(PyTree::tree);
-        self.with(py, |inner| {
+        self.copying(py, &source, |inner| {
             let (tree, file) = inner.joined_mut(tree)?;
             let known = known.map_or_else(|| Tree::read(&source, key).map(Arc::new), Ok)?;
             tree.add(file, &source, &known, processes)
@@ -274,7 +293,7 @@ impl Output {
         entries: u64,
     ) -> PyResult<()> {
         let source = file.file();
-        self.with(py, |inner| {
+        self.copying(py, &source, |inner| {
             let (tree, file) = inner.joined_mut(tree)?;
             tree.add_baskets(file, &source, &baskets, entries)
         })

@@ -7,6 +7,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success but parts of the inpu
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -121,14 +122,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return getattr(chosen, "unread", DONE)
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
     except (SapwoodError, OSError) as error:
         if getattr(chosen, "debug", False):
             raise
-        complain(error_text(error))
+        own = isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
+        complain(f"standard output: {os.strerror(errno.ENOSPC)}" if own else error_text(error))
         return USAGE if isinstance(error, ArgumentError) else FAILED
 
 

@@ -49,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Advise on the layout of the files."""
     import json
-    from pathlib import Path
 
     from sapwood import __version__
     from sapwood.lab.advice.findings import Advice, advise
@@ -57,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.lab.advice.price import parse_price
     from sapwood.lab.advice.text import advice_text
     from sapwood.lab.advice.usage import used_branches
+    from sapwood.storage.placing import placed
     from sapwood.train.data.dataset import parse_size
 
     codes = [] if arguments.fail_on is None else [code.strip() for code in arguments.fail_on.split(",")]
@@ -73,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         rntuple=arguments.rntuple,
     )
     if arguments.output is not None:
-        Path(arguments.output).write_text(advice_page(advice, __version__), encoding="utf-8")
+        with placed(arguments.output) as beside:
+            beside.write_text(advice_page(advice, __version__), encoding="utf-8")
     if arguments.json:
         print(json.dumps(advice.tojson(), indent=1))
     else:

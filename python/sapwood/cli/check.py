@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codes", action="store_true", help="list all codes with severity and meaning, and exit")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.set_defaults(trailing="files")
+    parser.set_defaults(trailing="files", unread=1)  # some files are not checked
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
                         print(json.dumps({"file": path, **one.described()}))
                     else:
                         say(f"{path}: {one.line()}")
+        except BrokenPipeError:
+            raise
         except (SapwoodError, OSError) as error:  # the other files are still checked
             if arguments.debug:
                 raise

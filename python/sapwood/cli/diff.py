@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", action="store_true", help="compare clusters and compressed sizes too")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print a list of objects as JSON")
+    parser.set_defaults(unread=1)  # only a difference is printed
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         return _compare(arguments)
+    except BrokenPipeError:
+        raise
     except (SapwoodError, OSError) as error:
         if arguments.debug:
             raise

@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(words: list[str]) -> int:
-    from pathlib import Path
 
     from sapwood.pages.accesses import page, text_of
+    from sapwood.storage.placing import placed
     from sapwood.storage.trace import Trace
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
@@ -58,7 +58,8 @@ def _show(words: list[str]) -> int:
     trace = Trace.load(chosen.file)
     say(text_of(trace), end="")
     if chosen.output:
-        Path(chosen.output).write_text(page(trace, chosen.file), encoding="utf-8")
+        with placed(chosen.output) as beside:
+            beside.write_text(page(trace, chosen.file), encoding="utf-8")
     return 0
 
 

@@ -6,9 +6,8 @@ import copy
 import itertools
 import json
 import math
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from sapwood.pages.run import render
 from sapwood.show.chart import is_histogram
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.storage.placing import placed
 from sapwood.train import Dataset, Estimate, Plot, Run
 from sapwood.train.execution.checkpoint import check_folder
 from sapwood.train.task.outputs import check_targets
@@ -58,9 +58,12 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         unwritten: dict[str, str] = {}
-        _place(paths["root"], lambda path: unwritten.update(write_histograms(run, path)))
-        _place(paths["json"], lambda path: _write_all(path, to_json(run, unwritten)))
-        _place(paths["html"], lambda path: path.write_text(render(run, unwritten), encoding="utf-8"))
+        with placed(paths["root"]) as path:
+            unwritten.update(write_histograms(run, path))
+        with placed(paths["json"]) as path:
+            _write_all(path, to_json(run, unwritten))
+        with placed(paths["html"]) as path:
+            path.write_text(render(run, unwritten), encoding="utf-8")
     except OSError as error:
         if isinstance(error, SapwoodError):
             raise
@@ -91,15 +94,6 @@ def _paths(folder: Path) -> dict[str, Path]:
 def _write_all(path: Path, pieces: Iterable[str]) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(pieces)
-
-
-def _place(path: Path, make: Callable[[Path], object]) -> None:
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        make(beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def write_histograms(run: Run, path: Path) -> dict[str, str]:

@@ -223,7 +223,7 @@ class _Check:
             return
         if root.recovered:
             yield Finding("not-closed", "", "the key list is missing")
-        yield from self._directory("", root)
+        yield from self._directory("", root, self._native.begin)
         yield from self._overlaps()
         yield from self._segments()
 
@@ -258,12 +258,12 @@ class _Check:
         except SapwoodError as error:
             yield Finding("streamer-info", "", one_line(error), seek)
 
-    def _directory(self, prefix: str, directory: _native.Directory) -> Iterator[Finding]:
+    def _directory(self, prefix: str, directory: _native.Directory, place: int) -> Iterator[Finding]:
         names: dict[str, int] = {}
         for key in directory.keys:
             path = f"{prefix}{key.name};{key.cycle}"
             names[key.name] = names.get(key.name, 0) + 1
-            fault = self._key(path, key)
+            fault = self._key(path, key, place)
             if fault is not None:
                 yield fault
                 continue
@@ -274,7 +274,7 @@ class _Check:
                 except SapwoodError as error:
                     yield Finding("directory", path, one_line(error), key.seek)
                     continue
-                yield from self._directory(f"{prefix}{key.name}/", inner)
+                yield from self._directory(f"{prefix}{key.name}/", inner, key.seek)
             elif key.classname in TREES:
                 yield from self._tree(path, directory, key)
             elif key.classname in RNTUPLES:
@@ -282,7 +282,7 @@ class _Check:
             elif self._deep:
                 yield from self._object(path, key)
 
-    def _key(self, path: str, key: _native.Key) -> Finding | None:
+    def _key(self, path: str, key: _native.Key, directory: int) -> Finding | None:
         """Compare a key with the record that it leads to."""
         end = key.seek + key.total_bytes
         if key.seek < self._native.begin or end > self._end:
@@ -293,11 +293,19 @@ class _Check:
         )
         if head is None or head.length < 0:
             return Finding("key-place", path, "there is no record", key.seek)
-        said = (key.total_bytes, key.object_bytes, key.key_bytes, key.classname, key.name)
-        found = (head.length, head.object_bytes, head.key_bytes, head.classname, head.name)
+        said = (key.total_bytes, key.object_bytes, key.key_bytes, key.classname, key.name, key.seek, directory)
+        found = (head.length, head.object_bytes, head.key_bytes, head.classname, head.name, head.place, head.parent)
         # Some versions of ROOT write the records of directories with another class.
         if said != found and key.classname not in DIRECTORIES:
-            names = ("bytes", "bytes of the object", "bytes of the key", "class", "name")
+            names = (
+                "bytes",
+                "bytes of the object",
+                "bytes of the key",
+                "class",
+                "name",
+                "position",
+                "directory's position",
+            )
             differ = [
                 f"{n}: {a} in the list, {b} in the record" for n, a, b in zip(names, said, found, strict=True) if a != b
             ]

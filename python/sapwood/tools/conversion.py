@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +15,7 @@ from sapwood.columns import from_awkward, to_arrow
 from sapwood.errors import ArgumentError, StorageError, UnsupportedError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
+from sapwood.storage.placing import placed
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -117,23 +118,19 @@ def convert(
         layout["table_format"] = table_format
     if (cut and kinds[0] == "fz") or (kinds[0] in _OTHERS and (expressions or cut)):
         raise ArgumentError("expressions and cuts need a ROOT or HBOOK file as source")
-    beside = f"{target}.{os.getpid()}.partial"
     try:
-        with contextlib.ExitStack() as stack:
+        with placed(target) as beside, contextlib.ExitStack() as stack:
             batches, empty, counters = _reader(stack, source, kinds[0], expressions, cut, name, step_size, options)
             if kinds[1] == "root":
                 layout["counters"] = counters
-            write = _WRITERS[kinds[1]](stack, beside, name, empty, layout)
+            write = _WRITERS[kinds[1]](stack, str(beside), name, empty, layout)
             entries = 0
             for batch in batches:
                 entries += write(batch)
-        Path(beside).replace(target)
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "pyarrow":
             raise
         raise UnsupportedError(f"cannot convert {source} to {target}: {error}") from error
-    finally:
-        Path(beside).unlink(missing_ok=True)
     return entries
 
 
@@ -283,7 +280,23 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
         raise UnsupportedError(f"{source}: data sets of group {name!r} differ in length: {sorted(lengths)}")
     length = lengths.pop()
     starts = range(0, length, _ROWS) if length else (0,)
-    return (ak.Array({key: column[start : start + _ROWS] for key, column in columns.items()}) for start in starts)
+    return (ak.Array({key: _hdf5_values(column, start, module) for key, column in columns.items()}) for start in starts)
+
+
+def _hdf5_values(column: Foreign, start: int, module: Foreign) -> Foreign:
+    import awkward as ak
+    import numpy as np
+
+    stop = start + _ROWS
+    if module.check_string_dtype(column.dtype) is not None:
+        return ak.concatenate([ak.Array([""])[:0], ak.Array(list(column.asstr()[start:stop]))])
+    values = column[start:stop]
+    inner = module.check_vlen_dtype(column.dtype)
+    if inner is None:
+        return values
+    if values.ndim > 1 or inner.kind not in "biuf":
+        raise UnsupportedError(f"{column.file.filename}: cannot read {column.name}: its type is {column.dtype}")
+    return ak.unflatten(np.concatenate([np.zeros(0, inner), *values]), [len(one) for one in values])
 
 
 _OTHERS: dict[str, Callable[[contextlib.ExitStack, str, str], Iterator[Any]]] = {
@@ -490,37 +503,104 @@ def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 
 def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     import awkward as ak
-    import numpy as np
 
     del layout
-    file = stack.enter_context(_h5py().File(path, "w"))
-    group = file.create_group(name, track_order=True)
-    sets: dict[str, Any] = {}
-    for field in empty.fields:
-        try:
-            like = ak.to_numpy(empty[field], allow_missing=False)
-            kind = str(empty[field].type.content)
-            if "var" in kind:
-                raise ValueError("its lists differ in length")
-            if "?" in kind or "option" in kind:
-                raise ValueError("its values may be missing")
-            if like.dtype.kind not in "biuf":
-                raise ValueError(f"its type is {like.dtype}")
-        except (ValueError, TypeError) as error:
-            raise UnsupportedError(f"HDF5 data sets here hold numbers of fixed shape, not {field}: {error}") from None
-        shape = like.shape[1:]
-        sets[field] = group.create_dataset(
-            field, shape=(0, *shape), maxshape=(None, *shape), dtype=like.dtype, chunks=(8192, *shape)
-        )
+    module = _h5py()
+    kinds = {field: _hdf5_type(empty, field, module) for field in empty.fields}
+    file = stack.enter_context(_Patient(path))
+    group = stack.enter_context(module.File(file, "w")).create_group(name, track_order=True)
+    sets = {
+        field: group.create_dataset(field, (0, *shape), kind, maxshape=(None, *shape), chunks=(8192, *shape))
+        for field, (kind, shape) in kinds.items()
+    }
 
     def write(batch: Foreign) -> int:
         for field, data in sets.items():
-            values = np.asarray(ak.to_numpy(batch[field], allow_missing=False))
+            kind, shape = kinds[field]
+            values = batch[field]
+            whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
             data.resize(len(data) + len(values), axis=0)
-            data[len(data) - len(values) :] = values
+            data[len(data) - len(values) :] = (
+                ak.to_numpy(values, allow_missing=False).reshape(-1, *shape) if whole else _objects(values)
+            )
+            file.check()
         return len(batch)
 
     return write
+
+
+def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tuple[int, ...]]:
+    """Return the type of the values of a data set, and the shape of each.
+
+    Raises
+    ------
+    UnsupportedError
+        HDF5 has no type for the field.
+    """
+    import awkward as ak
+    import numpy as np
+
+    inner = empty[field].type.content
+    is_list = isinstance(inner, ak.types.ListType) and inner.parameter("__array__") is None
+    if isinstance(inner, ak.types.ListType) and inner.parameter("__array__") == "string":
+        return module.string_dtype(), ()
+    shape: tuple[Any, ...] = ()
+    item = inner.content if is_list else inner
+    while isinstance(item, ak.types.RegularType) and not is_list:
+        shape += (item.size,)
+        item = item.content
+    if not isinstance(item, ak.types.NumpyType) or item.primitive.startswith(("complex", "datetime", "timedelta")):
+        raise UnsupportedError(
+            f"HDF5 data sets here hold text, numbers of fixed shape and lists of numbers, not {field}: its type is "
+            f"{inner}; choose other fields with --columns"
+        )
+    kind = np.dtype(item.primitive)
+    return (module.vlen_dtype(kind) if is_list else kind), shape
+
+
+def _objects(values: Foreign) -> Foreign:
+    """Return texts, or lists of numbers, as a NumPy array of objects."""
+    import awkward as ak
+    import numpy as np
+
+    made = np.empty(len(values), object)
+    if values.type.content.parameter("__array__") == "string":
+        made[:] = values.to_list()
+        return made
+    flat, counts = ak.to_numpy(ak.flatten(values, axis=1)), ak.to_numpy(ak.num(values, axis=1))
+    stops = np.cumsum(counts)
+    for place, (start, stop) in enumerate(zip((stops - counts).tolist(), stops.tolist(), strict=True)):
+        made[place] = flat[start:stop]
+    return made
+
+
+class _Patient(io.FileIO):
+    """A new file that accepts data after it has failed. HDF5 cannot close a file that refuses data."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "w+")
+        self._failed: OSError | None = None
+
+    def write(self, data: Foreign, /) -> int:
+        """Write all bytes, or drop them if the file has failed before."""
+        view = memoryview(data).cast("B")
+        size, done = len(view), 0
+        while self._failed is None and done < size:
+            try:
+                done += super().write(view[done:])
+            except OSError as error:
+                self._failed = error
+        return size
+
+    def check(self) -> None:
+        """Raise the error of the first write that failed."""
+        if self._failed is not None:
+            raise self._failed
+
+    def __exit__(self, *details: object) -> None:
+        """Close the file, which is complete if there is no error."""
+        self.close()
+        self.check()
 
 
 def _h5py() -> Foreign:

@@ -205,7 +205,7 @@ def _left_out(names: Sequence[str], path: str, selection: Selection, word: str) 
 def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selection: Selection) -> int:
     ntuple = source[f"{item.path};{item.key.cycle}"]
     if selection.is_whole:
-        new.mkrntuple(where, ntuple, compression=selection.compression).close()
+        new.mkrntuple(where, ntuple, compression=selection.compression)
         return ntuple.num_entries
     if sets := [name for name in ntuple.attribute_sets if name != INDEX_SET]:
         what = f"attribute sets describe all entries and are not copied with a selection: {', '.join(sets)} of {where}"
@@ -245,9 +245,7 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
         how=dict,
     ):
         table.extend(columns(batch))
-    entries = table.num_entries
-    table.close()
-    return entries
+    return table.num_entries
 
 
 def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str, str], selection: Selection) -> int:
@@ -411,7 +409,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
             raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-        with sapwood.update(path) if Path(path).exists() else sapwood.create(path) as file:
+        with sapwood.update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:

@@ -15,6 +15,7 @@ from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.show.chart import Chart, charts_of, label_of
 from sapwood.show.units import number_text
+from sapwood.storage.placing import placed
 from sapwood.train.data.dataset import is_url
 
 if TYPE_CHECKING:
@@ -264,7 +265,8 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
                 axes.set_yscale("log")
         axes.set_xlabel(label_of(histogram.axes[0]))
         axes.set_title(title.replace("$", r"\$"))
-        figure.savefig(path)
+        with placed(path) as beside:
+            figure.savefig(beside)
     except (ValueError, ArithmeticError) as error:
         raise ArgumentError(f"matplotlib cannot draw this histogram: {error}") from error
     finally:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import signal
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -902,6 +903,7 @@ def _in_parts(
     import concurrent.futures
     import multiprocessing
     import shutil
+    from concurrent.futures.process import BrokenProcessPool
 
     if settings.others == "all":
         raise ArgumentError("others='all' needs one process and no resume: parts keep one object per name")
@@ -914,15 +916,21 @@ def _in_parts(
     try:
         parts: list[Merged] = []
         context = multiprocessing.get_context("spawn")
+        others = set(multiprocessing.active_children())
         with concurrent.futures.ProcessPoolExecutor(max(1, jobs), context) as pool:
-            tasks = [
-                pool.submit(_part, folder / f"{place:05d}.root", group, settings) for place, group in enumerate(groups)
-            ]
+            with _interrupts_blocked():  # in the processes, too: this one ends them
+                tasks = [
+                    pool.submit(_part, folder / f"{place:05d}.root", group, settings)
+                    for place, group in enumerate(groups)
+                ]
             try:
                 for group, task in zip(groups, tasks, strict=True):
                     parts.append(task.result())
                     tell(len(parts) * size, len(paths), group[-1])
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
                 pool.shutdown(cancel_futures=True)
                 raise
         matched = {pattern for part in parts for pattern in part.matched}
@@ -930,9 +938,12 @@ def _in_parts(
         whole = [part for part in parts if part.inputs]
         final = Settings(others=settings.others, max_memory=settings.max_memory)
         result = _merged(target, [part.output for part in whole], final, lambda *_: None)
-    except BaseException:
+    except BaseException as error:
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, BrokenProcessPool):
+            why = "a process of the merge ended before its part was complete; the system may have stopped it for memory"
+            raise StorageError(f"{target}: {why}: use fewer jobs") from error
         raise
     shutil.rmtree(folder)
     result.inputs = [path for part in whole for path in part.inputs]
@@ -946,6 +957,16 @@ def _in_parts(
         result.indices += [path for path in part.indices if path not in result.indices]
         result.functions += [path for path in part.functions if path not in result.functions]
     return result
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Generator[None]:
+    """Delay Ctrl-C until the end of the block. Processes started within it do not get it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:

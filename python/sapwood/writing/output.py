@@ -383,7 +383,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             raise FileExistsError(f"{path} already exists")
         target = beside = f"{path}.{os.getpid()}.partial"
     name = Path(path or "stream.root")
-    with storage_errors(str(path or "")):
+    with _absent_after_errors(beside), storage_errors(str(path or "")):
         native = _native.Output(
             target,
             # Without the folder, so that the bytes do not depend on it.
@@ -398,6 +398,17 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             beside is not None,
         )
     return OutputFile(native, path, beside, remote, table_format, index=settings.index)
+
+
+@contextlib.contextmanager
+def _absent_after_errors(path: str | None) -> Generator[None]:
+    """Remove a file of which the first bytes could not be written."""
+    try:
+        yield
+    except BaseException:
+        if path is not None:
+            Path(path).unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ use super::row;
 use super::{AHEAD, Basket};
 use crate::compress::decode;
 use crate::compress::encode::{Compression, compress};
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId};
 use crate::file::{Key, RootFile};
 use crate::streamer::Classes;
@@ -19,7 +19,7 @@ use crate::tree::basket::BasketHeader;
 use crate::tree::{self, Place, Tree};
 use crate::wire::Cursor;
 use rayon::prelude::*;
-use sapwood_io::{Cause, Range};
+use sapwood_io::{Cause, Range, Token};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -366,7 +366,13 @@ impl JoinedTree {
         let (tree, codec) = (&self.tree, self.compression);
         let near = source.source().is_near();
         let batches = batches(&pieces, if near { NEAR_BATCH } else { BATCH });
-        let prepare = |pieces: &&[Piece], batch: &mut Batch| batch.prepare(source, tree, pieces, codec);
+        let operation = Token::current();
+        let prepare = |pieces: &&[Piece], batch: &mut Batch| {
+            if operation.is_given_up() {
+                return Err(Error::new(ErrorKind::Io, "given up"));
+            }
+            operation.during(|| batch.prepare(source, tree, pieces, codec))
+        };
         let mut write =
             |pieces: &&[Piece], batch: &mut Batch| self.write(file, pieces, batch, processes, &mut written);
         if codec.is_none() && near {

@@ -1,0 +1,82 @@
+"""Commands whose output does not fit on the storage say so in one line, and leave nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+
+pytest.importorskip("h5py", reason="needs h5py (pip install --group test)")
+
+LINES = """
+convert a.root:Events o.root
+convert a.root:Events o.parquet
+convert a.root:Events o.arrow
+convert a.root:Events o.jsonl
+convert a.root:Events o.csv
+convert a.root:Events o.h5
+copy a.root o.root
+copy a.root o.root --cut 'x > 0'
+merge o.root a.root a.root
+merge o.root a.root a.root --recluster
+merge o.root a.root a.root --jobs 2
+split a.root:Events o-{}.root --entries 5000
+hist a.root:Events x -o o.png
+hist a.root:Events x -o o.svg
+schema a.root -o o.txt
+mkdir o.root:a
+hadd o.root a.root a.root
+rootcp -r a.root:* o.root
+recover a.root o.root
+"""
+RUN = """
+import contextlib, io, json, os, resource, shlex, sys
+from sapwood.cli import main
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+    for line in sys.stdin.read().strip().splitlines():
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(shlex.split(line))
+        print(json.dumps([line, code, err.getvalue(), sorted(os.listdir())]))
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 2000])
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_nothing_is_left_where_storage_is_full(kind: str, limit: int, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        data = {"n": np.arange(10_000), "x": np.random.default_rng(1).normal(size=10_000)}
+        (file.mktree if kind == "ttree" else file.mkrntuple)("Events", data)
+        file["plots/h"] = np.histogram([0.5], 2, (0, 1))
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    before = {path.name for path in tmp_path.iterdir()}
+    lines = LINES.replace("mkdir o.root:a\n", "" if limit == 2000 else "mkdir o.root:a\n")  # this fits
+    done = subprocess.run(
+        [sys.executable, "run.py", str(limit)], cwd=tmp_path, input=lines, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    ends = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(ends) == len(lines.strip().splitlines())
+    for line, code, err, left in ends:
+        assert code == 1, (line, err)
+        assert err.startswith("sapwood: ") and err.count("\n") == 1 and "File too large" in err, (line, err)
+        assert [name for name in left if name not in before and not name.startswith("o-")] == [], line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mktree("Events", {"n": np.arange(10)})
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sapwood", "head", tmp_path / "a.root"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "sapwood: standard output: No space left on device\n")
