@@ -68,6 +68,10 @@ _ALSO_LOCAL = frozenset(
 _PRIORS = (None, "auto", "memory", "disk")
 # Classes by which uproot reads: they have no effect here.
 _HANDLERS = frozenset(["file_handler", "handler", "http_handler", "object_handler", "s3_handler", "xrootd_handler"])
+_BY_CLIENT: set[str] = set()
+"""Servers of XRootD that have admitted the client of the project, and nobody else."""
+_NO_CLIENT = "for X.509 proxies and Kerberos: pip install 'sapwood[xrootd]'"
+_NO_PROXY = " (X.509 needs a proxy, X509_USER_PROXY; Kerberos needs a ticket, kinit)"
 _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
 
 
@@ -179,12 +183,65 @@ class Found(NamedTuple):
         """
         from sapwood import _native
 
+        return self._through(lambda source: _native.open_file(source, self.label, self.far, self.prior))
+
+    def storage(self) -> Foreign:
+        """Open the file for ranges of its bytes.
+
+        Raises
+        ------
+        StorageError
+            It cannot be opened.
+        """
+        from sapwood import _native
+
+        return self._through(lambda source: _native.Storage(source, self.label, self.far))
+
+    def _through(self, make: Callable[[Any], T]) -> T:
+        """Open the source; through the client of XRootD where the server refuses every login that sapwood has."""
+        server = self._server()
         try:
-            return _native.open_file(self.source, self.label, self.far, self.prior)
+            if server in _BY_CLIENT:
+                return make(self._client_file())
+            try:
+                return make(self.source)
+            except PermissionError as error:
+                if server is None:
+                    raise
+                source = self._client_file(error)
+            made = make(source)
+            _BY_CLIENT.add(server)
+            return made
         except StorageError:
             raise
         except OSError as error:
             raise self.failed(error) from error
+
+    def _server(self) -> str | None:
+        """Return the scheme and the server of a URL of XRootD."""
+        scheme = re.match(_SCHEME, self.name)
+        if scheme is None or scheme[1].lower() not in _XROOTD or self.far is None or not isinstance(self.source, list):
+            return None
+        return self.name[: scheme.end()] + self.name[scheme.end() :].partition("/")[0]
+
+    def _client_file(self, refused: OSError | None = None) -> Any:
+        """Open the file with the client of the XRootD project.
+
+        Raises
+        ------
+        OSError
+            It cannot open it, or it is not installed.
+        """
+        from sapwood.storage import client
+
+        if refused is not None and not client.is_installed():
+            raise PermissionError(f"{refused} ({_NO_CLIENT})") from None
+        assert self.far is not None
+        try:
+            return client.ClientFile(self.name, min(self.far.timeout, self.far.deadline or self.far.timeout))
+        except OSError as error:
+            said = f"{self.name}: the client of XRootD: {error}"
+            raise type(error)(said if refused is None else f"{refused}; {said.partition(': ')[2]}{_NO_PROXY}") from None
 
     def failed(self, error: OSError) -> StorageError:
         """Make the error that it cannot be opened."""
@@ -562,8 +619,18 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
         def list_folder(folder: str) -> list[tuple[str, bool]]:
             from sapwood import _native
+            from sapwood.storage import client
 
-            return _native.list_folder(f"{scheme[0]}{host}/{folder or '/'}{behind}", far)
+            server = f"{scheme[0]}{host}"
+            try:
+                if server not in _BY_CLIENT:
+                    return _native.list_folder(f"{server}/{folder or '/'}{behind}", far)
+            except PermissionError as error:
+                if not client.is_installed():
+                    raise PermissionError(f"{error} ({_NO_CLIENT})") from None
+            names = client.list_folder(server, f"/{folder.lstrip('/')}{behind}", far.timeout)
+            _BY_CLIENT.add(server)
+            return names
 
         try:
             return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
