@@ -24,7 +24,7 @@ from sapwood.errors import (
     storage_error,
 )
 from sapwood.show.units import memory_size
-from sapwood.storage.credentials import find_keys, find_region, has_profile
+from sapwood.storage.credentials import find_certificate, find_keys, find_region, has_profile
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -36,8 +36,9 @@ _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 _LINK = r"::(?![^\[\]]*\])"
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
-_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
-_FAMILIES = (_XROOTD, frozenset({"http", "https"}))
+_DAV = frozenset({"dav", "davs"})
+_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD | _DAV
+_FAMILIES = (_XROOTD, frozenset({"http", "https"}) | _DAV)
 """Protocols of which one may stand for the other."""
 
 # Options for remote storage. Some may be given for a local file, too: one that uproot has, or that a program sets for
@@ -46,6 +47,7 @@ _FAR = frozenset(
     [
         "block_cache",
         "block_cache_size",
+        "certificate",
         "deadline",
         "headers",
         "http_max_header_bytes",
@@ -60,7 +62,9 @@ _FAR = frozenset(
 )
 # Those that would do nothing where `fsspec` reads, and those that would do nothing there if its file system has one
 # request at a time.
-_NOT_IN_SYSTEMS = frozenset(["block_cache", "block_cache_size", "http_max_header_bytes", "http_max_ranges", "replicas"])
+_NOT_IN_SYSTEMS = frozenset(
+    ["block_cache", "block_cache_size", "certificate", "http_max_header_bytes", "http_max_ranges", "replicas"]
+)
 _NOT_ONE_BY_ONE = frozenset(["deadline", "num_workers", "prefetch_size", "retries", "timeout"])
 _ALSO_LOCAL = frozenset(
     ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
@@ -89,6 +93,7 @@ class Far(NamedTuple):
     deadline: float | None
     blocks: tuple[str, int] | None
     user: tuple[str, str, int]
+    certificate: str | None
 
 
 class FileLike:
@@ -367,7 +372,8 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
                 native = not through_fsspec and options.keys() <= known
                 if native and (found := _native(path, kind, options)) is not None:
                     return found
-                _refuse_unknown(path, kind, options, known)
+                path = _web_address(path)
+                _refuse_unknown(path, re.sub("^dav", "http", kind), options, known)
             return _through_fsspec(path, options)
     if options.keys() - _ALSO_LOCAL:
         raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
@@ -408,7 +414,10 @@ def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]
 
 
 def _far(
-    options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None, most_ranges: int = 1000
+    options: Mapping[str, Any],
+    keys: tuple[str, str, str | None, str] | None = None,
+    most_ranges: int = 1000,
+    certificate: str | None = None,
 ) -> Far:
     def number(name: str, default: int, least: int) -> int:
         value = options.get(name)
@@ -442,6 +451,7 @@ def _far(
         deadline=seconds("deadline"),
         blocks=cache_of(options, "block_cache"),
         user=_user(),
+        certificate=certificate,
     )
 
 
@@ -500,9 +510,15 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
         urls = [_s3_address(one, options) for one in urls]
     elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
-        urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+        urls = [quote(_web_address(one), safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+    certificate = find_certificate(options, kind) if kind in _DAV or kind == "https" else None
     # No server of S3 answers with several ranges: the whole file would come.
-    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
+    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000, certificate), url)
+
+
+def _web_address(url: str) -> str:
+    """Return the address by which a URL of WebDAV is read: ``davs:`` is ``https:``."""
+    return re.sub(r"(?i)\Adav(s?)://", r"http\1://", url)
 
 
 def _replicas(url: str, kind: str, given: Any) -> list[str]:
