@@ -28,12 +28,14 @@ use crate::remote::{
 };
 use crate::source::{self, Local, Source};
 use crate::trace::Cause;
+use crate::x509;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{Response, StatusCode};
+use ureq::tls::{ClientCert, RootCerts};
 use ureq::{Agent, Body, ResponseExt};
 
 /// Options for requesting files.
@@ -47,12 +49,14 @@ pub struct Settings {
     pub ranges: usize,
     /// Keys for signing S3 requests.
     pub keys: Option<Keys>,
+    /// Certificate for servers that request one.
+    pub certificate: Option<ClientCert>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // nginx and others accept 8 KiB for a line.
-        Self { headers: Vec::new(), header_bytes: 7 << 10, ranges: 1000, keys: None }
+        Self { headers: Vec::new(), header_bytes: 7 << 10, ranges: 1000, keys: None, certificate: None }
     }
 }
 
@@ -75,7 +79,7 @@ pub fn open(
 ) -> Result<Arc<dyn Source>> {
     let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
     let first = Range { offset: 0, length: FIRST };
-    let agent = agent(options);
+    let agent = agent(settings, options);
     let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
         let (mut passing, mut pause, mut most, mut again) = (false, None, 0, false);
@@ -149,13 +153,14 @@ pub fn open(
     Err(trouble)
 }
 
-fn agent(options: &Options) -> Agent {
-    static PROVIDER: std::sync::Once = std::sync::Once::new();
-    PROVIDER.call_once(|| {
-        // Another part of the process may have chosen one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    let tls = ureq::tls::TlsConfig::builder().root_certs(ureq::tls::RootCerts::PlatformVerifier).build();
+fn agent(settings: &Settings, options: &Options) -> Agent {
+    let tls = ureq::tls::TlsConfig::builder();
+    let tls = if settings.certificate.is_some() || x509::grid_folder().is_some() {
+        tls.root_certs(RootCerts::Specific(x509::roots())).client_cert(settings.certificate.clone())
+    } else {
+        tls.root_certs(RootCerts::PlatformVerifier)
+    };
+    let tls = tls.unversioned_rustls_crypto_provider(Arc::new(x509::provider())).build();
     Agent::config_builder()
         .http_status_as_error(false)
         .tls_config(tls)
@@ -236,7 +241,7 @@ impl Http {
                 url: self.urls.get(self.first).cloned().unwrap_or_default(),
             },
             versions: self.version.clone().into_iter().collect(),
-            agent: agent(&self.options),
+            agent: agent(&self.settings, &self.options),
             same: vec![self.first],
             elsewhere: Vec::new(),
         };
@@ -706,6 +711,6 @@ impl Transport for Http {
         self.lead_back(&self.way());
     }
     fn interrupt(&self) {
-        std::mem::replace(&mut self.state().agent, agent(&self.options)).shutdown();
+        std::mem::replace(&mut self.state().agent, agent(&self.settings, &self.options)).shutdown();
     }
 }

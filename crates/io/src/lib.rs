@@ -16,6 +16,7 @@ pub mod remote;
 pub mod sink;
 pub mod source;
 pub mod trace;
+pub mod x509;
 pub mod xrootd;
 
 pub use cancel::Token;

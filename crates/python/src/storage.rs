@@ -10,7 +10,7 @@ use sapwood_io::blocks::Folder;
 use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::remote::imagined;
 use sapwood_io::xrootd::{self, Identity};
-use sapwood_io::{Cause, Incident, Ledger, Memory, Options, Prior, Range, Source};
+use sapwood_io::{Cause, Incident, Ledger, Memory, Options, Prior, Range, Source, x509};
 use sapwood_root::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub struct Far {
     deadline: Option<f64>,
     blocks: Option<(PathBuf, u64)>,
     user: (String, String, u32),
+    certificate: Option<PathBuf>,
 }
 
 /// The longest timeout.
@@ -59,10 +60,17 @@ impl Far {
         let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
         deadline.map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))
     }
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> PyResult<Settings> {
         let keys =
             self.keys.clone().map(|(access, secret, token, region)| Keys { access, secret, token, region });
-        Settings { headers: self.headers.clone(), header_bytes: self.header_bytes, ranges: self.ranges, keys }
+        let certificate = self.certificate.as_deref().map(x509::read).transpose()?;
+        Ok(Settings {
+            headers: self.headers.clone(),
+            header_bytes: self.header_bytes,
+            ranges: self.ranges,
+            keys,
+            certificate,
+        })
     }
     fn identity(&self) -> Identity {
         let (user, group, number) = self.user.clone();
@@ -124,7 +132,7 @@ fn direct(
     }
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
-        let (settings, identity, options) = (far.settings(), far.identity(), far.options()?);
+        let (settings, identity, options) = (far.settings()?, far.identity(), far.options()?);
         let ledger = Ledger::default();
         let theirs = ledger.clone();
         let open = move || {

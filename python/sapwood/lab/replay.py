@@ -204,11 +204,7 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
     pool = ThreadPoolExecutor(limits.in_flight or max(1, _busiest(requests)), "sapwood-replay")
     try:
         for file, place in places_of(files, on).items():
-            found = source_of(place, options)
-            try:
-                opened[file] = _native.Storage(found.source, found.label, found.far)
-            except OSError as error:
-                raise found.failed(error) from error
+            opened[file] = source_of(place, options).storage()
 
         def send(number: int) -> None:
             began = time.perf_counter()

@@ -84,7 +84,7 @@ def list_inside(
     `part` is the range of the keys to describe; ``number_of_keys`` in the listing counts all of them.
     """
     source = source_of(path, options or {} if is_url(path) else {})
-    file: Foreign = _native.open_file(source.source, source.label, source.far)
+    file: Foreign = source.open()
     if isinstance(file, _native.FzFile):
         return _listed(path, file) | {"records": _records(file), "number_of_keys": 0}
     top = file.directory()

@@ -131,18 +131,11 @@ class Source:
         if self._closed:
             raise StorageError(f"the source is closed: {self.file_path}")
         if self._opened is None:
-            from sapwood import _native
-
             options = {k: v for k, v in self._options.items() if v is not None}
             if options.get("num_workers") == 0:
                 del options["num_workers"]
-            found = source_of(self._path, options)
-            try:
-                self._opened = _native.Storage(found.source, found.label, found.far)
-            except StorageError:
-                raise
-            except OSError as error:
-                raise found.failed(error) from error
+            self._opened = source_of(self._path, options).storage()
+        assert self._opened is not None
         return self._opened
 
     @property

@@ -1,4 +1,4 @@
-"""Keys for S3, where the AWS tools have them: the environment, profile files, a web identity."""
+"""Keys for S3, where the AWS tools have them: the environment, profile files, a web identity; X.509 certificates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sapwood.errors import StorageError
+from sapwood.errors import ArgumentError, StorageError
 
 
 class Keys(NamedTuple):
@@ -136,3 +136,26 @@ def _until(expiration: str | None) -> float:
         return datetime.fromisoformat((expiration or "").replace("Z", "+00:00")).timestamp() - _EARLY
     except ValueError:
         return time.time()
+
+
+def find_certificate(options: Mapping[str, Any], scheme: str) -> str | None:
+    """Return the file with the user's certificate and key (PEM) for a web server that requests one.
+
+    It is the option `certificate` or else that of X509_USER_PROXY. For ``davs://`` it is also the proxy in the usual
+    place, if there is one.
+
+    Raises
+    ------
+    ArgumentError
+        The option is not a path.
+    """
+    given = options.get("certificate")
+    if given is not None:
+        if not isinstance(given, (str, os.PathLike)):
+            raise ArgumentError(f"certificate is the path of a PEM file with a certificate and its key, not {given!r}")
+        return str(Path(given).expanduser())
+    if proxy := os.environ.get("X509_USER_PROXY"):
+        # One that is not there is an error only where the user asks for it.
+        return proxy if scheme == "davs" or Path(proxy).exists() else None
+    usual = Path(f"/tmp/x509up_u{os.geteuid()}")
+    return str(usual) if scheme == "davs" and usual.exists() else None

@@ -24,7 +24,7 @@ from sapwood.errors import (
     storage_error,
 )
 from sapwood.show.units import memory_size
-from sapwood.storage.credentials import find_keys, find_region, has_profile
+from sapwood.storage.credentials import find_certificate, find_keys, find_region, has_profile
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -36,8 +36,9 @@ _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 _LINK = r"::(?![^\[\]]*\])"
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
-_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
-_FAMILIES = (_XROOTD, frozenset({"http", "https"}))
+_DAV = frozenset({"dav", "davs"})
+_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD | _DAV
+_FAMILIES = (_XROOTD, frozenset({"http", "https"}) | _DAV)
 """Protocols of which one may stand for the other."""
 
 # Options for remote storage. Some may be given for a local file, too: one that uproot has, or that a program sets for
@@ -46,6 +47,7 @@ _FAR = frozenset(
     [
         "block_cache",
         "block_cache_size",
+        "certificate",
         "deadline",
         "headers",
         "http_max_header_bytes",
@@ -60,7 +62,9 @@ _FAR = frozenset(
 )
 # Those that would do nothing where `fsspec` reads, and those that would do nothing there if its file system has one
 # request at a time.
-_NOT_IN_SYSTEMS = frozenset(["block_cache", "block_cache_size", "http_max_header_bytes", "http_max_ranges", "replicas"])
+_NOT_IN_SYSTEMS = frozenset(
+    ["block_cache", "block_cache_size", "certificate", "http_max_header_bytes", "http_max_ranges", "replicas"]
+)
 _NOT_ONE_BY_ONE = frozenset(["deadline", "num_workers", "prefetch_size", "retries", "timeout"])
 _ALSO_LOCAL = frozenset(
     ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
@@ -68,6 +72,10 @@ _ALSO_LOCAL = frozenset(
 _PRIORS = (None, "auto", "memory", "disk")
 # Classes by which uproot reads: they have no effect here.
 _HANDLERS = frozenset(["file_handler", "handler", "http_handler", "object_handler", "s3_handler", "xrootd_handler"])
+_BY_CLIENT: set[str] = set()
+"""Servers of XRootD that have admitted the client of the project, and nobody else."""
+_NO_CLIENT = "for X.509 proxies and Kerberos: pip install 'sapwood[xrootd]'"
+_NO_PROXY = " (X.509 needs a proxy, X509_USER_PROXY; Kerberos needs a ticket, kinit)"
 _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
 
 
@@ -85,6 +93,7 @@ class Far(NamedTuple):
     deadline: float | None
     blocks: tuple[str, int] | None
     user: tuple[str, str, int]
+    certificate: str | None
 
 
 class FileLike:
@@ -179,12 +188,65 @@ class Found(NamedTuple):
         """
         from sapwood import _native
 
+        return self._through(lambda source: _native.open_file(source, self.label, self.far, self.prior))
+
+    def storage(self) -> Foreign:
+        """Open the file for ranges of its bytes.
+
+        Raises
+        ------
+        StorageError
+            It cannot be opened.
+        """
+        from sapwood import _native
+
+        return self._through(lambda source: _native.Storage(source, self.label, self.far))
+
+    def _through(self, make: Callable[[Any], T]) -> T:
+        """Open the source; through the client of XRootD where the server refuses every login that sapwood has."""
+        server = self._server()
         try:
-            return _native.open_file(self.source, self.label, self.far, self.prior)
+            if server in _BY_CLIENT:
+                return make(self._client_file())
+            try:
+                return make(self.source)
+            except PermissionError as error:
+                if server is None:
+                    raise
+                source = self._client_file(error)
+            made = make(source)
+            _BY_CLIENT.add(server)
+            return made
         except StorageError:
             raise
         except OSError as error:
             raise self.failed(error) from error
+
+    def _server(self) -> str | None:
+        """Return the scheme and the server of a URL of XRootD."""
+        scheme = re.match(_SCHEME, self.name)
+        if scheme is None or scheme[1].lower() not in _XROOTD or self.far is None or not isinstance(self.source, list):
+            return None
+        return self.name[: scheme.end()] + self.name[scheme.end() :].partition("/")[0]
+
+    def _client_file(self, refused: OSError | None = None) -> Any:
+        """Open the file with the client of the XRootD project.
+
+        Raises
+        ------
+        OSError
+            It cannot open it, or it is not installed.
+        """
+        from sapwood.storage import client
+
+        if refused is not None and not client.is_installed():
+            raise PermissionError(f"{refused} ({_NO_CLIENT})") from None
+        assert self.far is not None
+        try:
+            return client.ClientFile(self.name, min(self.far.timeout, self.far.deadline or self.far.timeout))
+        except OSError as error:
+            said = f"{self.name}: the client of XRootD: {error}"
+            raise type(error)(said if refused is None else f"{refused}; {said.partition(': ')[2]}{_NO_PROXY}") from None
 
     def failed(self, error: OSError) -> StorageError:
         """Make the error that it cannot be opened."""
@@ -310,7 +372,8 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
                 native = not through_fsspec and options.keys() <= known
                 if native and (found := _native(path, kind, options)) is not None:
                     return found
-                _refuse_unknown(path, kind, options, known)
+                path = _web_address(path)
+                _refuse_unknown(path, re.sub("^dav", "http", kind), options, known)
             return _through_fsspec(path, options)
     if options.keys() - _ALSO_LOCAL:
         raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
@@ -351,7 +414,10 @@ def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]
 
 
 def _far(
-    options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None, most_ranges: int = 1000
+    options: Mapping[str, Any],
+    keys: tuple[str, str, str | None, str] | None = None,
+    most_ranges: int = 1000,
+    certificate: str | None = None,
 ) -> Far:
     def number(name: str, default: int, least: int) -> int:
         value = options.get(name)
@@ -385,6 +451,7 @@ def _far(
         deadline=seconds("deadline"),
         blocks=cache_of(options, "block_cache"),
         user=_user(),
+        certificate=certificate,
     )
 
 
@@ -443,9 +510,15 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
         urls = [_s3_address(one, options) for one in urls]
     elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
-        urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+        urls = [quote(_web_address(one), safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+    certificate = find_certificate(options, kind) if kind in _DAV or kind == "https" else None
     # No server of S3 answers with several ranges: the whole file would come.
-    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
+    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000, certificate), url)
+
+
+def _web_address(url: str) -> str:
+    """Return the address by which a URL of WebDAV is read: ``davs:`` is ``https:``."""
+    return re.sub(r"(?i)\Adav(s?)://", r"http\1://", url)
 
 
 def _replicas(url: str, kind: str, given: Any) -> list[str]:
@@ -562,8 +635,18 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
         def list_folder(folder: str) -> list[tuple[str, bool]]:
             from sapwood import _native
+            from sapwood.storage import client
 
-            return _native.list_folder(f"{scheme[0]}{host}/{folder or '/'}{behind}", far)
+            server = f"{scheme[0]}{host}"
+            try:
+                if server not in _BY_CLIENT:
+                    return _native.list_folder(f"{server}/{folder or '/'}{behind}", far)
+            except PermissionError as error:
+                if not client.is_installed():
+                    raise PermissionError(f"{error} ({_NO_CLIENT})") from None
+            names = client.list_folder(server, f"/{folder.lstrip('/')}{behind}", far.timeout)
+            _BY_CLIENT.add(server)
+            return names
 
         try:
             return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]

@@ -2,11 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place where sockets of this protocol are opened")]
 
+use crate::x509;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -186,16 +186,10 @@ fn late(error: Error) -> Error {
     }
 }
 
-/// Trusted certificate authorities: the grid's folder, if there is one, and those of the system.
+/// Returns the trusted authorities.
 fn authorities() -> std::result::Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
-    let named = std::env::var_os("X509_CERT_DIR");
-    let folder = named.as_deref().map_or(Path::new("/etc/grid-security/certificates"), Path::new);
-    let mut certificates = rustls_native_certs::load_native_certs().certs;
-    if named.is_some() || folder.is_dir() {
-        certificates.extend(rustls_native_certs::load_certs_from_paths(None, Some(folder)).certs);
-    }
-    store.add_parsable_certificates(certificates);
+    store.add_parsable_certificates(x509::authorities());
     if store.is_empty() {
         return Err("no certificates of authorities: set X509_CERT_DIR or SSL_CERT_FILE".to_owned());
     }

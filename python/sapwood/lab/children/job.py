@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sapwood import _native
 from sapwood.errors import SapwoodError, one_line
 from sapwood.lab.cold import forget
 from sapwood.storage.sources import source_of
@@ -204,7 +203,7 @@ def _sequentially(path: str, chunk: int) -> int:
 def _ranges(url: str, chunk: int) -> int:
     """Request one range after the other from a server."""
     found = source_of(url, {})
-    storage, got = _native.Storage(found.source, found.label, found.far), 0
+    storage, got = found.storage(), 0
     try:
         while got < storage.size:
             got += storage.request([(got, min(chunk, storage.size - got))])
@@ -216,7 +215,7 @@ def _ranges(url: str, chunk: int) -> int:
 def size_of(url: str) -> int:
     """Return the bytes of a remote file."""
     found = source_of(url, {})
-    storage = _native.Storage(found.source, found.label, found.far)
+    storage = found.storage()
     try:
         return storage.size
     finally:
