@@ -102,7 +102,7 @@ def _printed(content: Mapping[str, Any]) -> dict[int, int]:
             continue
         room -= 12 + _LINE_MM * -(-len(one.get("caption", "")) // 80)
         lines = -(-max((sum(map(len, row)) for row in one["rows"]), default=0) // 110)  # of a row
-        rows = min(_ROWS, len(one["rows"]), int(room / (_LINE_MM * max(lines, 1) + 1.2)))
+        rows = min(_ROWS, len(one["rows"]), int(room / (_LINE_MM * max(lines, 1) + 1.2)) + _FEW - 1)
         if rows < min(_FEW, len(one["rows"])) and fitting:
             break
         fitting[place] = max(rows, _FEW)
