@@ -300,6 +300,24 @@ def test_long_jobs_fill_two_clusters(cluster: str, long: bool, entries: int, wan
     assert sweep.entries_of(cell, entries, 1000 * entries, 500 * entries, 500) == wanted
 
 
+def test_layouts_of_several_clusters_are_compared_on_the_same_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: dict[str, int] = {}
+
+    def do(job: Any, _: str) -> dict[str, float]:
+        stops[job.cell.name] = job.stop
+        for copy in job.copies():
+            Path(copy).touch()
+        return {"user": float(job.stop), "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
+
+    monkeypatch.setattr(sweep._Job, "do", do)
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB", "20 MB"], "baskets": ["32 kB"], "splits": [99]}
+    study, _ = sweep.run(None, tmp_path, **words, streams=[1], rounds=1, quick=True)
+    assert len(stops) == 2 and len(set(stops.values())) == 1
+    assert [row[-1] for row in study.content["tables"][0]["rows"]] == ["1.00", "1.00"]
+
+
 def test_wrong_words(file: Path, tmp_path: Path) -> None:
     price = parse_price("20ms", "1Gbit/s", ["read=2.5"])
     assert (price.read, price.latency, price.bandwidth) == (2.5, 0.02, 125e6)

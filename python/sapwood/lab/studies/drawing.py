@@ -137,9 +137,10 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
 def draw_lines(figure: Mapping[str, Any]) -> str:
     """Draw curves of points: ``curves`` are {label, points: [[x, y], ...]}, ``x`` and ``y`` the titles of the axes.
 
-    A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``names`` are texts beside the
-    points of a curve. ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as dashed lines,
-    by their names, ``borders`` likewise of x. With ``binary``, x are sizes in bytes with ticks at powers of two.
+    A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``radius`` is the size of the
+    points in pixels. ``names`` are texts beside the points of a curve. ``log`` names the axes that are logarithmic.
+    ``marks`` are values of y to draw as dashed lines, by their names, ``borders`` likewise of x. With ``binary``, x are
+    sizes in bytes with ticks at powers of two.
     """
     points = [point[:2] for curve in figure["curves"] for point in curve["points"]]
     marks = figure.get("marks", {})
@@ -171,7 +172,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         at = [(x(a), y(b)) for a, b, *_ in curve["points"]]
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
         dots = "".join(
-            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"><title>'
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{curve.get("radius", 3)}"><title>'
             f"{_text(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
             for (a, b), point in zip(at, curve["points"], strict=True)
         )

@@ -29,7 +29,7 @@ _SHOWN, _PRINTED = 6, 1
 """Number of findings that are shown at first, and of tables that are printed."""
 _SHEETS, _LINE_MM = 2 * 269.0, 3.8
 """Height of two sheets of A4 without margins, and of a printed line of text, in mm."""
-_ROWS, _FEW = 24, 3
+_ROWS, _FEW = 30, 3
 """The most rows of a table that are printed, and the fewest that are worth it."""
 SORT = """<script>
 for (const head of document.querySelectorAll("table.sortable th")) {
@@ -89,11 +89,12 @@ def _printed(content: Mapping[str, Any]) -> dict[int, int]:
     Heights are estimates in mm, from the style of the page in print.
     """
     findings = content["findings"][1 : _SHOWN + 1]
+    shown = [figure for figure in content["figures"] if figure.get("printed", True)]
     notices = [f"{w['text']} {w['where']}" for w in content["warnings"]] + list(content["left_out"].values())
     room = _SHEETS - 40.0
     room -= 10 + sum(_LINE_MM * -(-len(finding) // 110) for finding in findings) if findings else 0
     room -= 10 + sum(_LINE_MM * -(-len(notice) // 60) for notice in notices) if notices else 0
-    heights = [_height(figure, 112 if place == 0 else 80) for place, figure in enumerate(content["figures"][:5])]
+    heights = [_height(figure, 112 if place == 0 else 80) for place, figure in enumerate(shown[:5])]
     pairs = [max(heights[place : place + 2]) for place in range(1, len(heights), 2)]
     room -= sum(heights[:1]) + sum(pairs) + 10 + max([*pairs, 0.0])  # a figure that does not fit leaves a gap
     fitting: dict[int, int] = {}
@@ -101,7 +102,7 @@ def _printed(content: Mapping[str, Any]) -> dict[int, int]:
         if place >= _PRINTED and not one.get("printed"):
             continue
         room -= 12 + _LINE_MM * -(-len(one.get("caption", "")) // 80)
-        lines = -(-max((sum(map(len, row)) for row in one["rows"]), default=0) // 110)  # of a row
+        lines = -(-max((sum(map(len, row)) for row in one["rows"]), default=0) // 125)  # of a row
         rows = min(_ROWS, len(one["rows"]), int(room / (_LINE_MM * max(lines, 1) + 1.2)) + _FEW - 1)
         if rows < min(_FEW, len(one["rows"])) and fitting:
             break
@@ -154,10 +155,11 @@ def _figures(figures: Sequence[Mapping[str, Any]], place: str) -> str:
 
 
 def figure_block(figure: Mapping[str, Any]) -> str:
-    """Return a figure with its title, legend, caption, and a link that saves it."""
+    """Return a figure with its title, legend, caption, and a link that saves it; ``printed`` may keep it off paper."""
     picture, alone = draw(figure), figure_alone(figure)
+    kind = "" if figure.get("printed", True) else ' class="minor"'
     return (
-        f"<figure><figcaption><strong>{_text(figure['title'])}</strong>"
+        f"<figure{kind}><figcaption><strong>{_text(figure['title'])}</strong>"
         f"{_download(figure['title'], 'svg', 'image/svg+xml', alone)}{_legend(figure)}</figcaption>"
         f'{picture}<p class="below">{_text(figure.get("caption", ""))}</p></figure>'
     )
