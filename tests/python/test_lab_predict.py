@@ -311,20 +311,24 @@ def test_a_new_file_takes_accesses_of_its_disk() -> None:
 def test_the_figures_of_gsi(tmp_path: Path) -> None:
     study, written = predict.run(tmp_path, with_gsi=True)
     points, inputs, weights = study.content["tables"][:3]
-    assert len(points["rows"]) == 26 and {row[2] for row in inputs["rows"]} == {"published", "assumed"}
+    assert len(points["rows"]) == 27 and {row[2] for row in inputs["rows"]} == {"published", "assumed"}
     stated = {row[0]: row[1] for row in inputs["rows"] if row[2] == "published"}
     assert stated["cores"] == "8" and stated["one disk"] == "70 MB/s" and stated["network"] == "125 MB/s"
     solved = [one for one in gsi.solve(gsi.Inputs()) if one.point.is_clear]
     assert len(solved) == 21 and gsi.median_error(solved) < 0.15  # without a fitted parameter
     flat = {row[0]: row[1:3] for row in points["rows"] if "flattens" in row[0]}
-    assert flat["Pythia, four disks: the curve flattens at"] == ["2 jobs a disk"] * 2 and len(flat) == 3
+    assert flat["Pythia, four disks: the curve flattens at"] == ["2 jobs a disk"] * 2 and len(flat) == 4
     fails = {row[0] for row in points["rows"] if abs(int(row[3].replace("−", "-").split()[0])) > 25}
     assert fails == {row[0] for row in points["rows"] if row[4]}  # each failure has its account
     assert all(int(text.split()[0]) < 30 for row in weights["rows"] for text in row[1:])
     assert "without a fitted parameter" in study.content["findings"][0]
-    assert sum("The model fails for" in finding for finding in study.content["findings"]) == len(fails) - 3
+    assert sum("The model fails for" in finding for finding in study.content["findings"]) == len(fails) - 4
     assert study.content["headline"].startswith("The median error is 14.") and len(study.content["tiles"]) == 3
     assert study.content["figures"][0]["title"] == "Predicted and published rates"
+    drawn = {label: values for label, values in study.content["figures"][-1]["groups"]}
+    assert list(drawn) == [row[0] for row in points["rows"]]  # every point, counted or not
+    assert sum("counted" in values for values in drawn.values()) == 21
+    assert study.content["figures"][1]["marks"] == {"limit of four disks": 280, "limit of RAID, 8 MB": 180}
     assert looks(written["html"], tmp_path) > 50_000
 
 

@@ -134,7 +134,7 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
     }
     found = " ".join(site_findings.findings(*_study(tmp_path, measured)))
     assert "CPU-bound: decompression takes 71 %; 2 jobs give 1.9 × the rate of 1" in found
-    assert "from 2 on more jobs gain no more" in found
+    assert "more than 2 jobs gain nothing" in found
     assert "4 jobs take 10 % of what plain reading gives" in found
     # 1000 events in 10 files: 160 events a second are 625 ms a file, 240 in files of ten are 417.
     assert "each file costs 231 ms, 11 of them to open: merging 10 to 25.0 MB would gain 50 %" in found
@@ -216,7 +216,10 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     }
     found = " ".join(site_findings.findings(*_study(tmp_path, measured)))
     assert "CPU-bound: the rest (Python) takes 100 %" in found
-    assert "2 jobs give 1.2 × (1.0 to 2.0 by the round) the rate of 1 job; from 1 to 2 on, by the round, " in found
+    assert (
+        "2 jobs give 1.2 × (1.0 to 2.0 by the round) the rate of 1 job; more than 1 to 2 jobs (by the round) gain nothing"
+        in found
+    )
     assert "merged 10 differs by noise alone, 0.89 to 1.54 × by the round." in found
     assert "each file costs 0 ms to open: " in found  # of merging nothing is known
     assert "compressed none loses 50 %." in found
@@ -271,7 +274,7 @@ def test_what_bounds_by_its_share(tmp_path: Path) -> None:
         (
             _case(1),
             {"task": 0.90, "user": 0.35, "queued": 0.59},
-            "CPU-bound: task takes 34 % (for 59 % of the time it queues for a processor)",
+            "CPU-bound: task takes 34 % (for 59 % of its time the job waits for a processor that others use)",
         ),
         (_case(1), {"task": 0.7, "user": 0.9, **cold}, "CPU-bound: task takes 70 %, with files that were in memory."),
         (_case(1), {"task": 0.7, "user": 0.9, **url}, "CPU-bound: task takes 70 %, with what servers had in memory."),

@@ -679,7 +679,7 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
 
 def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def do(self: event._Worker, action: str) -> dict[str, Any]:
-        size = 900 if ", none" in self.name else 300
+        size = 900 if "uncompressed" in self.name else 300
         seconds = {"create": 1.0, "write": 2.0, "read": 3.0 - size / 1000}.get(action, 0.5)
         return {"value": seconds, "check": 0.0, "bytes": size + ("split 99" in self.name)}
 
@@ -688,15 +688,25 @@ def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(event._Worker, "do", do)
     monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
     words: Any = {"codecs": ["none", "zstd:5"], "split_levels": [0, 99], "rounds": 1}
-    made, _ = event.run(tmp_path, names=["sapwood"], events=500, **words)
-    assert len({m["engine"] for m in made.content["measurements"]}) == 4
+    made, _ = event.run(tmp_path, names=["sapwood", "zebra", "raw"], events=500, **words)
+    # Settings do not change plain bytes. ZEBRA has no objects to split.
+    assert len({m["engine"] for m in made.content["measurements"]}) == 5
+    assert list(made.content["left_out"]) == ["zebra"]
+    # Each bar has a name of its own: its group, and the colour of its engine.
+    reading = made.content["figures"][0]
+    settings = [f"{codec}, split {split}" for split in (0, 99) for codec in ("uncompressed", "zstd:5")]
+    assert [label for label, _ in reading["groups"]][:5] == [
+        *(f"read sequentially: {one}" for one in settings), "read sequentially",
+    ]  # fmt: skip
+    assert reading["engines"] == ["sapwood", "raw"] and list(reading["groups"][4][1]) == ["raw"]
+    assert not any("settings of raw" in finding for finding in made.content["findings"])
     table = made.content["tables"][0]
-    assert (table["title"], table["head"]) == ("sapwood: split level and codec", ["Split", "none", "zstd:5"])
+    assert (table["title"], table["head"]) == ("sapwood: split level and codec", ["Split", "uncompressed", "zstd:5"])
     assert [row[0] for row in table["rows"]] == ["0", "99"]
     assert table["rows"][1] == ["99", "2.10 s; 2.00 s; 901 B", "2.70 s; 2.00 s; 301 B"]
-    assert made.content["headline"].startswith("Measured once: sapwood, none, split 0 reads 500 events")
-    settings = made.content["findings"][1]
-    assert "none, split 0 reads quickest" in settings and "zstd:5, split 0 has the smallest file" in settings
+    assert made.content["headline"].startswith("Measured once: sapwood, uncompressed, split 0 reads 500 events")
+    best = made.content["findings"][1]
+    assert "uncompressed, split 0 reads quickest" in best and "zstd:5, split 0 has the smallest file" in best
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,13 @@ def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: py
         sizes[split, way] = Path(copy).stat().st_size
         assert job.do(sweep.READ)["rss"] > 0
     assert sizes[0, "object-wise"] > 1.01 * sizes[0, "member-wise"]
+    # The peak of virtual memory is of the copying, not of the interpreter's start: streams make a difference.
+    peaks: list[int] = []
+    for streams in (1, 4):
+        cell = sweep.Cell("none", "20 MB", "32 kB", 0, streams, engine="root", long=True)
+        job = sweep._Job(cell, str(source), "T", 1200, str(tmp_path), 0, str(program))
+        peaks.append(job.do(sweep.WRITE)["vsize"])
+    assert peaks[1] - peaks[0] > 3 * 10e6
 
 
 def test_the_front() -> None:
@@ -291,6 +298,24 @@ def test_root_and_split_levels(dictionary: bool, tmp_path: Path, monkeypatch: py
 def test_long_jobs_fill_two_clusters(cluster: str, long: bool, entries: int, wanted: int) -> None:
     cell = sweep.Cell("zstd:5", cluster, "32 kB", long=long)
     assert sweep.entries_of(cell, entries, 1000 * entries, 500 * entries, 500) == wanted
+
+
+def test_layouts_of_several_clusters_are_compared_on_the_same_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: dict[str, int] = {}
+
+    def do(job: Any, _: str) -> dict[str, float]:
+        stops[job.cell.name] = job.stop
+        for copy in job.copies():
+            Path(copy).touch()
+        return {"user": float(job.stop), "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
+
+    monkeypatch.setattr(sweep._Job, "do", do)
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB", "20 MB"], "baskets": ["32 kB"], "splits": [99]}
+    study, _ = sweep.run(None, tmp_path, **words, streams=[1], rounds=1, quick=True)
+    assert len(stops) == 2 and len(set(stops.values())) == 1
+    assert [row[-1] for row in study.content["tables"][0]["rows"]] == ["1.00", "1.00"]
 
 
 def test_wrong_words(file: Path, tmp_path: Path) -> None:

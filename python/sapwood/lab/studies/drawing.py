@@ -13,7 +13,7 @@ from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.show.units import binary_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
-_LETTERS = 26  # width of a label to the left of its bars, in one line
+_LETTERS, _WRAPPED = 26, 14  # width of a label to the left of its bars in letters, height of a line of it in pixels
 _LETTER, _LINE, _DOT = 6.0, 12.0, 4.0  # pixels of a letter, of a line, and of a point with its margin
 _TRIES = 12  # lines above and below a point for its name
 Box = tuple[float, float, float, float]
@@ -99,18 +99,21 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
     """
     bars = [value for _, values in figure["groups"] for value in values.values()]
     top = max([*(value[2] for value in bars), figure.get("mark", 0.0)], default=1.0) or 1.0
-    height = _TOP + _BOTTOM + sum(_BAR * len(values) + 12 for _, values in figure["groups"])
+    wrapped = [(textwrap.wrap(label, _LETTERS), values) for label, values in figure["groups"]]
+    groups = [(max(_BAR * len(values), _WRAPPED * len(lines)), values, lines) for lines, values in wrapped]
+    height = _TOP + _BOTTOM + sum(tall + 12 for tall, _, _ in groups)
     x = Scale(0.0, top, _LEFT, WIDTH - _RIGHT)
     floor = height - _BOTTOM
     parts = [f'<path class="grid" d="{"".join(f"M{x(v):.1f} {_TOP}V{floor}" for v, _ in x.ticks(5))}"/>']
     if "mark" in figure:
         parts.append(f'<g class="mark"><path d="M{x(figure["mark"]):.1f} {_TOP}V{floor}"/></g>')
     y, colour = _TOP + 6, colours(figure["engines"])
-    for label, values in figure["groups"]:
-        middle = y + _BAR * len(values) / 2 + 4
-        lines = textwrap.wrap(label, _LETTERS)
+    for tall, values, lines in groups:
+        label, end = " ".join(lines), y + tall + 12
+        middle = y + tall / 2 + 4
+        y += (tall - _BAR * len(values)) // 2
         for place, line in enumerate(lines):
-            base = middle + 14 * (place - (len(lines) - 1) / 2)
+            base = middle + _WRAPPED * (place - (len(lines) - 1) / 2)
             parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{_text(line)}</text>')
         for engine, (value, least, greatest) in values.items():
             said = value_text(value, figure["unit"])
@@ -122,7 +125,7 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
                 f'<text x="{x(greatest) + 6:.1f}" y="{y + 11}" font-size="12">{_text(said)}</text>'
             )
             y += _BAR
-        y += 12
+        y = end
     parts.append(f'<path class="frame" d="M{_LEFT} {_TOP}V{floor}H{WIDTH - _RIGHT}"/>')
     for value, text in x.ticks(5):
         parts.append(f'<text x="{x(value):.1f}" y="{floor + 17}" text-anchor="middle">{text}</text>')
@@ -134,9 +137,10 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
 def draw_lines(figure: Mapping[str, Any]) -> str:
     """Draw curves of points: ``curves`` are {label, points: [[x, y], ...]}, ``x`` and ``y`` the titles of the axes.
 
-    A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``names`` are texts beside the
-    points of a curve. ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as dashed lines,
-    by their names, ``borders`` likewise of x. With ``binary``, x are sizes in bytes with ticks at powers of two.
+    A point [x, y, least, greatest] has its range. Curves with ``dots`` have no line; ``radius`` is the size of the
+    points in pixels. ``names`` are texts beside the points of a curve. ``log`` names the axes that are logarithmic.
+    ``marks`` are values of y to draw as dashed lines, by their names, ``borders`` likewise of x. With ``binary``, x are
+    sizes in bytes with ticks at powers of two.
     """
     points = [point[:2] for curve in figure["curves"] for point in curve["points"]]
     marks = figure.get("marks", {})
@@ -168,7 +172,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         at = [(x(a), y(b)) for a, b, *_ in curve["points"]]
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
         dots = "".join(
-            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"><title>'
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{curve.get("radius", 3)}"><title>'
             f"{_text(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
             for (a, b), point in zip(at, curve["points"], strict=True)
         )

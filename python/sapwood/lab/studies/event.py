@@ -32,6 +32,8 @@ CERNLIB = "SAPWOOD_CERNLIB_EVENT"
 """The environment variable with the path of a program linked with CERNLIB; see the guide of studies."""
 CERNLIB_PROGRAM = "cernlib-event"
 """The name of that program on the PATH."""
+ALIKE = ("zebra", "zebra-rz", "cernlib", "raw")
+"""Engines without codecs and split levels: several settings are one measurement for them."""
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
 CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",
@@ -150,7 +152,7 @@ class _Worker:
         self, engine: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = "",
         of: str = "",
     ) -> None:  # fmt: skip
-        self.engine, self.codec, self.path = engine, codec, path
+        self.engine, self.codec, self.path, self.of = engine, codec, path, of
         self.name = f"{engine}, {of}" if of else engine
         self._command, self._tail, self._verified = list(command), list(tail), False
         self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
@@ -177,9 +179,13 @@ def _workers(
 ) -> list[_Worker]:  # fmt: skip
     """Return the engines that can run with the settings. With several settings, names and files state which one."""
     workers: list[_Worker] = []
-    of = "" if place is None else how.codec + ("" if how.split is None else f", split {how.split}")
+    codec_word = "uncompressed" if how.codec == "none" else how.codec
+    settings = "" if place is None else codec_word + ("" if how.split is None else f", split {how.split}")
     for name in names:
+        if name in ALIKE and place:
+            continue  # measured with the first settings
         path = folder / f"{name}{'' if place is None else place}.root"  # sapwood and uproot need the ending
+        of = "" if name in ALIKE else settings
         if name == "root":
             study.tell("compiling ROOT's program")
             program, reason = compiled(folder, dictionary=None if how.split is None else TRACKS)
@@ -389,22 +395,22 @@ def _alone(study: Study, engine: str) -> float:
 
 
 def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dict[str, Any]]:
-    names = list(dict.fromkeys([*(worker.name for worker in workers), *map(_filler, workers)]))
+    names = dict.fromkeys([*((worker.engine, worker.of) for worker in workers), ("boost-histogram", "")])
     values = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
 
     def bars(title: str, whats: Sequence[str], caption: str) -> dict[str, Any]:
-        groups: list[list[Any]] = []
+        groups: dict[str, dict[str, list[Any]]] = {}
         for what in whats:
-            found = {
-                _shown(name, threads): [study.median(what, name), min(values[what, name]), max(values[what, name])]
-                for name in names
-                if (what, name) in values
-            }
-            groups.append([what, found])
-        labels = (_shown(name, threads) for name in names)
-        shown = [label for label in labels if any(label in found for _, found in groups)]
+            for engine, of in sorted(names, key=lambda name: not name[1]):
+                name = f"{engine}, {of}" if of else engine
+                if (what, name) in values:
+                    measured = values[what, name]
+                    bar = [study.median(what, name), min(measured), max(measured)]
+                    groups.setdefault(f"{what}: {of}" if of else what, {})[_shown(engine, threads)] = bar
+        labels = dict.fromkeys(_shown(engine, threads) for engine, _ in names)
+        shown = [label for label in labels if any(label in found for found in groups.values())]
         axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
-        return {**axis, "title": title, "groups": groups, "caption": caption}
+        return {**axis, "title": title, "groups": [list(group) for group in groups.items()], "caption": caption}
 
     note = "Bars: medians; lines: from the smallest to the largest value. Shorter is better."
     wanted = {
@@ -507,6 +513,8 @@ def _best_settings(study: Study, workers: Sequence[_Worker]) -> list[str]:
     found: list[str] = []
     for engine in dict.fromkeys(worker.engine for worker in workers):
         mine = [worker.name for worker in workers if worker.engine == engine]
+        if len(mine) == 1:
+            continue
         best = [min(mine, key=lambda name: study.median(what, name) or math.inf) for what in (READ, WRITE)]
         small = min(mine, key=lambda name: study.figure(WRITE, name, "bytes") or math.inf)
         read, write, least = (name.removeprefix(f"{engine}, ") for name in (*best, small))

@@ -192,7 +192,7 @@ class Model:
 def points(inputs: Inputs) -> list[Point]:
     """Return all published points that are not inputs."""
     model = Model(inputs)
-    four = model.local(*[model.disk] * 4)
+    two, four = (model.local(*[model.disk] * count) for count in (2, 4))
     one, raid, ahead = model.local(model.disk), model.local(model.raid), model.local(model.raid_ahead)
     small, esd = model.small_esd(model.simple), model.esd(model.train, drives=ARRAY)
     train = model.small_esd(model.train)
@@ -206,6 +206,10 @@ def points(inputs: Inputs) -> list[Point]:
         Point("Pythia, four disks: the curve flattens at", 2, Run(four, model.pythia(), 4), PER_DISK, is_clear=False),
         Point(
             "ESD train, one disk: the curve flattens at", 2, Run(one, model.esd(model.train), 1), PER_DISK,
+            why=f"{scattered}; a whole number, not counted", is_clear=False,
+        ),
+        Point(
+            "ESD train, two disks: the curve flattens at", 2, Run(two, model.esd(model.train), 2), PER_DISK,
             why=f"{scattered}; a whole number, not counted", is_clear=False,
         ),
         Point(
@@ -297,7 +301,7 @@ def median_error(solved: Sequence[Solved], *, whole: bool = False) -> float:
 
 
 def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
-    """Draw predicted against published rates, and the curves of the large files with their published figures."""
+    """Draw predicted against published rates, their ratio for all points, and the curves of the large files."""
     rates = [one for one in solved if one.point.unit == "MB/s"]
     pairs = [[one.point.published, one.predicted] for one in rates]
     ends = [min(map(min, pairs)), max(map(max, pairs))]
@@ -327,9 +331,25 @@ def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
             {"label": f"model, {name}", "points": [[n, Run(site, load, n).rate("MB/s")] for n in (1, 2, 4, 8, 12, 16)]}
             for name, (site, load) in runs.items()
         ]
-        curves.append({"label": "published", "points": known, "dots": True})
-        drawn.append({"kind": "lines", "title": title, "x": "Jobs", "y": "Aggregate rate [MB/s]", "curves": curves})
-    return drawn
+        curves.append({"label": "published", "points": known, "dots": True, "radius": 6})
+        limits = {"limit of four disks": 4 * inputs.disk.value, "limit of RAID, 8 MB": inputs.ahead.value}
+        axes = {"x": "Jobs", "y": "Aggregate rate [MB/s]", "marks": limits}
+        drawn.append({"kind": "lines", "title": title, **axes, "curves": curves})
+    return [*drawn, _all_points(solved)]
+
+
+def _all_points(solved: Sequence[Solved]) -> dict[str, Any]:
+    """Draw the ratio of prediction to publication for each point."""
+    groups: list[list[Any]] = []
+    for one in solved:
+        ratio = round(one.predicted / one.point.published, 2)
+        groups.append([one.point.what, {"counted" if one.point.is_clear else "not counted": [ratio] * 3}])
+    return {
+        "kind": "bars", "title": "All points: model to published", "unit": "×", "label": "Model / published",
+        "engines": ["counted", "not counted"], "mark": 1.0, "groups": groups, "printed": False,
+        "caption": "At 1 the model predicts the published figure. The table has the values and the reasons for "
+        "failures and for points that are not counted.",
+    }  # fmt: skip
 
 
 def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:

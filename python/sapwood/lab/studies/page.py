@@ -27,6 +27,10 @@ _ROW = 20
 """Height of a line of a legend in pixels."""
 _SHOWN, _PRINTED = 6, 1
 """Number of findings that are shown at first, and of tables that are printed."""
+_SHEETS, _LINE_MM = 2 * 269.0, 3.8
+"""Height of two sheets of A4 without margins, and of a printed line of text, in mm."""
+_ROWS, _FEW = 30, 3
+"""The most rows of a table that are printed, and the fewest that are worth it."""
 SORT = """<script>
 for (const head of document.querySelectorAll("table.sortable th")) {
   head.tabIndex = 0;
@@ -56,6 +60,7 @@ def render(content: Mapping[str, Any]) -> str:
         f'<p class="headline">{_text(content.get("headline", ""))}</p></header>'
     )
     shown = content.get("tiles", ())
+    rows = _printed(content)
     body = [
         head,
         tiles((value, what) for value, what in shown) if shown else "",
@@ -64,7 +69,7 @@ def render(content: Mapping[str, Any]) -> str:
         _warnings(content),
         _figures(content["figures"][1:], "more"),
         *(
-            table_block(one, "" if place < _PRINTED or one.get("printed") else "minor")
+            table_block(one, "" if place in rows else "minor", printed=rows.get(place, _ROWS))
             for place, one in enumerate(content["tables"])
         ),
         _raw(content["measurements"]),
@@ -76,6 +81,42 @@ def render(content: Mapping[str, Any]) -> str:
         f"<code>{_text(content['study'])}.json</code>."
     )
     return document(f"{content['study']} – sapwood lab", body, footer)
+
+
+def _printed(content: Mapping[str, Any]) -> dict[int, int]:
+    """Return the numbers of the tables that are printed, with the rows of each that fit on two sheets of A4.
+
+    Heights are estimates in mm, from the style of the page in print.
+    """
+    findings = content["findings"][1 : _SHOWN + 1]
+    shown = [figure for figure in content["figures"] if figure.get("printed", True)]
+    notices = [f"{w['text']} {w['where']}" for w in content["warnings"]] + list(content["left_out"].values())
+    room = _SHEETS - 40.0
+    room -= 10 + sum(_LINE_MM * -(-len(finding) // 110) for finding in findings) if findings else 0
+    room -= 10 + sum(_LINE_MM * -(-len(notice) // 60) for notice in notices) if notices else 0
+    heights = [_height(figure, 112 if place == 0 else 80) for place, figure in enumerate(shown[:5])]
+    pairs = [max(heights[place : place + 2]) for place in range(1, len(heights), 2)]
+    room -= sum(heights[:1]) + sum(pairs) + 10 + max([*pairs, 0.0])  # a figure that does not fit leaves a gap
+    fitting: dict[int, int] = {}
+    for place, one in enumerate(content["tables"]):
+        if place >= _PRINTED and not one.get("printed"):
+            continue
+        room -= 12 + _LINE_MM * -(-len(one.get("caption", "")) // 80)
+        lines = -(-max((sum(map(len, row)) for row in one["rows"]), default=0) // 125)  # of a row
+        rows = min(_ROWS, len(one["rows"]), int(room / (_LINE_MM * max(lines, 1) + 1.2)) + _FEW - 1)
+        if rows < min(_FEW, len(one["rows"])) and fitting:
+            break
+        fitting[place] = max(rows, _FEW)
+        room -= rows * (_LINE_MM * max(lines, 1) + 1.2)
+    return fitting
+
+
+def _height(figure: Mapping[str, Any], width: float) -> float:
+    """Return the estimated height of a printed figure in mm, with its title, legend and caption."""
+    box = re.search(r'viewBox="0 0 (\d+) (\d+)"', draw(figure))
+    legend = sum(len(name) + 6 for name in names_of(figure)) // int(0.6 * width) + 1
+    caption = len(figure.get("caption", "")) // int(0.7 * width) + 1
+    return width * (int(box[2]) / int(box[1]) if box else 1.0) + 10 + _LINE_MM * (legend + caption)
 
 
 def _text(value: object) -> str:
@@ -114,10 +155,11 @@ def _figures(figures: Sequence[Mapping[str, Any]], place: str) -> str:
 
 
 def figure_block(figure: Mapping[str, Any]) -> str:
-    """Return a figure with its title, legend, caption, and a link that saves it."""
+    """Return a figure with its title, legend, caption, and a link that saves it; ``printed`` may keep it off paper."""
     picture, alone = draw(figure), figure_alone(figure)
+    kind = "" if figure.get("printed", True) else ' class="minor"'
     return (
-        f"<figure><figcaption><strong>{_text(figure['title'])}</strong>"
+        f"<figure{kind}><figcaption><strong>{_text(figure['title'])}</strong>"
         f"{_download(figure['title'], 'svg', 'image/svg+xml', alone)}{_legend(figure)}</figcaption>"
         f'{picture}<p class="below">{_text(figure.get("caption", ""))}</p></figure>'
     )
@@ -155,8 +197,8 @@ def _legend(figure: Mapping[str, Any]) -> str:
     return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
-def table_block(one: Mapping[str, Any], place: str = "") -> str:
-    """Return a table with its title, its caption, and a link that saves it."""
+def table_block(one: Mapping[str, Any], place: str = "", *, printed: int = _ROWS) -> str:
+    """Return a table with its title, its caption, and a link that saves it; `printed` rows of it are printed."""
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
     said, hint, classes = one.get("caption", ""), "", "study"
     if "keys" in one:  # keys for sorting, if the cells are texts with units
@@ -172,6 +214,11 @@ def table_block(one: Mapping[str, Any], place: str = "") -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([one["head"], *one["rows"]])
     save = _download(one["title"], "csv", "text/csv", text.getvalue())
+    if len(rows) > printed:
+        name = "of-" + "-".join(re.findall(r"\w+", one["title"].lower()))
+        style = f"<style>@media print{{.{name} tr:nth-child(n + {printed + 2}){{display:none}}}}</style>"
+        drawn = drawn.replace(f'class="{classes}"', f'class="{classes} {name}"', 1)
+        drawn += f'{style}<p class="paper">The first {printed} rows; the page on screen has all.</p>'
     return f"<section class='{place}'><h2>{_text(one['title'])} {save}</h2>{below}{drawn}</section>"
 
 

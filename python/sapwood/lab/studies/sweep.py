@@ -208,8 +208,10 @@ def run(
         if not cells:
             raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
         steps: list[Step] = []
-        for number, cell in enumerate(cells):
-            count = entries_of(cell, found.entries, found.full, found.stored, stop)
+        counts = [entries_of(cell, found.entries, found.full, found.stored, stop) for cell in cells]
+        if all(cell.long for cell in cells):  # layouts are compared with each other, so all jobs write the same
+            counts = [max(counts)] * len(counts)
+        for number, (cell, count) in enumerate(zip(cells, counts, strict=True)):
             job = _Job(cell, where.path, paths[0], count, str(own), number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)

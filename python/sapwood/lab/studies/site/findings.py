@@ -136,8 +136,8 @@ def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
     }
     low, high = min(found), max(found)
     if low < high:
-        return f"from {low} to {high} on, by the round, more jobs gain no more"
-    return f"from {low} on more jobs gain no more" if low < counts[-1] else f"{low} jobs give the most"
+        return f"more than {low} to {high} jobs (by the round) gain nothing"
+    return f"more than {jobs_text(low)} gain nothing" if low < counts[-1] else f"{low} jobs give the most"
 
 
 def _bound(study: Study, case: Case) -> str:
@@ -161,7 +161,7 @@ def _bound(study: Study, case: Case) -> str:
     else:
         words = f"bound by storage and CPU: of storage, {stored}; {works}"
     if queue > 1 - MAINLY:
-        words += f" (for {100 * queue:.0f} % of the time it queues for a processor)"
+        words += f" (for {100 * queue:.0f} % of its time the job waits for a processor that others use)"
     codes = {code for found in study.figures(case.what, case.engine, "warnings") for code in found or ()}
     return words + "".join(f", {_WARM[code]}" for code in sorted(codes & set(_WARM)))
 
