@@ -23,7 +23,7 @@ from sapwood.compression import parse_codec
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
 from sapwood.lab.advice.findings import chosen_layout
-from sapwood.lab.advice.layout import file_layout, layouts_of
+from sapwood.lab.advice.layout import file_layout
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster
 from sapwood.lab.advice.text import advice_text, verdict
@@ -381,7 +381,7 @@ def test_heads_of_baskets_are_counted_as_such(tmp_path: Path) -> None:
     path = write(tmp_path / "events.root", events(100_000), auto_flush=20_000)
     before = sapwood.counters()
     with sapwood.trace() as trace:
-        (tree,) = layouts_of(Source(str(path)))
+        (tree,) = file_layout(Source(str(path))).trees
     after = sapwood.counters()
     heads = trace.requests()["head"]
     assert heads["ranges"] == tree.baskets and heads["bytes"] <= 512 * tree.baskets
@@ -679,7 +679,7 @@ def test_a_good_file_of_equal_branches_that_was_never_flushed(
         tmp_path / "good.root", columns, None, branches=GOOD, lists="vector", auto_flush=NEVER, basket_size=32_000
     )
     say_flush(file, NEVER, flush)
-    (layout,) = layouts_of(Source(str(file)))
+    (layout,) = file_layout(Source(str(file))).trees
     assert layout.auto_flush == flush and layout.baskets > 20 * len(layout.branches) and len(layout.clusters) == 2
     assert advise(str(file), sample=0).findings == []
 
@@ -690,7 +690,7 @@ def test_baskets_of_numbers_that_end_together_now_and_then_are_clustered(tmp_pat
     columns: dict[str, Any] = {"d": np.round(chance.normal(size=128_000), 2), "f": chance.random(128_000, "f4")}
     file = write(tmp_path / "good.root", columns, None, branches=GOOD, auto_flush=NEVER, basket_size=32_000)
     say_flush(file, NEVER, 0)
-    baskets = [branch.baskets for branch in layouts_of(Source(str(file)))[0].branches]
+    baskets = [branch.baskets for branch in file_layout(Source(str(file))).trees[0].branches]
     assert baskets == [32, 16]
     assert advise(str(file), sample=0).findings == []
 
@@ -741,7 +741,7 @@ def test_rewriting_as_advised_leaves_no_fault(code: str, tmp_path: Path) -> None
 
 def test_scattered_baskets_still_read(tmp_path: Path) -> None:
     file = scattered(tmp_path / "s.root")
-    assert layouts_of(Source(str(file)))[0].pieces() > 4
+    assert file_layout(Source(str(file))).trees[0].pieces() > 4
     chance = np.random.default_rng(1)
     wanted = [chance.integers(0, 1 << 20, ENTRIES, np.int32) for _ in range(4)][3]
     assert np.array_equal(sapwood.open(f"{file}:T")["x3"].array(library="np"), wanted)

@@ -20,7 +20,7 @@ from sapwood.cli import shims
 from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import complain, say
 
-DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = {
     "ls": "ls",

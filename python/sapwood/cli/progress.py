@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -9,28 +10,38 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import ProgressColumn
+
     from sapwood.train import Progress
+
+
+def _can_show() -> bool:
+    """Return whether standard error is a terminal and rich is installed."""
+    return sys.stderr.isatty() and importlib.util.find_spec("rich") is not None
+
+
+def _bar(*columns: ProgressColumn, redirect_stdout: bool = True) -> Bar:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    return Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=redirect_stdout)
 
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
     """Return a progress callback, or None if no bar is wanted, standard error is no terminal, or rich is missing."""
-    if not shown or not sys.stderr.isatty():
+    if not shown or not _can_show():
         yield None
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        yield None
-        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     columns = (
         BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} entries/s"),
         TextColumn("{task.fields[files]} files"), TextColumn("{task.fields[where]}", markup=False),
         TimeRemainingColumn(),
     )  # fmt: skip
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _bar(*columns) as bar:
         line = bar.add_task("", total=None, rate="?", files="?", where="")
 
         def tell(progress: Progress) -> None:
@@ -50,23 +61,14 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
 @contextmanager
 def counter(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
     """Return a callback that shows how many items are done; None without a terminal."""
-    if not shown or not sys.stderr.isatty():
+    if not shown or not _can_show():
         yield None
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        yield None
-        return
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[where]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    where = TextColumn("{task.fields[where]}", markup=False)
+    columns = BarColumn(), MofNCompleteColumn(), where, TimeRemainingColumn()
+    with _bar(*columns) as bar:
         line = bar.add_task("", total=None, where="")
         yield lambda done, total, where: bar.update(line, total=max(total, 1), completed=done, where=where)
 
@@ -77,21 +79,16 @@ def bytes_read(*, shown: bool) -> Generator[None]:
 
     The total is not known: cuts and indexes skip bytes, and a comparison ends at the first difference.
     """
-    if not shown or not sys.stderr.isatty():
+    if not shown or not _can_show():
         yield
         return
-    try:
-        from rich.console import Console
-        from rich.progress import FileSizeColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        yield
-        return
+    from rich.progress import FileSizeColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
     from sapwood import _native
 
     columns = SpinnerColumn(), FileSizeColumn(), TextColumn("read,"), TransferSpeedColumn(), TimeElapsedColumn()
     # On a terminal, output printed meanwhile appears above the bar; redirected output is not affected.
-    bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    bar = _bar(*columns, redirect_stdout=sys.stdout.isatty())
     ended = threading.Event()
 
     def follow() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.naming import regular_classname
 from sapwood.objects.dates import unpack_datetime
 from sapwood.objects.model import Document, Model, behavior
 from sapwood.show.safe import safe_line
@@ -317,8 +316,3 @@ class TTimeStamp(Model):
         seconds, nanoseconds = self.member("fSec"), self.member("fNanoSec")
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         return start + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
-
-
-def class_argument(model: Model) -> str:
-    """Return what stands in the brackets of a template class's name."""
-    return regular_classname(model.classname).partition("<")[2].removesuffix(">")

@@ -62,7 +62,6 @@ CODES: dict[str, tuple[str, str]] = {
 }
 """Severity and meaning of each kind of finding."""
 
-SEVERITIES = ("info", "warning", "error")
 _HEAD = 1024
 _CHUNK = 1 << 20
 _DEEP_BYTES = 32_000_000

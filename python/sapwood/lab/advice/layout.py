@@ -74,7 +74,6 @@ class TreeLayout:
 
     file: str
     tree: str
-    file_size: int
     entries: int
     auto_flush: int
     clusters: Integers
@@ -159,11 +158,6 @@ def plain_path(path: str) -> str:
     return path.partition(";")[0].strip("/")
 
 
-def layouts_of(source: Source) -> list[TreeLayout]:
-    """Read the layout of the trees and RNTuples of a file; raises the errors of `file_layout`."""
-    return list(file_layout(source).trees)
-
-
 def file_layout(source: Source) -> FileLayout:
     """Read the layout of a file, with all its trees and RNTuples or only the named one.
 
@@ -221,7 +215,7 @@ def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
     branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
     clustered = tree.auto_flush > 0 or _end_together(branches)
     clusters = np.unique(np.array([0, *(tree.native.clusters() if clustered else ()), tree.num_entries], np.int64))
-    return TreeLayout(file, path, tree.file.size, tree.num_entries, tree.auto_flush, clusters, branches)
+    return TreeLayout(file, path, tree.num_entries, tree.auto_flush, clusters, branches)
 
 
 def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
@@ -273,7 +267,7 @@ def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
             )
         )
     clusters = np.unique(np.array([0, *native.clusters(), table.num_entries], np.int64))
-    return TreeLayout(file, path, table.file.size, table.num_entries, 1, clusters, tuple(branches), True)
+    return TreeLayout(file, path, table.num_entries, 1, clusters, tuple(branches), True)
 
 
 def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
