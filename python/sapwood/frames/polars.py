@@ -43,5 +43,5 @@ def scan_polars(files: Files, **options: object) -> Foreign:
                 yield passed if passed.columns == wanted else passed.select(wanted)
 
     # Polars reads a source that a query names several times once, if it may; older versions cannot.
-    once = {"is_pure": True} if "is_pure" in signature(register_io_source).parameters else {}
+    once: dict[str, Any] = {"is_pure": True} if "is_pure" in signature(register_io_source).parameters else {}
     return register_io_source(read, schema=empty.schema, **once)
