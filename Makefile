@@ -157,6 +157,10 @@ bench-growth: build ## time and memory against the number of files, branches, en
 bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (five minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
 
+bench-frames: build ## lazy tables in DuckDB and Polars against Parquet and polars-root, index, cache, batches (five minutes)
+	$(PIP) --group rivals
+	$(BIN)/python benches/frames.py --keep
+
 bench-site: build oracle-venv ## many jobs on a local disk, a distant XRootD server and a pool of servers (three minutes; starts the servers)
 	$(BIN)/python benches/site.py --root $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/report.py
@@ -214,4 +218,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help

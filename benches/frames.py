@@ -1,16 +1,21 @@
-"""Lazy tables against Parquet: queries of the ADL benchmark in DuckDB and Polars, skipping by the index, batches.
+"""Lazy tables against Parquet: the ADL queries in DuckDB and Polars, skipping by the index, batches, the cache.
 
-The same events are written as ROOT trees and as Parquet with the same codec. Results are compared before times; the
-times of both come by turns from one run, and ratios of medians are printed. ``python benches/frames.py [--events N]``
+The same events are written as a TTree, as an RNTuple and as Parquet with the same codec. The results are compared with
+those of Awkward Array before the times. Rivals take turns within one run; ratios are those of medians.
+``python benches/frames.py [--events N] [--keep]``
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +28,13 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 import sapwood
+from sapwood import train
 from sapwood.table.cache import cache_in
 
+HERE = Path(__file__).resolve().parent
 CLUSTER = 20_000
+FORMS = {"plain": "TTree", "ntuple": "RNTuple"}
+"""The files of the events, and what is in them."""
 
 
 def events(count: int) -> dict[str, Any]:
@@ -49,31 +58,39 @@ def events(count: int) -> dict[str, Any]:
     return found
 
 
-def write(folder: Path, data: dict[str, Any], index: bool) -> Path:
-    """Write a tree; one name of counter a kind of particle."""
-    path = folder / ("indexed.root" if index else "plain.root")
-    kinds = {name: str(ak.type(values).content) for name, values in data.items()}
+def write(folder: Path, data: dict[str, Any], index: bool, form: str = "TTree") -> Path:
+    """Write events; a tree has one counter for each kind of particle."""
+    name = ("indexed" if index else "plain") if form == "TTree" else ("indexed-ntuple" if index else "ntuple")
+    path = folder / f"{name}.root"
     with sapwood.recreate(path, compression=sapwood.ZSTD(3), index=index) as file:
-        tree = file.mktree(
-            "Events", kinds, auto_flush=CLUSTER, counter_name=lambda name: "n" + name.partition("_")[0]
-        )  # fmt: skip
-        for start in range(0, len(data["event"]), 5 * CLUSTER):
-            tree.extend({name: values[start : start + 5 * CLUSTER] for name, values in data.items()})
+        if form == "TTree":
+            kinds = {name: str(ak.type(values).content) for name, values in data.items()}
+            table = file.mktree(
+                "Events", kinds, auto_flush=CLUSTER, counter_name=lambda name: "n" + name.partition("_")[0]
+            )  # fmt: skip
+        else:
+            table = file.mkrntuple(
+                "Events", {name: values[:0] for name, values in data.items()}, cluster_entries=CLUSTER
+            )  # fmt: skip
+        size = 5 * CLUSTER if form == "TTree" else CLUSTER
+        for start in range(0, len(data["event"]), size):
+            table.extend({name: values[start : start + size] for name, values in data.items()})
     return path
 
 
 QUERIES = {
-    "Q1": "SELECT round(MET_pt / 2) AS bin, count(*) AS n FROM events GROUP BY bin ORDER BY bin",
-    "Q2": """SELECT round(pt / 5) AS bin, count(*) AS n FROM (SELECT unnest(Jet_pt) AS pt FROM events)
+    "Q1": "SELECT round(MET_pt::DOUBLE / 2) AS bin, count(*) AS n FROM events GROUP BY bin ORDER BY bin",
+    "Q2": """SELECT round(pt::DOUBLE / 5) AS bin, count(*) AS n FROM (SELECT unnest(Jet_pt) AS pt FROM events)
         GROUP BY bin ORDER BY bin""",
-    "Q3": """SELECT round(pt / 5) AS bin, count(*) AS n
+    "Q3": """SELECT round(pt::DOUBLE / 5) AS bin, count(*) AS n
         FROM (SELECT unnest(Jet_pt) AS pt, unnest(Jet_eta) AS eta FROM events)
         WHERE abs(eta) < 1 GROUP BY bin ORDER BY bin""",
-    "Q4": """SELECT round(MET_pt / 2) AS bin, count(*) AS n FROM events
+    "Q4": """SELECT round(MET_pt::DOUBLE / 2) AS bin, count(*) AS n FROM events
         WHERE len(list_filter(Jet_pt, lambda x: x > 40)) > 1 GROUP BY bin ORDER BY bin""",
     "Q5": """WITH muons AS (
-            SELECT event, MET_pt, unnest(range(len(Muon_pt))) AS i, unnest(Muon_pt) AS pt, unnest(Muon_eta) AS eta,
-                unnest(Muon_phi) AS phi, unnest(Muon_charge) AS charge FROM events WHERE len(Muon_pt) > 1)
+            SELECT event, MET_pt::DOUBLE AS MET_pt, unnest(range(len(Muon_pt))) AS i, unnest(Muon_pt)::DOUBLE AS pt,
+                unnest(Muon_eta)::DOUBLE AS eta, unnest(Muon_phi)::DOUBLE AS phi, unnest(Muon_charge) AS charge
+            FROM events WHERE len(Muon_pt) > 1)
         SELECT round(met / 2) AS bin, count(*) AS n FROM (
             SELECT a.event, any_value(a.MET_pt) AS met
             FROM muons a JOIN muons b ON a.event = b.event AND a.i < b.i AND a.charge != b.charge
@@ -138,13 +155,19 @@ QUERIES = {
 """The queries of the ADL benchmark, as histograms."""
 
 _NEEDS = {
+    "Q5": {"MET_pt", *(f"Muon_{name}" for name in ("pt", "eta", "phi", "charge"))},
     "Q6": {"Jet_pt", "Jet_eta", "Jet_phi", "Jet_mass"},
     "Q7": {f"{kind}_{name}" for kind in ("Jet", "Muon", "Electron") for name in ("pt", "eta", "phi")},
     "Q8": {"MET_pt", "MET_phi"}
     | {f"{kind}_{name}" for kind in ("Muon", "Electron") for name in ("pt", "eta", "phi", "mass", "charge")},
 }
-NEEDS = {name: columns | {"event"} for name, columns in _NEEDS.items()}
-"""The columns that the last three of these queries use."""
+NEEDS = {
+    "Q1": {"MET_pt"},
+    "Q2": {"Jet_pt"},
+    "Q3": {"Jet_pt", "Jet_eta"},
+    "Q4": {"MET_pt", "Jet_pt"},
+} | {name: columns | {"event"} for name, columns in _NEEDS.items()}
+"""The columns that these queries use."""
 
 
 def _vectors(events: Any, kind: str) -> Any:
@@ -160,17 +183,30 @@ def _mass(*vectors: Any) -> Any:
     return np.sqrt(np.maximum(e**2 - x**2 - y**2 - z**2, 0))
 
 
-def _bins(values: Any) -> list[tuple[float, int]]:
-    bins, counts = np.unique(np.floor(np.asarray(values) / 5 + 0.5), return_counts=True)
+def _bins(values: Any, width: int = 5) -> list[tuple[float, int]]:
+    bins, counts = np.unique(np.floor(np.asarray(values, np.float64) / width + 0.5), return_counts=True)
     return list(zip(bins.tolist(), counts.tolist(), strict=True))
 
 
 def reference(events: Any) -> dict[str, list[tuple[float, int]]]:
-    """Return what the last three queries give, computed with Awkward Array."""
+    """Return what the queries give, computed with Awkward Array."""
+    met, pt = np.asarray(events["MET_pt"]), events["Jet_pt"]
+    found = {
+        "Q1": _bins(met, 2),
+        "Q2": _bins(ak.flatten(pt)),
+        "Q3": _bins(ak.flatten(pt[abs(events["Jet_eta"]) < 1])),
+        "Q4": _bins(met[ak.sum(pt > 40, axis=1) > 1], 2),
+    }
+    muons = _vectors(events, "Muon")
+    muons["charge"] = events["Muon_charge"]
+    a, b = ak.unzip(ak.combinations(muons, 2))
+    mass = np.sqrt(2 * a.pt * b.pt * (np.cosh(a.eta - b.eta) - np.cos(a.phi - b.phi)))
+    found["Q5"] = _bins(met[ak.any((a.charge != b.charge) & (mass >= 60) & (mass <= 120), axis=1)], 2)
+
     jets = _vectors(events, "Jet")
     a, b, c = ak.unzip(ak.combinations(jets[ak.num(jets) > 2], 3))
     best = ak.argmin(abs(_mass(a, b, c) - 172.5), axis=1, keepdims=True)
-    found = {"Q6": _bins(ak.flatten(np.sqrt((a.x + b.x + c.x) ** 2 + (a.y + b.y + c.y) ** 2)[best]))}
+    found |= {"Q6": _bins(ak.flatten(np.sqrt((a.x + b.x + c.x) ** 2 + (a.y + b.y + c.y) ** 2)[best]))}
 
     leptons = ak.concatenate([_vectors(events, "Muon"), _vectors(events, "Electron")], axis=1)
     hard = jets[jets.pt > 30]
@@ -288,19 +324,242 @@ def polars_queries(frame: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
     return found
 
 
-def timed(repeats: int, *works: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Run pieces of work by turns; return the median time of each, in seconds."""
-    times: list[list[float]] = [[] for _ in works]
+class Figures:
+    """The figures of a run, each with the times that it comes from."""
+
+    def __init__(self, repeats: int) -> None:
+        self.repeats = repeats
+        self.found: list[dict[str, Any]] = []
+
+    def add(self, part: str, what: str, value: float, bound: float | None = None, **more: Any) -> None:
+        """Keep a figure: it is held to at most `bound`, or with ``least=True`` to at least that."""
+        figure = {"part": part, "what": what, "value": value, "bound": bound, "least": False, **more}
+        self.found.append(figure)
+        print(f"{part}: {what}: {value:.3f}{_verdict(figure)}", flush=True)
+
+    def ratio(
+        self, part: str, what: str, times: Any, other: Any, bound: float | None, *, clock: str = "wall", **more: Any
+    ) -> None:
+        """Keep the ratio of the medians of two lists of times."""
+        both = {kind: _median(times, kind) / _median(other, kind) for kind in ("wall", "processor")}
+        self.add(part, what, both[clock], bound, clock=clock, both=both, times=times, other=other, **more)
+
+
+def _median(times: Iterable[dict[str, float]], clock: str) -> float:
+    return statistics.median(one[clock] for one in times)
+
+
+def _met(figure: dict[str, Any]) -> bool:
+    value, bound = figure["value"], figure["bound"]
+    return bound is None or (value >= bound if figure["least"] else value <= bound)
+
+
+def _verdict(figure: dict[str, Any]) -> str:
+    if figure["bound"] is None:
+        return ""
+    sign = "≥" if figure["least"] else "≤"
+    return f" ({sign} {figure['bound']:g}: {'met' if _met(figure) else 'missed'})"
+
+
+def timed(repeats: int, *works: Callable[[], Any]) -> list[list[dict[str, float]]]:
+    """Run pieces of work by turns; return all times of each, in seconds by the clock and of the processors."""
+    times: list[list[dict[str, float]]] = [[] for _ in works]
     for _ in range(repeats):
         for work, found in zip(works, times, strict=True):
-            began = clock()
+            began, spent = time.perf_counter(), time.process_time()
             work()
-            found.append(clock() - began)
-    return [statistics.median(found) for found in times]
+            found.append({"wall": time.perf_counter() - began, "processor": time.process_time() - spent})
+    return times
 
 
-def second_pass(folder: Path, repeats: int) -> tuple[float, float]:
-    """Return the times of a second pass through the cache of columns, as a new process has it, and of `memcpy`."""
+def sql(source: Any, query: str) -> Any:
+    connection = duckdb.connect()
+    connection.register("events", source)
+    return connection.execute(query).fetchall()
+
+
+def used(work: Callable[[], Any]) -> tuple[int, set[str]]:
+    """Return the bytes that some work requests, and the columns that it reads."""
+    with sapwood.trace() as trace:
+        work()
+    read = {one.rpartition(" of ")[2].partition(".")[0] for one in trace["branch"].tolist() if one}
+    return trace.layers()["bytes_requested"], read - {"nMuon", "nElectron", "nJet"}
+
+
+def write_all(figures: Figures, folder: Path, data: dict[str, Any]) -> None:
+    """Write all files of the events, and measure what the index costs."""
+    for form in FORMS.values():
+        write(folder, data, False, form)
+        times = timed(
+            figures.repeats + 2,
+            lambda f=form: write(folder, data, False, f),
+            lambda f=form: write(folder, data, True, f),
+        )  # fmt: skip
+        figures.ratio("Index", f"writing a {form} with an index ÷ without", times[1], times[0], 1.03, clock="processor")
+    table = pa.table({key: ak.to_arrow(values, extensionarray=False) for key, values in data.items()})
+    pq.write_table(
+        table, folder / "events.parquet", compression="zstd", compression_level=3, row_group_size=CLUSTER
+    )  # fmt: skip
+
+
+def measure_queries(figures: Figures, folder: Path, data: dict[str, Any]) -> None:
+    """Run the queries over all files: the results are Awkward's, from the columns that they need."""
+    expected = reference(data)
+    parquet = folder / "events.parquet"
+    compared = pa.dataset.dataset(parquet)
+    scanned = polars_queries(pl.scan_parquet(parquet))
+    rival: dict[str, pl.LazyFrame] = {}
+    if find_spec("polars_root"):
+        import polars_root
+
+        rival = polars_queries(polars_root.scan_root(str(folder / "plain.root"), "Events"))
+    for file, form in FORMS.items():
+        path = f"{folder / file}.root:Events"
+        size = (folder / f"{file}.root").stat().st_size
+        source, lazy = sapwood.dataset(path), polars_queries(sapwood.scan_polars(path))
+        for name, query in QUERIES.items():
+            works: dict[str, dict[str, Callable[[], Any]]] = {
+                "DuckDB": {
+                    "ours": lambda s=source, q=query: sql(s, q),
+                    "Parquet": lambda q=query: sql(compared, q),
+                },
+                "Polars": {
+                    "ours": lambda f=lazy[name]: f.collect().rows(),
+                    "Parquet": lambda f=scanned[name]: f.collect().rows(),
+                },
+            }
+            if rival and form == "TTree":
+                works["Polars"]["polars-root"] = lambda f=rival[name]: f.collect().rows()
+            for engine, ways in works.items():
+                for way, work in ways.items():
+                    got = [(float(value), count) for value, count in work()]
+                    if got != expected[name]:
+                        raise AssertionError(f"{engine} over {way} {form}: {name} differs from Awkward's")
+                read, names = used(ways["ours"])
+                if names != NEEDS[name]:
+                    raise AssertionError(f"{engine} over {form}: {name} reads {names}, but needs {NEEDS[name]}")
+                times = dict(zip(ways, timed(figures.repeats, *ways.values()), strict=True))
+                figures.ratio(
+                    f"{engine}, {form}", f"{name} ÷ Parquet", times["ours"], times["Parquet"], 1.3, share=read / size
+                )
+                if "polars-root" in times:
+                    figures.ratio(
+                        f"{engine}, {form}", f"{name} ÷ polars-root", times["ours"], times["polars-root"], 1.0
+                    )
+
+
+def write_sorted(folder: Path, entries: int, form: str, index: bool) -> str:
+    """Write entries in the order of `event`, in 100 clusters."""
+    path, each = folder / f"sorted-{form}-{index}.root", entries // 100
+    rng = np.random.default_rng(2)
+    with sapwood.recreate(path, compression=sapwood.ZSTD(3), index=index) as file:
+        table: Any = None
+        for start in range(0, entries, each):
+            counts = rng.poisson(4, each)
+            chunk: dict[str, Any] = {
+                "event": np.arange(start, start + each, dtype=np.int32),
+                "MET_pt": rng.exponential(30, each).astype(np.float32),
+                "Jet_pt": ak.unflatten(rng.exponential(25, int(counts.sum())).astype(np.float32), counts),
+            }
+            if table is None:
+                empty = {name: values[:0] for name, values in chunk.items()}
+                if form == "TTree":
+                    table = file.mktree("Events", empty, auto_flush=each)
+                else:
+                    table = file.mkrntuple("Events", empty, cluster_entries=each)
+            table.extend(chunk)
+    return f"{path}:Events"
+
+
+_UNSORTED = "MET_pt > 5"
+"""A cut that passes in every cluster."""
+
+
+class Selected(train.Task):
+    """Takes the entries of a cut."""
+
+    name = "selected"
+
+    def __init__(self, cut: str, columns: list[str]) -> None:
+        self.cut, self.branches = cut, columns
+
+    def process(self, events: Any) -> Any:
+        return {name: ak.to_list(events[name]) for name in self.branches}
+
+
+def measure_cuts(figures: Figures, folder: Path, entries: int) -> None:
+    """Measure a cut of one percent on a sorted field, and one that excludes nothing."""
+    low = entries // 2 + entries // 250
+    high, columns = low + entries // 100, ["MET_pt", "Jet_pt"]
+    cut, where = f"(event >= {low}) & (event < {high})", f"WHERE event >= {low} AND event < {high}"
+
+    def carried(path: str) -> Any:
+        return train.run(Selected(cut, columns), path, threads=1)["selected"]
+
+    def selected(path: str) -> pl.LazyFrame:
+        return sapwood.scan_polars(path).filter(pl.col("event").is_between(low, high - 1)).select(columns)
+
+    ways: dict[str, Callable[[str], Any]] = {
+        "arrays": lambda path: ak.to_list(sapwood.open(path).arrays(columns, cut)),
+        "DuckDB": lambda path: sorted(sql(sapwood.dataset(path), f"SELECT {', '.join(columns)} FROM events {where}")),
+        "Polars": lambda path: selected(path).collect().rows(),
+        "a train": carried,
+    }
+    for form in FORMS.values():
+        plain, path = (write_sorted(folder, entries, form, index) for index in (False, True))
+        for way, work in ways.items():
+            if work(plain) != work(path):
+                raise AssertionError(f"the index changes what {way} finds in a {form}")
+            (whole, _), (part, _) = used(lambda w=work, p=plain: w(p)), used(lambda w=work, p=path: w(p))
+            figures.add("Index", f"cut of 1 % in {way}, {form}: bytes ÷ without an index", part / whole, 0.03)
+        times = timed(
+            6 * figures.repeats,
+            lambda p=path: sapwood.open(p).arrays(columns, _UNSORTED),
+            lambda p=plain: sapwood.open(p).arrays(columns, _UNSORTED),
+        )
+        what = f"cut that excludes nothing, {form} ÷ without an index"
+        figures.ratio("Index", what, times[0], times[1], 1.01, clock="processor")
+
+
+def measure_batches(figures: Figures, folder: Path) -> None:
+    """Compare batches with `iterate`, after checking that each entry comes once an epoch."""
+    names = ["MET_pt", "MET_phi", "event", "Jet_pt", "Jet_eta"]
+    for file, form in FORMS.items():
+        path = f"{folder / file}.root:Events"
+        count = sapwood.open(path).num_entries
+
+        def stepped(path: str = path) -> int:
+            return sum(len(array) for array in sapwood.iterate(path, names, step_size="8 MB"))
+
+        def batched(path: str = path, **options: Any) -> int:
+            return sum(len(batch["event"]) for batch in sapwood.batches(path, names, 8192, **options))
+
+        modes: dict[str, dict[str, Any]] = {
+            "in order": {}, "shuffled": {"shuffle": True}, "shuffled, padded": {"shuffle": True, "pad": 8}
+        }  # fmt: skip
+        for library in ("torch", "jax"):
+            if find_spec(library):
+                modes[f"shuffled, padded, {library}"] = {"shuffle": True, "pad": 8, "library": library}
+        for what, options in modes.items():
+            parts = [
+                sapwood.batches(path, ["event"], 8192, rank=rank, world=3, **_of_flat(options)) for rank in range(3)
+            ]
+            seen = np.concatenate([np.asarray(batch["event"]) for part in parts for batch in part])
+            if not np.array_equal(np.sort(seen), np.arange(count)):
+                raise AssertionError(f"batches {what}: an entry is missing or comes twice")
+        works = [stepped, *(lambda o=options, b=batched: b(**o) for options in modes.values())]
+        base, *times = timed(figures.repeats, *works)
+        for what, own in zip(modes, times, strict=True):
+            # The rate is the inverse of the time.
+            figures.ratio("Batches", f"{what}, {form}: rate ÷ that of iterate", base, own, 0.9, least=True)
+
+
+def _of_flat(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "pad"}
+
+
+def second_pass(figures: Figures, folder: Path) -> None:
+    """Compare a second pass through the cache of columns, as a new process has it, with `memcpy`."""
     path, entries = folder / "flat.root", 6_000_000
     normal = np.random.default_rng(1).normal(size=entries)
     with sapwood.recreate(path) as file:
@@ -314,107 +573,84 @@ def second_pass(folder: Path, repeats: int) -> tuple[float, float]:
 
     plain = [column.copy() for column in passed().values()]
     assert all((one == other).all() for one, other in zip(passed().values(), plain, strict=True))
-    cached, copied = timed(repeats, passed, lambda: [column.copy() for column in plain])
-    return cached, copied
+    cached, copied = timed(2 * figures.repeats, passed, lambda: [column.copy() for column in plain])
+    figures.ratio("Cache", "second pass: speed ÷ that of memcpy", copied, cached, 0.5, least=True)
 
 
-def sql(source: Any, query: str) -> Any:
-    connection = duckdb.connect()
-    connection.register("events", source)
-    return connection.execute(query).fetchall()
+def table(found: list[dict[str, Any]]) -> str:
+    """Return the figures as Markdown: queries as one table, others one a line."""
+    lines = ["| | by the clock | processor time | held to | bytes read |", "|---|---:|---:|---|---:|"]
+    for one in found:
+        both = one.get("both")
+        cells = [f"{both['wall']:.2f}", f"{both['processor']:.2f}"] if both else [f"{one['value']:.4f}", ""]
+        if one["bound"] in (1.01, 1.03) and both:
+            cells = [f"{both['wall']:.3f}", f"{both['processor']:.3f}"]
+        sign = "≥" if one["least"] else "≤"
+        held = "" if one["bound"] is None else f"{sign} {one['bound']:g}" + ("" if _met(one) else ": **missed**")
+        if one.get("clock") == "processor":
+            held += " (processor)"
+        share = f"{100 * one['share']:.1f} %" if "share" in one else ""
+        lines.append(f"| {one['part']}: {one['what']} | {cells[0]} | {cells[1]} | {held} | {share} |")
+    return "\n".join(lines)
 
 
-def rival_frames(path: Path) -> dict[str, pl.LazyFrame]:
-    """Return the queries over what polars-root makes of a file, if it is installed."""
-    try:
-        import polars_root
-    except ImportError:
-        print("polars-root is not installed: no comparison with it")
-        return {}
-    return polars_queries(polars_root.scan_root(str(path), "Events"))
+def page(result: dict[str, Any], name: str) -> str:
+    """Return docs/performance/frames.md."""
+    host, software = result["host"], result["software"]
+    others = ", ".join(f"{one} {version}" for one, version in result["engines"].items())
+    return f"""# Lazy tables
+
+Generated by `make bench-frames` from [{name}](../../benches/results/{name}), which holds every raw value.
+
+{result["events"]:,} NanoAOD-like events as a TTree, an RNTuple and Parquet, all Zstandard at level 3 with clusters (row
+groups) of {CLUSTER:,}. Q1 to Q8 are the queries of the ADL benchmarks, as histograms: SQL in DuckDB over
+`sapwood.dataset`, and frames of Polars over `sapwood.scan_polars`. All results were equal to those of Awkward
+Array, and the trace showed that exactly the needed columns were read, before the times. `bytes read` is the part of
+the ROOT file that was requested. The cuts are on {result["sorted"]:,} entries in 100 clusters, and their results were
+equal with and without an index. In each mode of batches, the batches of three ranks together had each entry once.
+
+Ratios of medians of {result["repeats"]} or more rounds in one process in which rivals take turns; page cache warm.
+
+{table(result["figures"])}
+
+Machine: {host["cpu"]}, {host["cpus"]} CPUs, {host["memory"]}, Linux {host["kernel"]}, load {host["load"]:.1f} at the
+start. Python {host["python"]}, sapwood {software["sapwood"]} at {software["commit"][:12]}, {others}.
+"""
 
 
-def used(work: Callable[[], Any]) -> int:
-    with sapwood.trace() as trace:
-        work()
-    return trace.layers()["bytes_requested"]
+def main() -> int:
+    """Measure, print the figures, and keep them."""
+    import host
 
-
-def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--events", type=int, default=400_000)
+    arguments.add_argument("--sorted", type=int, default=2_000_000, help="entries of the sorted files")
     arguments.add_argument("--repeats", type=int, default=5)
+    arguments.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     chosen = arguments.parse_args()
+    packages = [one for one in ("duckdb", "polars", "polars_root", "pyarrow", "torch", "jax") if find_spec(one)]
+    result: dict[str, Any] = {
+        "host": host.host(), "software": host.software(), "events": chosen.events, "sorted": chosen.sorted,
+        "repeats": chosen.repeats, "engines": {one: metadata.version(one) for one in packages},
+    }  # fmt: skip
+    figures = Figures(chosen.repeats)
     data = events(chosen.events)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = pa.table({key: ak.to_arrow(values, extensionarray=False) for key, values in data.items()})
-        parquet = folder / "events.parquet"
-        pq.write_table(table, parquet, compression="zstd", compression_level=3, row_group_size=CLUSTER)
-        without, indexed = timed(
-            5, lambda: write(folder, data, False), lambda: write(folder, data, True), clock=time.process_time
-        )
-        print(f"writing with an index: {indexed / without:.3f} of the processor time without")
-        plain, path = f"{folder / 'plain.root'}:Events", f"{folder / 'indexed.root'}:Events"
-        size = (folder / "plain.root").stat().st_size
-        print(f"{chosen.events} events; ROOT {size / 1e6:.1f} MB, Parquet {parquet.stat().st_size / 1e6:.1f} MB")
-
-        root, rival = sapwood.dataset(plain), pa.dataset.dataset(parquet)
-        for name_of, query in QUERIES.items():
-            assert sql(root, query) == sql(rival, query), name_of
-            ours, theirs = timed(chosen.repeats, lambda q=query: sql(root, q), lambda q=query: sql(rival, q))
-            share = used(lambda q=query: sql(root, q)) / size
-            print(f"DuckDB {name_of}: {ours / theirs:.2f} of Parquet's time; {100 * share:.1f} % of the bytes read")
-        lazy, scanned = polars_queries(sapwood.scan_polars(plain)), polars_queries(pl.scan_parquet(parquet))
-        rival = rival_frames(folder / "plain.root")
-        for name_of in lazy:
-            works = [frames[name_of].collect for frames in (lazy, scanned, rival) if frames]
-            assert all(work().equals(works[0]()) for work in works[1:]), name_of
-            ours, theirs, *others = timed(chosen.repeats, *works)
-            beside = "".join(f", {ours / one:.3f} of that of polars-root" for one in others)
-            print(f"Polars {name_of}: {ours / theirs:.2f} of Parquet's time{beside}")
-
-        low, high = chosen.events // 2, chosen.events // 2 + chosen.events // 100
-        cut, columns = f"(event >= {low}) & (event < {high})", ["MET_pt", "Jet_pt", "Muon_pt"]
-        where = f"WHERE event >= {low} AND event < {high}"
-        ways: dict[str, Callable[[str], Any]] = {
-            "arrays": lambda path: len(sapwood.open(path).arrays(columns, cut)),
-            "DuckDB": lambda path: len(sql(sapwood.dataset(path), f"SELECT {', '.join(columns)} FROM events {where}")),
-            "Polars": lambda path: len(
-                sapwood.scan_polars(path).filter(pl.col("event").is_between(low, high - 1)).select(columns).collect()
-            ),
-        }
-        for way, work in ways.items():
-            assert work(plain) == work(path) == high - low
-            whole, part = used(lambda w=work: w(plain)), used(lambda w=work: w(path))
-            ours, theirs = timed(chosen.repeats, lambda w=work: w(path), lambda w=work: w(plain))
-            print(f"1 % cut in {way}: {100 * part / whole:.1f} % of the bytes, {ours / theirs:.2f} of the time")
-        unsorted = "MET_pt > 5"
-        ours, theirs = timed(
-            8 * chosen.repeats, lambda: sapwood.open(path).arrays(columns, unsorted),
-            lambda: sapwood.open(plain).arrays(columns, unsorted), clock=time.process_time,
-        )  # fmt: skip
-        print(f"cut that excludes nothing: {ours / theirs:.3f} of the processor time without an index")
-
-        names = ["MET_pt", "MET_phi", "event", "Jet_pt", "Jet_eta"]
-
-        def stepped() -> int:
-            return sum(len(array) for array in sapwood.iterate(plain, names, step_size="8 MB"))
-
-        def batched(**options: Any) -> int:
-            return sum(len(batch["event"]) for batch in sapwood.batches(plain, names, 8192, **options))
-
-        assert stepped() == batched() == batched(shuffle=True)
-        base, straight, shuffled, padded = timed(
-            chosen.repeats, stepped, batched, lambda: batched(shuffle=True), lambda: batched(shuffle=True, pad=8)
-        )
-        print(
-            f"batches at {base / straight:.2f} of iterate's rate; shuffled {base / shuffled:.2f}, "
-            f"shuffled and padded {base / padded:.2f}"
-        )
-        cached, copied = second_pass(folder, chosen.repeats)
-        print(f"second pass through the cache of columns: {copied / cached:.2f} of the speed of memcpy")
+        write_all(figures, folder, data)
+        measure_queries(figures, folder, data)
+        measure_cuts(figures, folder, chosen.sorted)
+        measure_batches(figures, folder)
+        second_pass(figures, folder)
+    result["figures"] = figures.found
+    if chosen.keep:
+        when = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
+        kept = HERE / "results" / f"frames-{when}-{result['software']['commit'][:8]}.json"
+        kept.write_text(json.dumps(result, indent=1) + "\n")
+        (HERE.parent / "docs" / "performance" / "frames.md").write_text(page(result, kept.name))
+    print(table(figures.found))
+    return 0 if all(map(_met, figures.found)) else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

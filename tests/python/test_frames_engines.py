@@ -6,6 +6,8 @@ import gc
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -364,3 +366,37 @@ def test_sql_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str])
     for wrong in (["SELECT x FROM events", f"events={path}"], ["SELECT 1", str(path)], ["SELECT 1", f"a b={path}"]):
         assert cli.main(["sql", *wrong]) == 2
     assert "cannot run the query" in capsys.readouterr().err
+
+
+_UNREAD = """
+import sys, duckdb, sapwood
+events = sapwood.dataset(sys.argv[1])
+print(events.head(5).num_rows)
+connection = duckdb.connect()
+connection.register("events", events)
+print(len(connection.execute("SELECT * FROM events LIMIT 5").fetchall()))
+"""
+
+
+def test_python_ends_while_a_scan_reads_ahead(tmp_path: Path) -> None:
+    path = tmp_path / "long.root"
+    normal = np.random.default_rng(1).normal(size=1_000_000)
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {f"x{i}": np.roll(normal, i) for i in range(16)}, auto_flush=100_000)
+    for _ in range(3):
+        ran = subprocess.run(
+            [sys.executable, "-c", _UNREAD, f"{path}:t"], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (ran.returncode, ran.stdout.split()) == (0, ["5", "5"]), ran.stderr
+
+
+def test_polars_reads_a_source_that_is_named_twice_once(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"x": np.arange(1000)})
+    frame = sapwood.scan_polars(f"{path}:t").select("x")
+    with sapwood.trace() as once:
+        frame.collect()
+    with sapwood.trace() as trace:
+        assert frame.join(frame, on="x").collect().height == 1000
+    assert trace.layers()["bytes_decompressed"] == once.layers()["bytes_decompressed"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +24,55 @@ Columns = Sequence[str] | Mapping[str, Any] | None
 """Names of columns, or expressions by the names of their results; None for all."""
 
 _FORMAT = ds.IpcFileFormat()
+_IDLE = 0.5
+"""Seconds after which a thread that asks for no further batch is taken to have stopped reading ahead."""
 _HOW = "this dataset is scanned by its own method scanner() only"
+
+
+class _Batches:
+    """Record batches that Arrow's threads take; they end when Python does.
+
+    A scan that was not read to its end (``head``, a query with a limit or an error) leaves a thread that reads ahead.
+    A thread that asks for a batch while Python ends would abort the process or never return.
+    """
+
+    _unfinished: ClassVar[WeakSet[_Batches]] = WeakSet()
+    _ending = _started = False
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+        self._busy = 0
+        self._last = 0.0
+        _Batches._started = True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._unfinished.add(self)
+        self._busy += 1
+        try:
+            if _Batches._ending:
+                raise StopIteration
+            return next(self._batches)
+        except BaseException:
+            self._unfinished.discard(self)
+            raise
+        finally:
+            self._busy -= 1
+            self._last = time.monotonic()
+
+    @classmethod
+    def end(cls) -> None:
+        """End all batches, and wait for the threads that ask for one."""
+        cls._ending = True
+        while any(one._busy or time.monotonic() - one._last < _IDLE for one in list(cls._unfinished)):
+            time.sleep(0.005)
+        # The last thread releases what it holds.
+        time.sleep(0.02 if cls._started else 0)
+
+
+atexit.register(_Batches.end)
 
 
 class _Scannable:
@@ -58,7 +109,7 @@ class _Scannable:
         read = pa.schema([schema.field(name) for name in names])
         known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
         return ds.Scanner.from_batches(
-            (batch for table in tables for batch in table.to_batches(PIECE)), schema=read,
+            _Batches(batch for table in tables for batch in table.to_batches(PIECE)), schema=read,
             columns=source.names if columns is None else columns, filter=both, **known,
         )  # fmt: skip
 

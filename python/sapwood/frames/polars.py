@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 from sapwood.columns import Foreign
@@ -41,4 +42,6 @@ def scan_polars(files: Files, **options: object) -> Foreign:
                 passed = frame if predicate is None else frame.filter(predicate)
                 yield passed if passed.columns == wanted else passed.select(wanted)
 
-    return register_io_source(read, schema=empty.schema)
+    # Polars reads a source that a query names several times once, if it may; older versions cannot.
+    once: dict[str, Any] = {"is_pure": True} if "is_pure" in signature(register_io_source).parameters else {}
+    return register_io_source(read, schema=empty.schema, **once)
