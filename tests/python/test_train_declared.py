@@ -328,3 +328,18 @@ def test_a_variation_may_use_the_alias_that_it_changes(file: Path, events: dict[
     assert found["nominal"] == hist.Hist(AXIS).fill(x)
     assert found["up"] == hist.Hist(AXIS).fill(x * 3 + 1)
     assert found["own"] == hist.Hist(AXIS).fill(x * 2)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("cut", ["pt > 30", "pt[pt > 30] > 3"])
+def test_events_are_not_counted_by_the_items_of_their_lists(file: Path, cut: str, beside: bool) -> None:
+    for result in (CutFlow({"hard": cut}), Total(where=cut), Total(weight="pt"), CutFlow([], weight="pt")):
+        task = Declared({"n": result}, name="declared")
+        if beside:  # the other task continues
+            failure = str(train.run([task, Python()], str(file), threads=1).account()["tasks"])
+        else:
+            with pytest.raises(train.TaskError) as raised:
+                train.run([task], str(file), threads=1)
+            failure = str(raised.value)
+        assert "needs cuts and weights without lists" in failure
+        assert "has lists" in failure

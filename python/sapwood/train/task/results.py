@@ -97,7 +97,8 @@ class Hist:
 class Total:
     """The sum of an expression, or without one the number of events, over events that pass the cuts.
 
-    An expression or a cut with lists sums over the items of the lists; ``any(Jet_pt > 50)`` has one value per event.
+    An expression or a cut with lists sums over the items of the lists. Cuts and weights of a number of events cannot
+    have lists: write ``any(Jet_pt > 50)``.
     """
 
     expression: str | None = None
@@ -438,6 +439,10 @@ class _Fill:
         return histogram if filled is None else histogram + filled
 
 
+def _has_lists(value: Foreign) -> bool:
+    return isinstance(value, ak.Array) and value.ndim > 1
+
+
 class _Program:
     """The fills of a task for given column types: those that the engine supports, and those that need Python."""
 
@@ -447,6 +452,7 @@ class _Program:
         self._recorder = Recorder(regular=True)
         self._symbols: dict[str, Any] = {}
         self._kinds = types
+        self._listed: dict[str, bool] = {}
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
@@ -497,8 +503,23 @@ class _Program:
             self._kept[id(one.of)] = known
         return known
 
+    def _counts_items(self, one: _Fill) -> bool:
+        """Return whether cuts or weights of a number of events have lists; variations are not looked at."""
+        if one.changed or not isinstance(one.of, Total) or one.of.expression is not None:
+            return False
+
+        def nothing(name: str) -> Foreign:
+            return ak.Array(columns.form_of(self._kinds[name], name).length_zero_array())
+
+        for text in one.wants.texts:
+            if text not in self._listed:
+                self._listed[text] = _has_lists(self._task.evaluated(text, {}, self._names, nothing))
+        return any(self._listed[text] for text in one.wants.texts)
+
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
         wants = one.wants
+        if self._counts_items(one):
+            raise NotNativeError("a number of events needs cuts and weights without lists")
         bins, storage = self._bins(one)
         axes = [(*axis, self._number(text, one)) for axis, text in zip(bins, wants.values, strict=True)]
         sample = None if wants.sample is None else self._number(wants.sample, one)
@@ -545,6 +566,12 @@ class _Program:
             fill_arrays(histogram, one.wants, given)
             return histogram
         passed: Any = np.ones(len(events), dtype=bool)
+        if one.of.expression is None:
+            for text in one.wants.texts:
+                if _has_lists(given[text]):
+                    raise ArgumentError(
+                        f"a number of events needs cuts and weights without lists, but {text!r} has lists; use any(...)"
+                    )
         for text in one.wants.where:
             passed = passed & (ak.fill_none(given[text], 0) != 0)
         weight: Any = passed
