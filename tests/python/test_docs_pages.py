@@ -15,6 +15,7 @@ SHELL = "import subprocess; subprocess.run({0!r}, shell=True, check=True)\n"
 MADE = {
     "index.md": ["events.root"],
     "guide/tutorial.md": ["met.png", "mass.png", "hard.root", "results/report.html", "from_python/report.html"],
+    "guide/analysis.md": ["analysis.root", "mass.png"],
     "guide/from-root.md": ["from_root.root"],
     "guide/cookbook.md": ["copies.root", "skim.root", "skim2.root", "all.root", "events.ntuple.root", "events.parquet"],
 }

@@ -560,6 +560,25 @@ def test_both_ways_of_filling_agree(events: dict[str, Any], table: Any) -> None:
     np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-9)
 
 
+def test_axes_may_be_a_list(table: Any) -> None:
+    axes = [hist.axis.Regular(10, 0, 100), hist.axis.Integer(0, 6)]
+    texts = ["MET_pt", "count(pt)"]
+    assert table.hist(texts, axes) == table.hist(texts, *axes) == table.hist(texts, table.hist(texts, axes).axes)
+
+
+@pytest.mark.parametrize("given", [2.5, ["MET_pt", 2], b"MET_pt"])
+def test_weights_and_cuts_that_are_no_expressions_are_errors(table: Any, given: Any) -> None:
+    for options in ({"weight": given}, {"where": given}):
+        with pytest.raises(ArgumentError, match="is not an expression: write it as a string"):
+            table.hist("MET_pt", SHARED, **options)
+
+
+def test_cuts_of_records_are_errors(table: Any) -> None:
+    for cut in ("combinations(pt, 2)", "vector(pt, eta, phi, m)"):
+        with pytest.raises(ArgumentError, match=r"the cut .* needs bools or numbers"):
+            table.arrays(["MET_pt"], cut)
+
+
 def test_cuts_and_weights_may_be_several(table: Any, events: dict[str, Any]) -> None:
     ours = table.hist("pt", SHARED, where=["eta > 0", "MET_pt > 10"], weight=("m", "run"))
     theirs = table.hist("pt", SHARED, where="(eta > 0) & (MET_pt > 10)", weight="m * run")

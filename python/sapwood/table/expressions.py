@@ -18,7 +18,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -260,6 +260,29 @@ class Language:
             It is too long, or its operations lie too deep inside each other.
         """
         return Expression(self, text, names, where, word)
+
+    def needs(self, text: str, where: str) -> list[str]:
+        """Return the names that an expression needs, whichever fields exist; of a name with dots, the first part.
+
+        Raises
+        ------
+        ArgumentError, NotFoundError, LimitError
+            As in `parse`, except for names of fields.
+        """
+        return self.parse(text, _AnyName(), where).needs
+
+
+class _AnyName(Collection[str]):
+    """All names of fields, without dots."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and "." not in name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Expression:

@@ -19,8 +19,18 @@ _STEP = "64 MB"
 
 
 def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the expressions of an argument that takes one or several."""
-    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+    """Return the expressions of an argument that takes one or several.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither an expression nor a sequence of expressions.
+    """
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    if not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
+        raise ArgumentError(f"{given!r} is not an expression: write it as a string, such as 'MET_pt' or '2.5'")
+    return tuple(given)
 
 
 class Wants(NamedTuple):

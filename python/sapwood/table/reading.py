@@ -227,7 +227,7 @@ class Readable(HasFields):
         expressions
             One field or expression for each axis. Each item of a list is filled; a number of an entry goes with each.
         axes
-            Axes of `hist` or `boost_histogram`.
+            Axes of `hist` or `boost_histogram`, or one list of them.
         where
             An expression, or several: only entries, or items of lists, for which all are true are filled.
         weight
@@ -245,6 +245,8 @@ class Readable(HasFields):
             None is not filled, and NaN goes to the overflow.
         """
         texts, weights = texts_of(expressions), texts_of(weight)
+        if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
+            axes = tuple(axes[0])
         if len(texts) != len(axes):
             raise ArgumentError(f"a histogram of {len(axes)} axes needs as many expressions, not {len(texts)}")
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)

@@ -169,7 +169,11 @@ class _Work:
             if value.ndim == 1:
                 return value if value.dtype == np.bool_ else value != 0  # pyright: ignore[reportUnknownVariableType]
             value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
-        mask = value != 0
+        try:
+            mask = value != 0
+        except (ValueError, TypeError) as error:  # records, strings
+            text = f" {node.expression.text!r}" if isinstance(node, Formula) else ""
+            raise ArgumentError(f"the cut{text} needs bools or numbers: {error}") from error
         if mask.layout.is_numpy:
             return np.asarray(mask.layout.data)
         import awkward as ak

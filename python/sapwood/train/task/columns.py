@@ -12,7 +12,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, suggestion
-from sapwood.table.expressions import FUNCTIONS, Expression, Language
+from sapwood.table.expressions import Expression, Language
 from sapwood.table.native import exact_column
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def pack(*columns: Foreign) -> ak.Array:
 
 def language_with(corrections: Given | None = None) -> Language:
     """Return the language of expressions in tasks."""
-    return Language({**FUNCTIONS, "pack": pack}, corrections=corrections)
+    language = Language(corrections=corrections)
+    language.functions["pack"] = pack
+    return language
 
 
 LANGUAGE = language_with()

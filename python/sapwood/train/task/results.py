@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +12,16 @@ import awkward as ak
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
+from sapwood.errors import (
+    ArgumentError,
+    LimitError,
+    NotFoundError,
+    SapwoodError,
+    SapwoodWarning,
+    UnsupportedError,
+    similar,
+    stacklevel,
+)
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
 from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
@@ -30,6 +38,9 @@ if TYPE_CHECKING:
 
 NOMINAL = "nominal"
 """The name of the result without a variation."""
+
+_ALL = "all"
+"""The name of the number of events before all cuts of a cut flow."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,11 @@ class Hist:
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of an expression, or without one the number of events, over events that pass the cuts."""
+    """The sum of an expression, or without one the number of events, over events that pass the cuts.
+
+    An expression or a cut with lists sums over the items of the lists. Cuts and weights of a number of events cannot
+    have lists: write ``any(Jet_pt > 50)``.
+    """
 
     expression: str | None = None
     where: str | Sequence[str] | None = None
@@ -116,8 +131,10 @@ class CutFlow:
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Iterate over the parts to fill, each with its name."""
         named = dict(self.cuts) if isinstance(self.cuts, Mapping) else {cut: cut for cut in self.cuts}
+        if _ALL in named:
+            raise ArgumentError(f"a cut cannot be named {_ALL!r}: this is the number of events before all cuts")
         done: tuple[str, ...] = ()
-        yield "all", Total(None, done, self.weight)
+        yield _ALL, Total(None, done, self.weight)
         for name, cut in named.items():
             done = (*done, cut)
             yield name, Total(None, done, self.weight)
@@ -129,7 +146,10 @@ class CutFlow:
 
 @dataclass(frozen=True)
 class NMinusOne:
-    """For each histogram, the events that pass all cuts except the one of the same name; a dictionary by name."""
+    """For each histogram, the events that pass all cuts except the one of the same name; a dictionary by name.
+
+    The name of each histogram is the name of a cut.
+    """
 
     cuts: Mapping[str, str]
     histograms: Mapping[str, Hist]
@@ -137,6 +157,8 @@ class NMinusOne:
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Iterate over the parts to fill, each with its name."""
         for name, histogram in self.histograms.items():
+            if name not in self.cuts:
+                raise ArgumentError(f"the histogram {name!r} has the name of no cut: {', '.join(map(repr, self.cuts))}")
             others = tuple(cut for other, cut in self.cuts.items() if other != name)
             yield name, replace(histogram, where=texts_of(histogram.where) + others)
 
@@ -208,8 +230,10 @@ class Declared(Task):
             if value:
                 setattr(self, attribute, value)
         self._language = language_with(self.corrections)
+        self._needed: dict[str, frozenset[str]] = {}
         self._fills = list(self._all())
         self.branches = branches or type(self).branches or self._names()  # pyright: ignore[reportAttributeAccessIssue]
+        self._warn_of_unused()
         self._lock = threading.Lock()
         self._programs: dict[Any, _Program] = {}
         self._parsed: dict[tuple[str, int], Expression] = {}
@@ -231,20 +255,53 @@ class Declared(Task):
         """List all fills: each part of each result, in each variation."""
         common = texts_of(self.where)
         for name, result in self.results.items():
+            if not isinstance(result, (Hist, Total, CutFlow, NMinusOne)):
+                kind = type(result).__name__
+                raise ArgumentError(
+                    f"the result {name!r} is no Hist, Total, CutFlow or NMinusOne of sapwood.train: {kind}"
+                )
             for part, one in result.parts():
                 wants = one.wants(common)
                 used = self._used(wants.texts)
                 vary = {**self.vary, **(getattr(one, "vary", None) or {})}
+                if NOMINAL in vary:
+                    raise ArgumentError(
+                        f"a variation cannot be named {NOMINAL!r}: this is the result without variations"
+                    )
                 yield _Fill(name, part, NOMINAL, {}, one, wants)
                 for variation, changed in vary.items():
                     if not used.isdisjoint(changed):
                         yield _Fill(name, part, variation, changed, one, wants)
 
+    def _warn_of_unused(self) -> None:
+        """Warn of columns that a variation changes and no result uses."""
+        used = set[str]().union(*(self._used(one.wants.texts) for one in self._fills))
+        given = [self.vary, *(one.of.vary or {} for one in self._fills if isinstance(one.of, Hist))]
+        changed = {(vary, name): None for one in given for vary, names in one.items() for name in names}
+        for variation, name in changed:
+            if name not in used:
+                near = similar(name, sorted(used), 3, 0.5)
+                hint = f"; near it: {', '.join(near)}" if near else ""
+                message = f"the variation {variation!r} changes {name!r}, which no result uses{hint}"
+                warnings.warn(message, SapwoodWarning, stacklevel=stacklevel())
+
+    def _needs(self, text: str) -> frozenset[str]:
+        """Return the names of columns and aliases in an expression."""
+        known = self._needed.get(text)
+        if known is None:
+            known = self._needed[text] = frozenset(self._language.needs(text, self._place))
+        return known
+
+    @property
+    def _place(self) -> str:
+        """The place to name in errors."""
+        return f"in the results of task {self.name or type(self).__name__}"
+
     def _used(self, texts: Sequence[str]) -> set[str]:
         """Return the names that expressions use, also through aliases."""
         found, todo = set[str](), list(texts)
         while todo:
-            for name in names_in(todo.pop()) - found:
+            for name in self._needs(todo.pop()) - found:
                 found.add(name)
                 if name in self.aliases:
                     todo.append(self.aliases[name])
@@ -255,7 +312,7 @@ class Declared(Task):
         changed = [text for names in self.vary.values() for text in names.values()]
         changed += [text for one in self._fills for text in one.changed.values()]
         texts = [*self.aliases.values(), *changed, *(text for one in self._fills for text in one.wants.texts)]
-        names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in sorted(names_in(text)))
+        names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in sorted(self._needs(text)))
         return [name for name in names if name not in self.aliases]
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
@@ -332,19 +389,22 @@ class Declared(Task):
         within: tuple[str, ...],
     ) -> Foreign:
         if len(within) > MAX_DEPTH:
-            raise ArgumentError(f"the alias {within[0]!r} is defined by itself: {' → '.join(within[:4])} …")
+            raise LimitError(f"more than {MAX_DEPTH} aliases that use each other, from {within[0]!r}")
 
         def value_of(name: str) -> Foreign:
             if name in changed:
-                return self._value(changed[name], names, column, {}, (*within, name))
+                # It uses the unchanged columns, among them aliases that led here.
+                return self._value(changed[name], names, column, {}, ())
+            if name in within:
+                raise ArgumentError(f"the alias {name!r} is defined by itself: {' → '.join([*within, name])}")
             if name in self.aliases:
                 return self._value(self.aliases[name], names, column, changed, (*within, name))
             return column(name)
 
         known = self._parsed.get((text, len(names)))
         if known is None:
-            where = f"in the results of task {self.name or type(self).__name__}"
-            known = self._parsed[text, len(names)] = self._language.parse(text, [*names, *self.aliases], where)
+            parsed = self._language.parse(text, [*names, *self.aliases], self._place)
+            known = self._parsed[text, len(names)] = parsed
         return known.evaluate(value_of)
 
 
@@ -379,21 +439,8 @@ class _Fill:
         return histogram if filled is None else histogram + filled
 
 
-@functools.lru_cache(maxsize=4096)
-def names_in(text: str) -> frozenset[str]:
-    """Return the names of columns and aliases in an expression, without the names of called functions.
-
-    Raises
-    ------
-    ArgumentError
-        The text is not an expression.
-    """
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except SyntaxError as error:
-        raise ArgumentError(f"{error.msg}\n    {text.strip()}\n    {' ' * ((error.offset or 1) - 1)}^") from None
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
+def _has_lists(value: Foreign) -> bool:
+    return isinstance(value, ak.Array) and value.ndim > 1
 
 
 class _Program:
@@ -405,6 +452,7 @@ class _Program:
         self._recorder = Recorder(regular=True)
         self._symbols: dict[str, Any] = {}
         self._kinds = types
+        self._listed: dict[str, bool] = {}
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
@@ -455,8 +503,23 @@ class _Program:
             self._kept[id(one.of)] = known
         return known
 
+    def _counts_items(self, one: _Fill) -> bool:
+        """Return whether cuts or weights of a number of events have lists; variations are not looked at."""
+        if one.changed or not isinstance(one.of, Total) or one.of.expression is not None:
+            return False
+
+        def nothing(name: str) -> Foreign:
+            return ak.Array(columns.form_of(self._kinds[name], name).length_zero_array())
+
+        for text in one.wants.texts:
+            if text not in self._listed:
+                self._listed[text] = _has_lists(self._task.evaluated(text, {}, self._names, nothing))
+        return any(self._listed[text] for text in one.wants.texts)
+
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
         wants = one.wants
+        if self._counts_items(one):
+            raise NotNativeError("a number of events needs cuts and weights without lists")
         bins, storage = self._bins(one)
         axes = [(*axis, self._number(text, one)) for axis, text in zip(bins, wants.values, strict=True)]
         sample = None if wants.sample is None else self._number(wants.sample, one)
@@ -503,6 +566,12 @@ class _Program:
             fill_arrays(histogram, one.wants, given)
             return histogram
         passed: Any = np.ones(len(events), dtype=bool)
+        if one.of.expression is None:
+            for text in one.wants.texts:
+                if _has_lists(given[text]):
+                    raise ArgumentError(
+                        f"a number of events needs cuts and weights without lists, but {text!r} has lists; use any(...)"
+                    )
         for text in one.wants.where:
             passed = passed & (ak.fill_none(given[text], 0) != 0)
         weight: Any = passed
