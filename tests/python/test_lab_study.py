@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
-from browser import looks
+from browser import looks, sheets
 from printed import example
 
 import sapwood
@@ -692,6 +692,22 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     for split in ([], [99], [0, 99]):
         with pytest.raises(ArgumentError, match="in one branch only: give a split level of 0"):
             event.run(tmp_path / "c", streaming="object-wise", split_levels=split)
+
+
+def test_a_page_of_many_rows_is_printed_on_two_sheets(tmp_path: Path) -> None:
+    made = Study("toy", {}, tmp_path)
+    made.run([Step("work", "it", "s", lambda: {"value": 1.0})], 1)
+    groups = [[f"a measurement with a long name, number {place}", {"it": [1.0, 1.0, 1.0]}] for place in range(10)]
+    figure = {"kind": "bars", "title": "Time", "engines": ["it"], "unit": "s", "label": "Time [s]", "groups": groups}
+    rows = [[f"case {place}", "1.00 s", "2.00 s"] for place in range(40)]
+    table = {"title": "Rates", "head": ["Case", "a", "b"], "rows": rows, "caption": "A word. " * 40, "printed": True}
+    tables = [{**table, "title": f"Rates, part {place}"} for place in range(3)]
+    findings = [f"Finding {place}: {'of several words ' * 15}." for place in range(8)]
+    written = made.finish(tables=tables, figures=[figure] * 6, findings=findings, tiles=[("9 /s", "at most")] * 3)
+    page = written["html"].read_text()
+    assert re.search(r'<p class="paper">The first \d+ rows; the page on screen has all.</p>', page)
+    assert page.count(">case 39<") == 3  # on screen
+    assert sheets(written["html"], tmp_path) == 2
 
 
 def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
