@@ -506,9 +506,12 @@ def _signed(value: float) -> str:
 
 
 def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    costs = {cell.layout_name: cost for cell, cost in _costs(study, cells).items()}
-    both = {name: (cost["write"] + cost["read"], cost["memory"] / 1e6) for name, cost in costs.items()}
-    size = {name: (cost["read"], cost["size"] / 1e6) for name, cost in costs.items()}
+    both: dict[str, tuple[float, float]] = {}
+    size: dict[str, tuple[float, float]] = {}
+    for cell, cost in _costs(study, cells).items():
+        write, read = (study.median(action, cell.name) or 0.0 for action in (WRITE, READ))
+        both[cell.layout_name] = (write + read, cost["memory"] / 1e6)
+        size[cell.layout_name] = (read, cost["size"] / 1e6)
     chosen = next(iter(_scores(study, cells))).layout_name
     planes = [
         _plane(
@@ -558,11 +561,11 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     scores = _scores(study, cells)
     best = next(iter(scores))
     cost = _costs(study, cells)[best]
-    price = _price(study)
+    price, times = _price(study), [study.median(action, best.name) or 0.0 for action in (WRITE, READ)]
     often = f"written {price.write:g} × and read {price.read:g} ×"
     chosen = (
-        f"Of {len(scores)} layouts the choice is {best.layout_name}: {seconds_text(cost['write'])} to write, "
-        f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+        f"Of {len(scores)} layouts the choice is {best.layout_name}: {seconds_text(times[0])} of processor time to "
+        f"write, {seconds_text(times[1])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
     prices = (
         f"Prices: {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a "
