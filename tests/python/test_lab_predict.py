@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import looks
+from browser import looks, sheets
 from printed import example
 
 from sapwood.errors import ArgumentError
@@ -325,11 +325,12 @@ def test_the_figures_of_gsi(tmp_path: Path) -> None:
     assert sum("The model fails for" in finding for finding in study.content["findings"]) == len(fails) - 4
     assert study.content["headline"].startswith("The median error is 14.") and len(study.content["tiles"]) == 3
     assert study.content["figures"][0]["title"] == "Predicted and published rates"
-    drawn = {label: values for label, values in study.content["figures"][-1]["groups"]}
+    drawn = dict(study.content["figures"][-1]["groups"])
     assert list(drawn) == [row[0] for row in points["rows"]]  # every point, counted or not
     assert sum("counted" in values for values in drawn.values()) == 21
     assert study.content["figures"][1]["marks"] == {"limit of four disks": 280, "limit of RAID, 8 MB": 180}
     assert looks(written["html"], tmp_path) > 50_000
+    assert sheets(written["html"], tmp_path) == 2
 
 
 def test_an_input_of_gsi_is_no_prediction() -> None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
-from browser import looks
+from browser import looks, sheets
 from printed import example
 
 import sapwood
@@ -27,7 +27,7 @@ from sapwood.cli.lab import COMMANDS
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import cold
 from sapwood.lab.children import engines
-from sapwood.lab.studies import event, trend
+from sapwood.lab.studies import beside, event, trend
 from sapwood.lab.studies import study as study_module
 from sapwood.lab.studies.drawing import colours, draw
 from sapwood.lab.studies.export import to_prometheus
@@ -257,10 +257,10 @@ def test_studies_are_shown_beside_each_other(tmp_path: Path, capsys: pytest.Capt
     made, left = Study("toy", {"size": 3}, tmp_path / "b", label="new", reference=first), [2.0, 2.01, 1.99]
     made.run([Step("work", "it", "s", lambda: {"value": left.pop(0)})], 3)
     made.finish(tables=[], figures=[], findings=["It is slower."])
-    (beside,) = made.content["tables"]
-    assert beside["title"] == "Beside the reference" and beside["head"][-1].startswith("new to ")
-    assert beside["rows"] == [["work", "it", "1.00 s", "2.00 s", "2.00"]]
-    assert beside["keys"] == [["work", "it", 1.0, 2.0, 2.0]]
+    (ratios,) = made.content["tables"]
+    assert ratios["title"] == "Beside the reference" and ratios["head"][-1].startswith("new to ")
+    assert ratios["rows"] == [["work", "it", "1.00 s", "2.00 s", "2.00"]]
+    assert ratios["keys"] == [["work", "it", 1.0, 2.0, 2.0]]
     assert "Beside the reference" in (tmp_path / "b" / "toy.html").read_text()
     with pytest.raises(ArgumentError, match="is a result of lab toy, not of lab other"):
         Study("other", {}, tmp_path / "c", reference=first)
@@ -270,9 +270,26 @@ def test_studies_are_shown_beside_each_other(tmp_path: Path, capsys: pytest.Capt
     assert content["headline"].startswith(
         "1 of 1 figures differ by more than noise. The largest difference: work, it: "
     )
-    assert "new has 2.00 × the figure of " in content["headline"] and content["tables"][0]["rows"] == beside["rows"]
+    assert "new has 2.00 × the figure of " in content["headline"] and content["tables"][0]["rows"] == ratios["rows"]
     assert "Settings that differ" not in [table["title"] for table in content["tables"]]
     assert "<h2>Machines" in (tmp_path / "d" / "compare.html").read_text()
+
+
+def test_studies_without_common_measurements(tmp_path: Path) -> None:
+    paths: list[Path] = []
+    for name in ("one", "two"):
+        made = Study(
+            "toy", {"files": [f"{name}{n}.root" for n in range(90)], "options": {}}, tmp_path / name, label=name
+        )
+        made.run([Step(name, "it", "s", lambda: {"value": 1.0})], 1)
+        made.finish(tables=[], figures=[], findings=["."])
+        paths.append(made.path)
+    content = json.loads(beside.run(tmp_path / "out", paths)["json"].read_text())
+    assert content["headline"] == "The studies have no measurement in common."
+    settings, _, lacking = content["tables"]
+    shown = "one0.root, one1.root, one2.root, one3.root, one4.root, one5.root, and 84 more"
+    assert settings["rows"] == [["files", shown, shown.replace("one", "two")]]  # no list in Python's words
+    assert lacking["rows"] == [["one", "it", "yes", "–"], ["two", "it", "–", "yes"]]
 
 
 def test_machines_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -675,6 +692,22 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     for split in ([], [99], [0, 99]):
         with pytest.raises(ArgumentError, match="in one branch only: give a split level of 0"):
             event.run(tmp_path / "c", streaming="object-wise", split_levels=split)
+
+
+def test_a_page_of_many_rows_is_printed_on_two_sheets(tmp_path: Path) -> None:
+    made = Study("toy", {}, tmp_path)
+    made.run([Step("work", "it", "s", lambda: {"value": 1.0})], 1)
+    groups = [[f"a measurement with a long name, number {place}", {"it": [1.0, 1.0, 1.0]}] for place in range(10)]
+    figure = {"kind": "bars", "title": "Time", "engines": ["it"], "unit": "s", "label": "Time [s]", "groups": groups}
+    rows = [[f"case {place}", "1.00 s", "2.00 s"] for place in range(40)]
+    table = {"title": "Rates", "head": ["Case", "a", "b"], "rows": rows, "caption": "A word. " * 40, "printed": True}
+    tables = [{**table, "title": f"Rates, part {place}"} for place in range(3)]
+    findings = [f"Finding {place}: {'of several words ' * 15}." for place in range(8)]
+    written = made.finish(tables=tables, figures=[figure] * 6, findings=findings, tiles=[("9 /s", "at most")] * 3)
+    page = written["html"].read_text()
+    assert re.search(r'<p class="paper">The first \d+ rows; the page on screen has all.</p>', page)
+    assert page.count(">case 39<") == 3  # on screen
+    assert sheets(written["html"], tmp_path) == 2
 
 
 def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,6 +316,9 @@ def test_layouts_of_several_clusters_are_compared_on_the_same_entries(
     study, _ = sweep.run(None, tmp_path, **words, streams=[1], rounds=1, quick=True)
     assert len(stops) == 2 and len(set(stops.values())) == 1
     assert [row[-1] for row in study.content["tables"][0]["rows"]] == ["1.00", "1.00"]
+    # The axis of processor time has no prices of storage and memory.
+    points = study.content["figures"][0]["curves"][0]["points"]
+    assert {point[0] for point in points} == {2.0 * stop for stop in stops.values()}
 
 
 def test_wrong_words(file: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -30,6 +31,15 @@ def looks(page: Path, folder: Path, scheme: str = "light") -> int:
     done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120)
     assert picture.is_file(), done.stderr[-2000:]
     return picture.stat().st_size
+
+
+def sheets(page: Path, folder: Path) -> int:
+    """Have a browser print a page; gives the number of sheets of paper. The test is skipped where there is none."""
+    paper = folder / "page.pdf"
+    command = [*_browser(folder), "--no-pdf-header-footer", f"--print-to-pdf={paper}"]
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120)
+    assert paper.is_file(), done.stderr[-2000:]
+    return len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
 
 
 def drawn(page: Path | str, folder: Path, milliseconds: int | None = None) -> str:

@@ -48,7 +48,7 @@ def _findings(advice: Advice, ordered: list[Finding]) -> str:
         return ""
     rows = [
         [
-            one.code, one.tree, one.detail, one.remedy,
+            one.code, one.tree, one.detail, one.remedy.replace("`", ""),
             gain_text(one.trial.before, one.trial.after) if one.trial else one.note,
             verdict(one.trial, advice.price).partition(" (")[0] if one.trial else "–",
             seconds_text(advice.seconds(one)) if one.trial else "–",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from sapwood.lab.studies.page import setting_text
 from sapwood.lab.studies.ratios import names_of, ordered, ratio_table
 from sapwood.lab.studies.study import Study, compare, read
 
@@ -44,8 +45,8 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
     ]
     most = f" The largest difference: {found[0]}" if found else ""
     count = f"{len(clear)} of {len(rows_of)} figures differ" if found else f"No figure of {len(rows_of)} differs"
-    found.insert(0, f"{count} by more than noise.{most}")
-    if not all(compared["alike"]):
+    found.insert(0, f"{count} by more than noise.{most}" if rows_of else "The studies have no measurement in common.")
+    if rows_of and not all(compared["alike"]):
         found.append("Ratios marked ! are between studies that did not measure the same.")
     groups = [
         [f"{row['what']}, {row['engine']}", {
@@ -60,10 +61,15 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
         "label": f"Ratio to {names[0]}", "groups": groups,
         "caption": "" if clear else "None of them differs by more than noise.",
     }  # fmt: skip
-    tables = [ratio_table(compared, names, f"lab {compared['study']}")]
-    rows = [[name, *map(str, values)] for name, values in compared["other_settings"].items()]
+    tables = [ratio_table(compared, names, f"lab {compared['study']}")] if rows_of else []
+    rows = [[name, *map(setting_text, values)] for name, values in compared["other_settings"].items()]
+    words = list(range(1, len(names) + 1))
     if rows:
-        tables.append({"title": "Settings that differ", "head": ["Setting", *names], "rows": rows, "words": [1, 2]})
+        tables.append({"title": "Settings that differ", "head": ["Setting", *names], "rows": rows, "words": words})
+    lacking = [
+        [one["what"], one["engine"], *("yes" if place in one["in"] else "–" for place in words)]
+        for one in compared["missing"]
+    ]
     hosts = [
         [name, one["host"]["name"], one["host"]["processor"], str(one["host"]["cores_usable"]),
          str(one["commit"] or "–")[:12],
@@ -72,6 +78,8 @@ def run(folder: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]],
     ]  # fmt: skip
     head = ["Study", "Machine", "Processor", "Cores", "Commit", "Warnings"]
     tables.append({"title": "Machines", "head": head, "rows": hosts, "words": [1, 2, 4, 5]})
+    if lacking:
+        tables.append({"title": "Measurements of some studies only", "head": ["What", "By", *names], "rows": lacking})
     tiles = [(str(len(clear)), f"of {len(rows_of)} figures differ by more than noise")]
     if clear:
         sure = [ratio for ratio, told in zip(clear[0]["ratios"], clear[0]["clear"], strict=True) if told and ratio]

@@ -29,6 +29,8 @@ _SHOWN, _PRINTED = 6, 1
 """Number of findings that are shown at first, and of tables that are printed."""
 _SHEETS, _LINE_MM = 2 * 269.0, 3.8
 """Height of two sheets of A4 without margins, and of a printed line of text, in mm."""
+_ITEMS = 6
+"""Number of items of a setting that are shown."""
 _ROWS, _FEW = 30, 3
 """The most rows of a table that are printed, and the fewest that are worth it."""
 SORT = """<script>
@@ -222,7 +224,19 @@ def table_block(one: Mapping[str, Any], place: str = "", *, printed: int = _ROWS
     return f"<section class='{place}'><h2>{_text(one['title'])} {save}</h2>{below}{drawn}</section>"
 
 
+def setting_text(value: Any) -> str:
+    """Return a setting as text: the first items of a long list, and the number of the others."""
+    if isinstance(value, Mapping):
+        value = [f"{name}: {one}" for name, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        more = [f"and {len(value) - _ITEMS} more"] * (len(value) > _ITEMS)
+        return ", ".join([*map(str, value[:_ITEMS]), *more]) or "–"
+    return {"None": "–", "True": "yes", "False": "no"}.get(str(value), str(value))
+
+
 def _raw(measurements: Sequence[Mapping[str, Any]]) -> str:
+    if not measurements:
+        return ""
     rows = [
         [
             _text(measured["what"]),
@@ -252,10 +266,7 @@ def _settings(content: Mapping[str, Any]) -> str:
             for name, version in {**content["versions"], **content.get("programs", {})}.items()
         ),
     ]
-    settings = [
-        [_text(name), _text(", ".join(map(str, value)) if isinstance(value, list) else value)]
-        for name, value in content["settings"].items()
-    ]
+    settings = [[_text(name), _text(setting_text(value))] for name, value in content["settings"].items()]
     return (
         '<section class="minor"><h2>How it was measured</h2><div class="halves">'
         f"{table(['Host', ''], machine)}{table(['Setting', ''], settings)}</div></section>"

@@ -89,6 +89,11 @@ class Cell:
         words += [self.engine] if self.engine != ENGINES[0] else []
         return ", ".join(words)
 
+    @property
+    def layout_name(self) -> str:
+        """The name of the layout alone, without the way in which the job writes it."""
+        return dataclasses.replace(self, streams=1, summary=False, long=False).name
+
     def layout(self) -> Layout:
         """Return the layout.
 
@@ -501,10 +506,13 @@ def _signed(value: float) -> str:
 
 
 def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
-    both = {name: (cost["write"] + cost["read"], cost["memory"] / 1e6) for name, cost in costs.items()}
-    size = {name: (cost["read"], cost["size"] / 1e6) for name, cost in costs.items()}
-    chosen = next(iter(_scores(study, cells))).name
+    both: dict[str, tuple[float, float]] = {}
+    size: dict[str, tuple[float, float]] = {}
+    for cell, cost in _costs(study, cells).items():
+        write, read = (study.median(action, cell.name) or 0.0 for action in (WRITE, READ))
+        both[cell.layout_name] = (write + read, cost["memory"] / 1e6)
+        size[cell.layout_name] = (read, cost["size"] / 1e6)
+    chosen = next(iter(_scores(study, cells))).layout_name
     planes = [
         _plane(
             "Memory and time", both, "Processor time of writing and reading [s]", "Peak resident memory [MB]", chosen
@@ -526,8 +534,8 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 def _tiles(study: Study, cells: Sequence[Cell]) -> list[tuple[str, str]]:
     """Return the chosen layout, and its size and memory with the largest values."""
-    chosen = next(iter(_scores(study, cells))).name
-    costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
+    chosen = next(iter(_scores(study, cells))).layout_name
+    costs = {cell.layout_name: cost for cell, cost in _costs(study, cells).items()}
     one = costs[chosen]
     most = {what: max(cost[what] for cost in costs.values()) for what in ("size", "memory")}
     return [
@@ -553,11 +561,11 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     scores = _scores(study, cells)
     best = next(iter(scores))
     cost = _costs(study, cells)[best]
-    price = _price(study)
+    price, times = _price(study), [study.median(action, best.name) or 0.0 for action in (WRITE, READ)]
     often = f"written {price.write:g} × and read {price.read:g} ×"
     chosen = (
-        f"Of {len(scores)} layouts the choice is {best.name}: {seconds_text(cost['write'])} to write, "
-        f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+        f"Of {len(scores)} layouts the choice is {best.layout_name}: {seconds_text(times[0])} of processor time to "
+        f"write, {seconds_text(times[1])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
     prices = (
         f"Prices: {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a "
@@ -566,7 +574,7 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
     layout += "" if best.streaming == MEMBER_WISE else f" --streaming {best.streaming}"
-    close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
+    close = [f"{cell.layout_name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
     ties = [f"Within noise, these layouts are as good (score {scores[best]:.2f}): {'; '.join(close)}."] if close else []
     return [chosen, *ties, prices, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
 

@@ -69,6 +69,8 @@ def run(
     count = f"{len(changed)} of {len(series)} figures" if found else f"No figure of {len(series)}"
     found.insert(0, f"{count} changed by more than noise.{most}")
     days = [one["started"][:10] for one in studies]
+    if len(set(days)) < len(days):  # with the time, where two results are of one day
+        days = [one["started"][:16].replace("T", " ") for one in studies]
     figures = [_figure(name, _unit(studies, name), series[name], days) for name in ordered[:_FIGURES]]
     tiles = [
         (str(len(studies)), f"results from {dates[0]} to {dates[-1]}"),
