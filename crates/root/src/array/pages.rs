@@ -54,6 +54,8 @@ mod system {
 
     /// Smaller ranges are provided page by page.
     const SMALLEST_PROVIDED: usize = 16 << 10;
+    /// Minimum size of a range that is checked for being in memory already.
+    const SMALLEST_CHECKED: usize = 64 << 10;
     /// Bytes of a large page.
     const LARGE: usize = 2 << 20;
     /// Minimum size of a buffer with large pages.
@@ -88,7 +90,7 @@ mod system {
     }
 
     pub fn provide(start: usize, bytes: usize) {
-        if bytes < SMALLEST_PROVIDED {
+        if bytes < SMALLEST_PROVIDED || is_reused(start, bytes) {
             return;
         }
         let (mut start, end) = (start & !(PAGE - 1), start + bytes);
@@ -112,6 +114,23 @@ mod system {
         }
     }
 
+    /// Returns whether the middle page of a range is in memory: the range is part of a buffer that is used again.
+    ///
+    /// The pages at both ends do not tell: they may also hold values of the neighbours.
+    pub(super) fn is_reused(start: usize, bytes: usize) -> bool {
+        bytes >= SMALLEST_CHECKED && is_resident((start + bytes / 2) & !(PAGE - 1))
+    }
+
+    /// Returns whether the page at an address is in memory.
+    #[allow(unsafe_code, reason = "a question to the system about memory")]
+    pub(super) fn is_resident(page: usize) -> bool {
+        let mut state = 0u8;
+        // SAFETY: the system reads its own tables only, and writes one byte for one page. It refuses addresses where
+        // nothing is mapped.
+        let failed = unsafe { libc::mincore(std::ptr::without_provenance_mut(page), PAGE, &raw mut state) };
+        failed == 0 && state & 1 == 1
+    }
+
     #[allow(unsafe_code, reason = "advice to the system about memory")]
     fn advise(start: usize, bytes: usize, advice: libc::c_int) {
         // SAFETY: none of the advice changes the content of memory, whoever owns it by now. If nothing is mapped, or
@@ -130,5 +149,29 @@ mod system {
             libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
         }
         Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_memory_that_was_not_used_before_is_requested() {
+        // Larger than what the allocator keeps: fresh from the system, with no page of it in memory.
+        let mut buffer: Vec<u8> = Vec::with_capacity(64 << 20);
+        let room = Room::of(buffer.spare_capacity_mut());
+        let (start, bytes) = (room.start.next_multiple_of(PAGE), 1 << 20);
+        assert!(!system::is_reused(start, bytes));
+        system::provide(start, bytes);
+        for page in [start, start + bytes / 2, start + bytes - PAGE] {
+            assert!(system::is_resident(page));
+        }
+        assert!(system::is_reused(start, bytes));
+        // The page where one range ends and the next one begins does not make the next one count as used.
+        let next = start + bytes - PAGE;
+        assert!(!system::is_reused(next, bytes));
+        system::provide(next, bytes);
+        assert!(system::is_resident(next + bytes - PAGE));
     }
 }
