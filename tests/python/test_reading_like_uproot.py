@@ -268,7 +268,7 @@ def test_errors_of_missing_keys_have_what_those_of_uproot_have(tmp_path: Path) -
             one["nothing"]
         assert caught.value.key == "nothing"
         assert caught.value.file_path == path
-        assert [name.partition(";")[0] for name in one.keys()] == list(caught.value.keys or ())
+        assert [name.partition(";")[0] for name in one.keys(recursive=True)] == list(caught.value.keys or ())
     assert caught.value.object_path == "/t;1"
 
 

@@ -212,7 +212,9 @@ class Found(NamedTuple):
             try:
                 return make(self.source)
             except PermissionError as error:
-                if server is None:
+                from sapwood.storage import client
+
+                if server is None or not client.may_admit(self.name, error):
                     raise
                 source = self._client_file(error)
             made = make(source)
@@ -644,6 +646,8 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
                 if server not in _BY_CLIENT:
                     return _native.list_folder(f"{server}/{folder or '/'}{behind}", far)
             except PermissionError as error:
+                if not client.may_admit(server, error):
+                    raise
                 if not client.is_installed():
                     raise PermissionError(f"{error} ({_NO_CLIENT})") from None
             names = client.list_folder(server, f"/{folder.lstrip('/')}{behind}", far.timeout)
