@@ -79,6 +79,15 @@ class ExpressionError(ArgumentError, SyntaxError):
 class NotFoundError(SapwoodError, KeyError):
     """A key, tree or branch of that name is not there."""
 
+    key: str | None = None
+    """The name that is not there, if it was looked up in a directory or tree."""
+    because: str = ""
+    """Why it is not there."""
+    keys: Sequence[str] | None = None
+    """Names that are there."""
+    file_path: str | None = None
+    object_path: str | None = None
+
     def __str__(self) -> str:
         """Return the message as it is (KeyError would quote it)."""
         return str(self.args[0]) if self.args else ""

@@ -335,3 +335,12 @@ def test_the_number_of_entries_of_a_weighted_profile_is_kept(tmp_path: Path) -> 
     read = sapwood.open(tmp_path / "p.root")["p"]
     assert (read.member("fEntries"), read.member("fTsumw")) == (3, 7)
     assert read.to_hist().metadata == {"fEntries": 3}
+
+
+def test_notebooks_draw_histograms(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        file["h"] = np.histogram([1.0, 2.0, 2.5])
+        file["h2"] = np.histogram2d([1.0, 2.0], [2.0, 3.0])
+    with sapwood.open(tmp_path / "x.root") as file:
+        for name in ("h", "h2"):
+            assert "<svg" in (file[name]._repr_html_() or "")

@@ -72,3 +72,5 @@ def test_without_a_certificate(address: str, home: Path, monkeypatch: pytest.Mon
             total(f"https://{address}", certificate=home / wrong)
     with pytest.raises(sapwood.ArgumentError, match="certificate is the path"):
         total(f"https://{address}", certificate=5)
+    with pytest.raises(sapwood.ArgumentError, match="certificate"):
+        sapwood.open("root://localhost//x.root", certificate=home / "both.pem")

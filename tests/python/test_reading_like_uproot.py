@@ -257,3 +257,23 @@ def test_a_script_runs_with_the_import_changed(name: str, tmp_path: Path) -> Non
         return out.getvalue()
 
     assert output(sapwood) == output(uproot)
+
+
+def test_errors_of_missing_keys_have_what_those_of_uproot_have(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.root")
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"x": "f8", "y": "f8"})
+    for one in (sapwood.open(path), sapwood.open(path)["t"]):
+        with pytest.raises(sapwood.KeyInFileError) as caught:
+            one["nothing"]
+        assert caught.value.key == "nothing"
+        assert caught.value.file_path == path
+        assert [name.partition(";")[0] for name in one.keys(recursive=True)] == list(caught.value.keys or ())
+    assert caught.value.object_path == "/t;1"
+
+
+def test_a_function_of_lists_refuses_two_values(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        file.mktree("t", {"x": [1.0], "y": [2.0]})
+    with pytest.raises(sapwood.ArgumentError, match=r"min takes.*minimum\(x, y\)"):
+        sapwood.open(tmp_path / "x.root")["t"].arrays("min(x, y)")

@@ -729,11 +729,14 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             return NotFoundError(f"not found: {where!r} ({why})")
         names = [name for name, _, _ in islice(self._all(True, "", set()), _NAMES_COMPARED)]
         near = similar(where, names, 5, 0.4) or names[:10]
-        return NotFoundError(
+        error = NotFoundError(
             f"not found: {where!r} ({why})\n"
             f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
             f"in directory {self.object_path!r} of file {self.file_path}"
         )
+        error.key, error.because, error.keys = where, why, names
+        error.file_path, error.object_path = self.file_path, self.object_path
+        return error
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()

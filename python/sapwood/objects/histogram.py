@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.basic import TNamed
 from sapwood.objects.buffer import emptied, pending
@@ -230,6 +230,13 @@ class Histogram(TNamed):
 
     def _to_boost_histogram_(self) -> Any:
         return self.to_boost()
+
+    def _repr_html_(self) -> str | None:
+        """Draw it in a notebook as `hist` does; None, for the plain text, if `hist` is not installed or cannot."""
+        try:
+            return self.to_hist()._repr_html_()  # pyright: ignore[reportPrivateUsage]
+        except (ImportError, TypeError, ValueError, NotImplementedError, SapwoodError):
+            return None
 
     def __eq__(self, other: object) -> bool:
         """Return whether class, axes, contents and variances are equal."""

@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _VARIABLES = ("X509_", "KRB5", "XRD", "XrdSec", "BEARER_TOKEN", "XDG_RUNTIME_DIR", "HOME")
@@ -30,6 +31,21 @@ _GRACE = 5.0
 def is_installed() -> bool:
     """Return whether the XRootD project's package for Python is there."""
     return importlib.util.find_spec("XRootD") is not None
+
+
+def may_admit(url: str, refused: OSError) -> bool:
+    """Return whether the client may be admitted where a server has refused something to sapwood.
+
+    A refused login or a demand for signed requests is a reason to try. After a login with the user's name alone, a
+    proxy or a ticket is one too, unless the URL names another user.
+    """
+    said = str(refused)
+    if "login refused" in said or "SigVerErr" in said:
+        return True
+    number = os.geteuid()
+    proxy = os.environ.get("X509_USER_PROXY", f"/tmp/x509up_u{number}")
+    ticket = os.environ.get("KRB5CCNAME", f"FILE:/tmp/krb5cc_{number}").removeprefix("FILE:")
+    return "@" not in url.partition("://")[2].partition("/")[0] and (Path(proxy).exists() or Path(ticket).exists())
 
 
 class _Reply(NamedTuple):

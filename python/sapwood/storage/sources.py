@@ -37,6 +37,7 @@ _LINK = r"::(?![^\[\]]*\])"
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
 _DAV = frozenset({"dav", "davs"})
+_WITH_CERTIFICATE = frozenset({"https", "davs"})
 _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD | _DAV
 _FAMILIES = (_XROOTD, frozenset({"http", "https"}) | _DAV)
 """Protocols of which one may stand for the other."""
@@ -211,7 +212,9 @@ class Found(NamedTuple):
             try:
                 return make(self.source)
             except PermissionError as error:
-                if server is None:
+                from sapwood.storage import client
+
+                if server is None or not client.may_admit(self.name, error):
                     raise
                 source = self._client_file(error)
             made = make(source)
@@ -368,6 +371,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
         linked = re.search(_LINK, path) is not None
         if linked or kind not in _LOCAL:
             known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
+            known -= frozenset[str]() if kind in _WITH_CERTIFICATE else {"certificate"}
             if kind in _NATIVE and not linked:
                 native = not through_fsspec and options.keys() <= known
                 if native and (found := _native(path, kind, options)) is not None:
@@ -511,7 +515,7 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
         urls = [quote(_web_address(one), safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
-    certificate = find_certificate(options, kind) if kind in _DAV or kind == "https" else None
+    certificate = find_certificate(options, kind) if kind in _WITH_CERTIFICATE else None
     # No server of S3 answers with several ranges: the whole file would come.
     return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000, certificate), url)
 
@@ -642,6 +646,8 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
                 if server not in _BY_CLIENT:
                     return _native.list_folder(f"{server}/{folder or '/'}{behind}", far)
             except PermissionError as error:
+                if not client.may_admit(server, error):
+                    raise
                 if not client.is_installed():
                     raise PermissionError(f"{error} ({_NO_CLIENT})") from None
             names = client.list_folder(server, f"/{folder.lstrip('/')}{behind}", far.timeout)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import LimitError
+from sapwood.errors import ArgumentError, LimitError
 from sapwood.table.symbols import NotNativeError, Record, Symbol, is_plain, is_symbolic, items_at
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def _lists(value: Foreign, name: str) -> Foreign:
 
 
 def _reduction(name: str) -> Callable[[Any], Any]:
-    def reduce(x: Foreign) -> Foreign:
+    def reduce(x: Foreign, *others: Foreign) -> Foreign:
+        if others:
+            hint = f"; {name}imum(x, y) compares two values" if name in ("min", "max") else ""
+            raise ArgumentError(f"{name} takes the values of one list{hint}")
         if isinstance(x, Symbol):
             return x.apply(name)
         import awkward as ak

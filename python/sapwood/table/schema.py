@@ -194,11 +194,14 @@ class HasFields:
     def _missing(self, where: str) -> NotFoundError:
         names = self.keys()
         near = similar(where, names, 5, 0.4) or names[:10]
-        return NotFoundError(
+        error = NotFoundError(
             f"no such {self.words.field}: {where!r}\n"
             f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
             f"{self.location}"
         )
+        error.key, error.keys = where, names
+        error.file_path, error.object_path = self.file.file_path, self.object_path
+        return error
 
     def __contains__(self, where: object) -> bool:
         """Whether there is such a field, at any depth."""
