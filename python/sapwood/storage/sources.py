@@ -713,7 +713,7 @@ def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any]
     dropped -= _parameters(type(system))
     if given := sorted(one for one in dropped if options.get(one) not in (None, (), [])):
         raise ArgumentError(
-            f"{name}: {', '.join(given)} would do nothing where {type(system).__name__} of fsspec reads"
+            f"{name}: {', '.join(given)} has no effect when fsspec's {type(system).__name__} reads the file"
         )
     far = _far(options)
     if many:
