@@ -43,7 +43,7 @@ quick: build ## Rust units, and the Python tests of tables, reading, writing and
 	$(BIN)/python -m pytest -q -m "not oracle and not corpus and not alone and not slow" -n 2 --dist loadfile --durations 25 \
 	  $(patsubst %,tests/python/test_%.py,$(QUICK))
 
-check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
+check: $(STAGES) ## exactly what CI runs, except the tests that need ROOT (make oracle)
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
 	! git grep -nE "^(<<<<<<<|>>>>>>>) "
@@ -134,7 +134,7 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS) --keep
 
-bench-remote: build peers ## files far away at 0 to 140 ms against ROOT and uproot: requests, bytes, over-read, time; overlap with work
+bench-remote: build peers ## remote files with 0 to 140 ms of latency against ROOT and uproot: requests, bytes, over-read, time; overlap with work
 	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
 	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
 	  --cluster-size "1 MB" --latency 50 --schemes root

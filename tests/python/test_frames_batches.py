@@ -229,7 +229,7 @@ def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     for state in ({}, {**made.state(), "plan": ""}, {**made.state(), "batch": -1}, {**made.state(), "epoch": -1}):
         with pytest.raises(ArgumentError, match="cannot resume"):
             made.resume(state)
-    with pytest.raises(ArgumentError, match=r"`pad` names what is not a list here: \['id', 'none'\]"):
+    with pytest.raises(ArgumentError, match=r"`pad` names fields that are not lists: \['id', 'none'\]"):
         next(iter(sapwood.batches(f"{path}:t", ["id", "pt"], 10, pad={"id": 3, "none": 3, "pt": 3})))
 
 

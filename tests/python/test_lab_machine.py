@@ -113,7 +113,7 @@ def test_the_arrays_of_stream_leave_memory_to_others(monkeypatch: pytest.MonkeyP
 def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="no probe none such"):
         _native.lab_probe("none such", 0, 0, "", 0.0)
-    with pytest.raises(ArgumentError, match="no folder"):
+    with pytest.raises(ArgumentError, match="none does not exist"):
         machine.run(tmp_path, folders=[str(tmp_path / "none")])
     with pytest.raises(ArgumentError, match="name of a file"):
         machine.run(tmp_path, label="a/b")
@@ -283,7 +283,7 @@ def test_wrong_stores(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="holds 0 results"):
         scaling.run(tmp_path, tmp_path / "out")
     store = _store(tmp_path, a={"track finding": 1.0}, b={"track finding": 2.0, "integer": 1.0})
-    with pytest.raises(ArgumentError, match="no benchmark integer"):
+    with pytest.raises(ArgumentError, match="benchmark 'integer' was not measured"):
         scaling.run(store, tmp_path / "out", by="integer")
     with pytest.raises(ArgumentError, match="a has no benchmark integer"):
         scaling.run(store, tmp_path / "out", application="integer")

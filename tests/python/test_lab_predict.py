@@ -129,7 +129,7 @@ def test_a_description() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"discs": 1}, "discs means nothing"),
+        ({"discs": 1}, "unknown setting 'discs'"),
         ({"cores": "two"}, "cores is a number up to 100000, not 'two'"),
         ({"storage": []}, "needs storage"),
         ({"storage": [{"rate": 0}]}, "rates above 0"),
@@ -284,7 +284,7 @@ def test_jobs_are_dealt_to_hosts_that_share_storage_and_network(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hosts": [{"cores": 2}]}, "cores and processor are those of each host"),
+        ({"hosts": [{"cores": 2}]}, "with `hosts`, set `cores` and `processor`"),
         ({"hosts": 3, "cores": None}, "hosts is a list"),
         ({"hosts": [], "cores": None}, "one host or more"),
         ({"hosts": [{"cores": 0}], "cores": None}, "a host needs cores"),
@@ -358,7 +358,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert call("-o", tmp_path / "out").returncode == 2
     (tmp_path / "own.json").write_text(json.dumps(SITE))
     for words, message in (
-        ([tmp_path / "own.json", "--costs", result], "has a job of its own"),
+        ([tmp_path / "own.json", "--costs", result], "contradicts the measured costs"),
         (["--gsi", "--costs", tmp_path / "none"], "give its description, too"),
         (["--gsi", "--data", "esd"], "give one by --costs or --check"),
     ):

@@ -503,9 +503,9 @@ def test_files_that_differ(tmp_path: Path) -> None:
 
 
 def test_wrong_words(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="no engine pickle"):
+    with pytest.raises(ArgumentError, match="unknown engine 'pickle'"):
         site_run.run(tmp_path, names=["pickle"])
-    with pytest.raises(ArgumentError, match="no folder"):
+    with pytest.raises(ArgumentError, match="none does not exist"):
         site_run.run(tmp_path, disks=[str(tmp_path / "none")])
     with pytest.raises(ArgumentError, match="merges two files or more"):
         site_run.run(tmp_path, merge=[1])

@@ -681,7 +681,7 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     assert made.content["left_out"] == {"hdf5": "h5py is not installed", "root": "there is no C++ compiler"}
     assert "h5py is not installed" in written["html"].read_text()
     assert {"few-rounds", "page-cache-not-dropped"} <= {warning["code"] for warning in made.content["warnings"]}
-    with pytest.raises(ArgumentError, match="no engine pickle"):
+    with pytest.raises(ArgumentError, match="unknown engine 'pickle'"):
         event.run(tmp_path, names=["pickle"])
     with pytest.raises(ArgumentError, match="none of the engines can run: there is no C"):
         event.run(tmp_path / "b", names=["root"])

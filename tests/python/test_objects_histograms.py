@@ -323,7 +323,7 @@ def test_feldman_cousins_intervals_of_too_many_events_are_refused(mine: Any) -> 
     low, high = efficiency.interval()
     assert ((low <= efficiency.values() + 1e-8) & (efficiency.values() <= high + 1e-8) & (low < high)).all()
     many = efficiency.total.with_members({"fArray": efficiency.total.values(flow=True) + 1e9})
-    with pytest.raises(UnsupportedError, match="Feldman-Cousins intervals are computed of up to"):
+    with pytest.raises(UnsupportedError, match="Feldman-Cousins intervals need"):
         efficiency.with_members({"fTotalHistogram": many}).interval()
 
 

@@ -7,6 +7,8 @@ import gc
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, ClassVar
 
 import awkward as ak
 import far_events
+import numpy as np
 import pytest
 from far_events import ENTRIES
 from servers import Server, serving
@@ -125,10 +128,10 @@ def test_options_that_fsspec_drops(server: Server, path: Path) -> None:
     always: dict[str, Any] = {"replicas": [url], "block_cache": "x", "block_cache_size": "1 MB"}
     always |= {"http_max_ranges": 3, "http_max_header_bytes": 3000}
     for name, value in (one_by_one | always).items():
-        with pytest.raises(sapwood.ArgumentError, match=f"{name} would do nothing"):
+        with pytest.raises(sapwood.ArgumentError, match=f"{name} has no effect"):
             sapwood.open("memory://dropped.root", **{name: value})
     for name, value in always.items():
-        with pytest.raises(sapwood.ArgumentError, match=f"{name} would do nothing"):
+        with pytest.raises(sapwood.ArgumentError, match=f"{name} has no effect"):
             sapwood.open(url, handler="fsspec", **{name: value})
     for options in (one_by_one, dict.fromkeys(always)):
         with sapwood.open(url, handler="fsspec", **options) as file:
@@ -159,7 +162,7 @@ def test_options_that_a_file_system_has_too(path: Path) -> None:
     with sapwood.open("patient://patient.root", timeout=3) as file:
         assert file["t"].num_entries == ENTRIES
     assert Patient.taken == [3]
-    with pytest.raises(sapwood.ArgumentError, match="retries would do nothing"):
+    with pytest.raises(sapwood.ArgumentError, match="retries has no effect"):
         sapwood.open("patient://patient.root", retries=3)
 
 
@@ -345,3 +348,41 @@ def test_paths_that_carry_options(server: Server, path: Path, local: Any) -> Non
             assert file["t"].num_entries == len(local)
         assert {heard["x-test"] for heard in server.heard} == {sent}
     assert next(iter(sapwood.num_entries({carrying: "t"})))[2] == len(local)
+
+
+_SLOW = """
+import asyncio, os, sys, threading
+import fsspec, sapwood
+from fsspec.asyn import AsyncFileSystem
+
+class Slow(AsyncFileSystem):
+    protocol = "slow"
+    pause, reads = 0.0, threading.Event()
+    async def _info(self, path, **options):
+        return {"name": path, "size": os.path.getsize(path), "type": "file"}
+    async def _cat_file(self, path, start=0, end=None, **options):
+        if self.pause:
+            self.reads.set()
+        await asyncio.sleep(self.pause)
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+    @classmethod
+    def _strip_protocol(cls, path):
+        return path.removeprefix("slow://")
+
+fsspec.register_implementation("slow", Slow)
+tree = sapwood.open(f"slow://{sys.argv[1]}:Events")
+Slow.pause = 0.5
+threading.Thread(target=tree.arrays, daemon=True).start()
+assert Slow.reads.wait(20)
+"""
+
+
+def test_a_program_ends_while_a_thread_reads_through_fsspec(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root", compression=None) as file:
+        file["Events"] = {"x": np.arange(200_000.0)}
+    ended = subprocess.run(
+        [sys.executable, "-c", _SLOW, str(tmp_path / "f.root")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -172,7 +172,7 @@ def test_options_for_storage(folder: Path, executor: str) -> None:
         joined = {"files": str(near), "friends": [friend]}
         assert train.run(Beside(), joined, threads=1, executor=executor)["beside"]["apart"] == ENTRIES * ENTRIES
     for wrong in ({"replicas": []}, "timeout=3"):
-        with pytest.raises(ArgumentError, match="options are those of"):
+        with pytest.raises(ArgumentError, match="expected options of"):
             train.Dataset.of({"name": "a", "files": [str(near)], "options": wrong})
 
 
@@ -544,7 +544,7 @@ def test_drift_of_patterns(folder: Path) -> None:
     whole = {"fields": {("y_1", "event")}, "n": 2 * ENTRIES}
     assert go("f0.root", "f1.root")["matching"] == whole
     for later in ("f0.root", "f2.root"):
-        with pytest.raises(train.TaskError, match=r"no 'y_[12]', which 'y_.' stands for in the first file"):
+        with pytest.raises(train.TaskError, match=r"no 'y_[12]', which 'y_.' matches in the first file"):
             go("f1.root", later)
         skipped = go("f1.root", later, drift="skip")
         assert skipped["matching"] == {"fields": {("y_1", "y_2", "event")}, "n": ENTRIES}

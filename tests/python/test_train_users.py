@@ -178,8 +178,8 @@ class Ends(Count):
 def test_results_without_names(folder: Path) -> None:
     outcome = train.run([Forgets(), Bare(), Ends(), Count()], folder)
     failures = [task.failure for task in outcome.tasks]
-    assert "process returned nothing; it is to return results by name" in failures[0]
-    assert "process returned an object of class Hist; it is to return results by name" in failures[1]
+    assert "process returned nothing; it must return results by name" in failures[0]
+    assert "process returned an object of class Hist; it must return results by name" in failures[1]
     assert "end returned nothing" in failures[2]
     assert failures[3] == ""
     with pytest.raises(ArgumentError, match=r"Count is a class; give an object of it: Count\(\)"):

@@ -328,14 +328,14 @@ def test_directories_and_cycles(path: Path) -> None:
         assert (len(file), "a/b/t" in file, "a/b/t;3" in file) == (7, True, False)
         assert file["a/b/t"].num_entries == 2
         assert file["a/b"]["t;1"].num_entries == 1
-        with pytest.raises(NotFoundError, match="nothing is named 'a/z'"):
+        with pytest.raises(NotFoundError, match="no object named 'a/z'"):
             file["a/z"]
         assert file["text"] == "hello" and inner["h"].values().sum() == 2
         with pytest.raises(ArgumentError, match="an object has that name"):
             file.mkdir("text")
         with pytest.raises(ArgumentError, match="a directory has that name"):
             file["a"] = "text"
-        with pytest.raises(TypeError, match="nothing in a ROOT file stands for"):
+        with pytest.raises(TypeError, match="cannot be stored in a ROOT file"):
             file["n"] = 7
         with pytest.raises(ArgumentError, match="not empty"):
             file[""] = "text"

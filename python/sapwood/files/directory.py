@@ -700,7 +700,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 _ = key.get()[rest]
                 return key, rest
             if key.fClassName not in DIRECTORIES or inside:
-                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it", hint)
+                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}, not a directory", hint)
             here = key.get()
         return found, ""
 

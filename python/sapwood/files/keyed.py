@@ -192,7 +192,7 @@ def _named(file: Any, path: str, inside: str) -> Any:
     for place in (Path(own).parent / path, Path(path)):
         if place.is_file():
             return _opened(file, str(place), inside)
-    raise MissingFileError(f"there is no file {path} beside {own}")
+    raise MissingFileError(f"{path} was not found beside {own}")
 
 
 def _beside_url(url: str, path: str) -> str:

@@ -252,7 +252,7 @@ class Batches:
                 "as expressions, such as '1 * weight'"
             )
         if isinstance(self._pad, Mapping) and not set(self._pad) <= set(lists):
-            raise ArgumentError(f"`pad` names what is not a list here: {sorted(set(self._pad) - set(lists))}")
+            raise ArgumentError(f"`pad` names fields that are not lists: {sorted(set(self._pad) - set(lists))}")
 
     def _pad_of(self, name: str) -> int | None:
         return self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad

@@ -238,7 +238,7 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
 def _check_schema(given: Foreign, own: Foreign) -> None:
     if given is not None and not given.equals(own):
-        raise ArgumentError("the schema of a dataset of ROOT files is that of the files; cast what was read")
+        raise ArgumentError("the schema of a dataset of ROOT files cannot be replaced; cast the result instead")
 
 
 def _names(columns: Columns) -> list[str]:

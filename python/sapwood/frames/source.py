@@ -44,7 +44,7 @@ class FrameSource:
         opened = self._open()
         table = next((table for table, _ in opened), None)
         if table is None:
-            raise NotFoundError(f"there are no files: {self.files!r}")
+            raise NotFoundError(f"no files found: {self.files!r}")
         try:
             self.types, self._paths = _schema(table)
             self._sizes = {name: table[path].compressed_bytes for name, path in self._paths.items()}

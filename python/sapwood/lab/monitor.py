@@ -330,7 +330,7 @@ def _checked(outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     for path in paths:
         _kind(path)
         if not path.parent.is_dir():
-            raise ArgumentError(f"there is no folder {path.parent} for {path}")
+            raise ArgumentError(f"cannot write {path}: the folder does not exist")
         if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
             raise ArgumentError(f"{path} cannot be written: it is a folder, or write permission is missing")
     if interval is not None and not 0 < interval < math.inf:
@@ -355,7 +355,7 @@ def _looker(pid: int) -> Any:
     except ImportError:
         raise ArgumentError("on this system a monitor needs psutil: pip install 'sapwood[lab]'") from None
     if not psutil.pid_exists(pid):
-        raise NotFoundError(f"there is no process {pid}")
+        raise NotFoundError(f"process {pid} does not exist")
 
     def look_elsewhere() -> tuple[int, int, float, float]:
         def one(process: Any) -> tuple[int, int, float, float]:
@@ -368,7 +368,7 @@ def _looker(pid: int) -> Any:
             looks = [one(first)]
             children = first.children(recursive=True)
         except psutil.NoSuchProcess:
-            raise NotFoundError(f"there is no process {pid}") from None
+            raise NotFoundError(f"process {pid} does not exist") from None
         for child in children:
             with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
                 looks.append(one(child))
@@ -428,7 +428,7 @@ def _stat(pid: int) -> tuple[bytes, list[bytes]]:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - called for every event
             fields = file.read().rpartition(b") ")[2].split()  # the name before it may contain any characters
     except (FileNotFoundError, ProcessLookupError):
-        raise NotFoundError(f"there is no process {pid}") from None
+        raise NotFoundError(f"process {pid} does not exist") from None
     return fields[0], fields
 
 
@@ -474,7 +474,7 @@ def watch_program(
         try:
             process = subprocess.Popen(list(program))
         except FileNotFoundError:
-            raise MissingFileError(f"there is no program {program[0]}") from None
+            raise MissingFileError(f"program {program[0]!r} was not found") from None
         try:
             monitor = Monitor(outputs, pid=process.pid, interval=interval, files=files, label=label)
             with _written(monitor):

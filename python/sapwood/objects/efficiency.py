@@ -146,9 +146,7 @@ def _feldman_cousins_of(total: int, passed: int, level: float) -> tuple[float, f
 
 def _feldman_cousins(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     if not np.all((passed >= 0) & (passed <= total)) or total.max(initial=0) > _LARGEST:
-        raise UnsupportedError(
-            f"Feldman-Cousins intervals are computed of up to {_LARGEST} events, of which some passed"
-        )
+        raise UnsupportedError(f"Feldman-Cousins intervals need 0 <= passed <= total <= {_LARGEST} in each bin")
     # Bins with the same numbers have the same interval.
     pairs, where = np.unique(np.stack([total.ravel(), passed.ravel()]).astype(np.int64), axis=1, return_inverse=True)
     ends = np.array([_feldman_cousins_of(int(n), int(k), level) for n, k in pairs.T]).reshape(-1, 2)

@@ -93,7 +93,7 @@ class Histogram(TNamed):
         """Return the cells as they are stored, in ROOT's order."""
         found = self.filled.member("fArray", none_if_missing=True)
         if found is None:
-            raise UnsupportedError(f"{self!r} has no cells of its own{f': {self.reason}' if self.reason else ''}")
+            raise UnsupportedError(f"{self!r} stores no cells{f': {self.reason}' if self.reason else ''}")
         if isinstance(found, Unreadable):
             raise found.error()
         return found
@@ -428,7 +428,7 @@ class Profile(Histogram):
         if mode not in self._MODES:
             raise ArgumentError(
                 "error_mode must be 0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers, 3/'g' "
-                f"for Gaussian or None for that of the profile, not {error_mode!r}"
+                f"for Gaussian, or None for the mode of the profile, not {error_mode!r}"
             )
         weights, effective, mean, square = self._sums()
         filled = weights != 0

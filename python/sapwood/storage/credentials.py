@@ -118,7 +118,7 @@ def _of_identity(role: str, file: str) -> Keys:
         raise StorageError(f"cannot get keys for role {role} with the token in {file}: {error}") from None
     key, secret, token = (_part(name, text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
     if not key or not secret:
-        raise StorageError(f"{service} gives no keys for role {role}: its answer has none")
+        raise StorageError(f"{service} returned no keys for role {role}")
     keys = Keys(key, secret, token)
     _lent[role, file, service] = _until(_part("Expiration", text)), keys
     return keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import re
@@ -97,6 +98,51 @@ class Far(NamedTuple):
     certificate: str | None
 
 
+_ENDING = 5.0
+"""Maximum number of seconds for which the interpreter waits, when it ends, for reads of its objects."""
+
+
+class _Reads:
+    """The reads that threads of the native core have under way in Python.
+
+    Python ends threads that want its lock after its end, by unwinding. This aborts the process if there are frames of
+    Rust on the stack. So the interpreter waits for these reads before it ends, and refuses others.
+    """
+
+    def __init__(self) -> None:
+        self._restart()
+        atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._restart)
+
+    def _restart(self) -> None:
+        """Start without reads, as in a forked process, which does not have the threads of its parent."""
+        self._changed = threading.Condition()
+        self._running = 0
+        self._ended = False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._ended:
+                raise OSError("the interpreter is ending")
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            some = self._running > 0
+            self._changed.wait_for(lambda: self._running <= 0, timeout=_ENDING)
+        if some:
+            time.sleep(0.05)  # the threads are still to return from Python
+
+
+_reads = _Reads()
+
+
 class FileLike:
     """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
 
@@ -116,7 +162,8 @@ class FileLike:
     def read_ranges(self, ranges: Iterable[tuple[int, int]], limit: float | None = None) -> list[bytes]:
         """Read (offset, length) ranges; fewer bytes only at the end of the stream. It takes what time it takes."""
         del limit
-        return [self._read(offset, length) for offset, length in ranges]
+        with _reads:
+            return [self._read(offset, length) for offset, length in ranges]
 
     def _read(self, offset: int, length: int) -> bytes:
         if self._process != os.getpid():
@@ -150,6 +197,10 @@ class InFileSystem:
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
         """Read (offset, length) ranges, in this many seconds."""
+        with _reads:
+            return self._read(ranges, limit)
+
+    def _read(self, ranges: Sequence[tuple[int, int]], limit: float | None) -> list[bytes]:
         starts = [offset for offset, _ in ranges]
         ends = [offset + length for offset, length in ranges]
         if limit is None or not hasattr(self._system, "_cat_ranges"):
@@ -719,7 +770,7 @@ def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any]
     dropped -= _parameters(type(system))
     if given := sorted(one for one in dropped if options.get(one) not in (None, (), [])):
         raise ArgumentError(
-            f"{name}: {', '.join(given)} would do nothing where {type(system).__name__} of fsspec reads"
+            f"{name}: {', '.join(given)} has no effect when fsspec's {type(system).__name__} reads the file"
         )
     far = _far(options)
     if many:

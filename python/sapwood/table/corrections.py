@@ -122,7 +122,7 @@ class _Formula:
         elif kind == "parameter":
             number = int(text[1:-1])
             if number >= len(self._parameters):
-                raise self._error(f"there is no parameter {text}")
+                raise self._error(f"unknown parameter {text}")
             self.steps.append(("number", float(self._parameters[number])))
         elif text == "-":
             self._deeper(self._atom)
@@ -347,7 +347,7 @@ class Corrections:
         if name not in self._known:
             near = similar(name, self.names, 3, 0.5)
             hint = f"; near it: {', '.join(near)}" if near else ""
-            raise NotFoundError(f"there is no correction {name!r}{hint}")
+            raise NotFoundError(f"unknown correction {name!r}{hint}")
         given, place = self._known[name]
         strings = tuple(value if isinstance(value, str) else None for value in values)
         made = self._made.get((name, strings))

@@ -248,7 +248,7 @@ class Readable(HasFields):
         if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
             axes = tuple(axes[0])
         if len(texts) != len(axes):
-            raise ArgumentError(f"a histogram of {len(axes)} axes needs as many expressions, not {len(texts)}")
+            raise ArgumentError(f"a histogram of {len(axes)} axes needs {len(axes)} expressions, not {len(texts)}")
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         one = Wants(texts, texts_of(where), weights, sample)
         histogram = histogram_of(axes, storage, weighted=bool(weights), sampled=sample is not None)

@@ -94,7 +94,7 @@ class WritableDirectory(TableDirectory):
                 self._file.commit()
                 return self._file.read()["/".join((*directory._path, f"{name};{number}"))]
         raise NotFoundError(
-            f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}"
+            f"no object named {where!r} in {self.object_path!r}; its keys are {self.keys()}\nin file {self.file_path}"
         )
 
     def __setitem__(self, where: str, what: object) -> None:

@@ -66,7 +66,7 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
         found = _from_numpy(data, name)
         if found is not None:
             return found
-    raise TypeError(f"nothing in a ROOT file stands for a {type(data).__name__}")
+    raise TypeError(f"a {type(data).__name__} cannot be stored in a ROOT file")
 
 
 def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
@@ -256,7 +256,7 @@ def _from_profile(
     data: Foreign, name: str, title: str, axes: Sequence[Foreign], ours: Sequence[Axis]
 ) -> tuple[str, Object]:
     if not hasattr(data, "view"):
-        raise UnsupportedError("of histograms of means, only those of boost-histogram can be written")
+        raise UnsupportedError("only the histograms of means of boost-histogram can be written")
     view = data.view(flow=True)
     fields = view.dtype.names
     weighted = "sum_of_weights" in fields

@@ -133,7 +133,7 @@ impl<T: Copy + Into<Double>> Wide for Evenly<'_, T> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "so that it is compiled for the processor of its caller")]
     fn work(self) {
-        // Branch-free, so that several values are computed at once.
+        // Without jumps, so that several values are computed at once.
         let (width, size) = (self.high - self.low, f64::from(self.bins));
         for (&cell, place) in self.cells.iter().zip(self.places) {
             let at = (Into::<Double>::into(cell).0 - self.low) / width;

@@ -62,7 +62,7 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn modulo(self, other: Self) -> Self;
     /// Whether the remainder is found by one subtraction: for a float, a magnitude below twice that of the divisor.
     fn is_within(self, other: Self) -> bool;
-    /// [`Self::modulo`] if [`Self::is_within`] holds, without a branch.
+    /// [`Self::modulo`] if [`Self::is_within`] holds, without a jump.
     fn near_modulo(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
     fn double(self) -> f64;

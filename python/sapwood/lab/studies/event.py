@@ -111,7 +111,7 @@ def run(
     """
     wrong = [name for name in names if name not in ALL]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ALL)}")
+        raise ArgumentError(f"unknown engine {wrong[0]!r}; choose from {', '.join(ALL)}")
     count = events if events is not None else (QUICK_EVENTS if quick else EVENTS)
     if count < engines.CHUNK or rounds < 1 or threads < 1:
         raise ArgumentError(f"lab event needs {engines.CHUNK} events or more, one round or more, one thread or more")

@@ -123,7 +123,7 @@ def run(
     """
     for one in folders:
         if not Path(one).is_dir():
-            raise ArgumentError(f"there is no folder {one}")
+            raise ArgumentError(f"the folder {one} does not exist")
     if label and Path(label).name != label:
         raise ArgumentError(f"a label must be the name of a file in the store, not {label!r}")
     last, array = last_cache(), stream_array()

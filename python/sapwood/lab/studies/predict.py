@@ -94,7 +94,7 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
     )  # fmt: skip
     load = costs
     if "job" in top and costs is not None:
-        raise ArgumentError(f"{name} has a job of its own: leave out either it or the measured costs")
+        raise ArgumentError(f"{name} has a `job`, which contradicts the measured costs; leave out one of them")
     if load is None:
         words = {"files", "file", "events", "piece", "ahead", "open", "spread", "accesses", *_LAYERS}
         job = _part(top.get("job"), f"{name}, job", words)
@@ -118,7 +118,7 @@ def _hosts_of(top: Mapping[str, Any], name: str) -> list[tuple[int, tuple[float,
     """Return the number of cores of each host, and the total speed of 1, 2, ... busy jobs."""
     given = top.get("hosts", [top])
     if "hosts" in top and ("cores" in top or "processor" in top):
-        raise ArgumentError(f"{name}: cores and processor are those of each host: with hosts, put them there")
+        raise ArgumentError(f"{name}: with `hosts`, set `cores` and `processor` for each host")
     if not isinstance(given, list):
         raise ArgumentError(f"{name}: hosts is a list, not {given!r}")
     hosts: list[tuple[int, tuple[float, ...]]] = []
@@ -182,7 +182,7 @@ def _part(given: Any, where: str, words: set[str]) -> dict[str, Any]:
     part: dict[str, Any] = given
     unknown = set(part) - words
     if unknown:
-        raise ArgumentError(f"{where}: {min(unknown)} means nothing; choose from {', '.join(sorted(words))}")
+        raise ArgumentError(f"{where}: unknown setting {min(unknown)!r}; choose from {', '.join(sorted(words))}")
     return part
 
 

@@ -79,7 +79,7 @@ def run(
     speeds = _speeds(application, {name: _rates(one, units) for name, one in values.items()})
     order = by or application
     if by is not None and by not in common:
-        raise ArgumentError(f"there is no benchmark {by} of all machines; choose from {', '.join(common)}")
+        raise ArgumentError(f"benchmark {by!r} was not measured on all machines; choose from {', '.join(common)}")
 
     asked = {"store": str(store), "application": application, "by": order}
     study = Study("scaling", asked, folder, fresh=True, label=label)

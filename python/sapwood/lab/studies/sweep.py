@@ -163,7 +163,7 @@ def run(
         raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
     wrong = [name for name in names if name not in ENGINES and name not in NO_LAYOUT]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ENGINES)}")
+        raise ArgumentError(f"unknown engine {wrong[0]!r}; choose from {', '.join(ENGINES)}")
     sample = QUICK_SAMPLE if quick else SAMPLE
     tried: dict[str, list[Any]] = {
         "codecs": list(codecs or (QUICK_CODECS if quick else CODECS)),

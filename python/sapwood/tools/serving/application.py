@@ -99,7 +99,7 @@ class _Pages:
                 return RedirectResponse(url_of("files", f"{name}/"))
             return await self._made(partial(views.folder_page, self._folder, name, path, _first(request)))
         if name.endswith("/"):
-            raise NotFoundError(f"there is no {name!r} here")
+            raise NotFoundError(f"{name!r} does not exist in this folder")
         kind = TYPES[path.suffix.lower()]
         headers = {} if kind == "application/octet-stream" else {"content-security-policy": _REPORT_POLICY}
         return _File(path, headers=headers, media_type=kind, stat_result=path.stat())

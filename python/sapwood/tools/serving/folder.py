@@ -80,7 +80,7 @@ class Folder:
                     return found
         except (OSError, ValueError, RuntimeError):
             pass
-        raise NotFoundError(f"there is no {name!r} here")
+        raise NotFoundError(f"{name!r} does not exist in this folder")
 
     def items(self, folder: Path) -> list[Item]:
         """Return the listing of a folder: folders first, sorted by name."""

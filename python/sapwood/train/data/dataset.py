@@ -494,7 +494,7 @@ def _options(given: Foreign, place: str) -> Mapping[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or {"replicas", "object_cache"} & given.keys():
-        raise ArgumentError(f"{place}: options are those of sapwood.open, by their names, but for 'replicas'")
+        raise ArgumentError(f"{place}: expected options of sapwood.open, without 'replicas' and 'object_cache'")
     return {str(name): value for name, value in given.items()}
 
 

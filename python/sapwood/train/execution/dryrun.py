@@ -183,7 +183,7 @@ def estimate(
         As in `sapwood.train.run`.
     """
     if entries < 1:
-        raise ArgumentError(f"entries is {entries}, must be at least 1: nothing would be tried")
+        raise ArgumentError(f"`entries` must be at least 1, not {entries}")
     tried_tasks = [_Tried(as_task(task)) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
     dataset = Dataset.of(inputs, tree, allow_missing=skip_bad_files)
     sources = dataset.sources

@@ -179,7 +179,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: tuple[str, str]) -> Foreign:
         found = _named(*pid)
         if found is None:
-            raise UnsendableError(f"there is no {'.'.join(pid)} here")
+            raise UnsendableError(f"{'.'.join(pid)} does not exist in this process")
         return found
 
 

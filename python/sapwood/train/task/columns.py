@@ -269,7 +269,7 @@ class Columns:
         for name, alternatives in self.wanted:
             if matched is not None and name in matched:
                 if lacking := [branch for branch in matched[name] if branch not in tree]:
-                    raise NotFoundError(f"there is no {lacking[0]!r}, which {name!r} stands for in the first file")
+                    raise NotFoundError(f"there is no {lacking[0]!r}, which {name!r} matches in the first file")
                 fields += [(branch, Formula(branch, (branch,))) for branch in matched[name]]
             elif _is_pattern(name, alternatives, tree):
                 fields += [(branch, _formula(branch, tree)) for branch in _matching(name, tree)]

@@ -85,7 +85,7 @@ class Hist:
         """Make the histogram without entries."""
         axes = list(self.axes) if isinstance(self.axes, (list, tuple)) else [self.axes]
         if len(axes) != len(texts_of(self.expressions)):
-            raise ArgumentError(f"{self.expressions!r} needs as many axes as expressions, not {len(axes)}")
+            raise ArgumentError(f"{self.expressions!r} needs one axis for each expression, not {len(axes)} axes")
         return histogram_of(axes, self.storage, weighted=bool(texts_of(self.weight)), sampled=self.sample is not None)
 
     def wants(self, where: tuple[str, ...]) -> Wants:

@@ -328,7 +328,7 @@ def results_of(given: Foreign, method: str) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         what = "nothing" if given is None else f"an object of class {type(given).__name__}"
-        raise ArgumentError(f"{method} returned {what}; it is to return results by name: return {{'name': ...}}")
+        raise ArgumentError(f"{method} returned {what}; it must return results by name: return {{'name': ...}}")
     return dict(given)
 
 

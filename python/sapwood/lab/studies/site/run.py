@@ -120,10 +120,10 @@ def run(
     """
     wrong = [name for name in names if name not in ENGINES]
     if wrong:
-        raise ArgumentError(f"there is no engine {wrong[0]}; choose from {', '.join(ENGINES)}")
+        raise ArgumentError(f"unknown engine {wrong[0]!r}; choose from {', '.join(ENGINES)}")
     for disk in disks:
         if not Path(disk).is_dir():
-            raise ArgumentError(f"there is no folder {disk}")
+            raise ArgumentError(f"the folder {disk} does not exist")
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
     named = dict(storages or {})
     on = by_storage(given, named)
