@@ -520,7 +520,8 @@ def files(readers: list[Reader], folders: list[Path]) -> tuple[list[str], list[s
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     number: Counter[str] = Counter()
     less: list[str] = []
-    for path in sorted(path for folder in folders for path in folder.rglob("*.root")):
+    # Absolute, because the child with ROOT has another working directory.
+    for path in sorted(path for folder in folders for path in folder.resolve().rglob("*.root")):
         version = _version(path)
         number[version] += 1
         failed: dict[str, str] = {}
@@ -533,7 +534,7 @@ def files(readers: list[Reader], folders: list[Path]) -> tuple[list[str], list[s
             count["whole"] += "answer" in got and not answer["failed"]
             if answer["reasons"]:
                 name, why = next(iter(answer["reasons"].items()))
-                failed[reader.name] = f"{answer['failed'] or 'all'}; {name}: {why}"
+                failed[reader.name] = f"{answer['failed'] or 'all'}; {name}: {why.replace(f'{path.parent}/', '')}"
         less += [f"| `{path.name}` | {name} | {_cell(why)} |" for name, why in failed.items()]
     rows = []
     for version in sorted(counts, key=lambda text: [int(part) for part in text.split(".")]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import awkward as ak
@@ -71,3 +72,45 @@ with sapwood.update({str(path)!r}) as file:
     assert 20_000 <= safe <= 37_000
     with sapwood.open(path) as file:
         assert np.array_equal(file["t/x"].array(library="np"), np.arange(safe))
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _replace(path: Path) -> None:
+    other = path.with_suffix(".other")
+    other.write_bytes(b"another file")
+    other.replace(path)
+
+
+@pytest.mark.parametrize(("harm", "word"), [(_remove, "removed"), (_replace, "replaced by another file")])
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("update", [False, True])
+def test_a_file_that_another_program_takes_away_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], word: str, make: str, update: bool
+) -> None:
+    path = tmp_path / "file.root"
+    monkeypatch.chdir(tmp_path)
+    if update:
+        with sapwood.recreate("file.root") as file:
+            getattr(file, make)("t", {"x": "int64"}).extend({"x": np.arange(1000)})
+    file = sapwood.update("file.root") if update else sapwood.recreate("file.root")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # the path stays that of the time of opening
+    table = getattr(file, make)("u", {"x": "int64"})
+    table.extend({"x": np.arange(1000)})
+    file.commit()
+    harm(path)
+    table.extend({"x": np.arange(1000)})
+    with pytest.raises(sapwood.StorageError, match=f"file.root: the file was {word} while it was being written"):
+        file.close()
+
+
+def test_a_writer_whose_file_an_atomic_writer_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with pytest.raises(sapwood.StorageError, match="replaced by another file"), sapwood.recreate(path) as slow:
+        slow.mktree("t", {"x": "int64"}).extend({"x": np.arange(10)})
+        with sapwood.recreate(path, atomic=True) as fast:
+            fast.mktree("t", {"x": "int64"}).extend({"x": np.arange(20)})
+    assert sapwood.open(f"{path}:t").num_entries == 20

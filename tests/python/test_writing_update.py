@@ -375,3 +375,53 @@ def test_free_segments_are_left_alone_beside_a_tree_that_cannot_be_read(tmp_path
     path.write_bytes(data)
     with pytest.raises(UnsupportedError, match=r"may belong to a;1 \(TTree\), which cannot be read"):
         sapwood.update(path)
+
+
+HEADER = {"end": 12, "free list": 16, "free list's bytes": 20, "name": 28, "classes": 37, "classes' bytes": 41}
+DIRECTORY = {"key list's bytes": 10, "name in the record": 14, "directory": 18, "parent": 22, "key list": 26}
+
+
+def _columns(path: Path) -> dict[str, list[int]]:
+    with sapwood.open(path) as file:
+        return {name: file[name].arrays(library="np")["x"].tolist() for name in "tuv"}
+
+
+@pytest.mark.filterwarnings("ignore::sapwood.SapwoodWarning")
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("what", [*HEADER, *DIRECTORY, "bytes of a key"])
+def test_a_damaged_length_or_position_overwrites_nothing(tmp_path: Path, make: str, what: str) -> None:
+    path, damaged = tmp_path / "file.root", tmp_path / "damaged.root"
+    x = np.arange(3000)
+    with sapwood.recreate(path, compression=None) as file:
+        file["s"] = "first"
+        getattr(file, make)("t", {"x": "int64"}).extend({"x": x})
+    with sapwood.update(path) as file:
+        for name in "uv":
+            getattr(file, make)(name, {"x": "int64"}).extend({"x": x})
+            file.commit()
+    intact, expected = path.read_bytes(), _columns(path)
+    record = 100 + struct.unpack_from(">I", intact, 28)[0]
+    (keys,) = struct.unpack_from(">I", intact, record + DIRECTORY["key list"])
+    places = {**HEADER, **{name: record + offset for name, offset in DIRECTORY.items()}}
+    # The first number of a key is its length; that of "s" is 18 bytes of numbers, then names, from here.
+    places["bytes of a key"] = intact.index(b"\tTObjString\x01s"[1:], keys) - 27 if what == "bytes of a key" else 0
+    place = places[what]
+    (old,) = struct.unpack_from(">I", intact, place)
+    for new in [old + step for step in (1, 20, 200, 3000, 20000, -1, -20, -93)] + [old // 2, 0, 1 << 31]:
+        changed = bytearray(intact)
+        struct.pack_into(">I", changed, place, new % (1 << 32))
+        damaged.write_bytes(changed)
+        try:
+            readable = _columns(damaged) == expected
+        except sapwood.SapwoodError:
+            continue
+        for turn in range(3):
+            try:
+                with sapwood.update(damaged) as file:
+                    if turn == 0:
+                        del file["s"]
+                    file[f"n{turn}"] = "z" * 300 * (turn + 1)
+                    file.mktree(f"w{turn}", {"z": "int64"}).extend({"z": np.arange(500 * (turn + 1))})
+            except sapwood.SapwoodError:
+                break
+        assert not readable or _columns(damaged) == expected, f"{what}: {new} instead of {old}"

@@ -3,7 +3,8 @@
 use crate::process::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{self, Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
 /// Bytes passed to the disk at a time, if they are passed on before the end.
@@ -23,7 +24,11 @@ pub trait Sink: Send {
 #[derive(Debug)]
 pub struct FileSink {
     file: File,
+    /// Absolute: the working directory may change.
+    path: PathBuf,
     position: u64,
+    /// The least length of the file, unless another process truncates it.
+    length: u64,
     name: String,
     owner: Owner,
     ahead: Option<Ahead>,
@@ -70,11 +75,12 @@ impl FileSink {
     }
     /// Creates a file, replacing an existing one.
     pub fn recreate(path: &Path) -> io::Result<Self> {
-        let sink = Self::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        let mut sink = Self::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
         // Only after the lock ensures that no one else writes it.
         if sink.file.metadata()?.len() > 0 {
             sink.file.set_len(0)?;
         }
+        sink.length = 0;
         Ok(sink)
     }
     /// Starts to write bytes to the disk early, so that the final flush takes less time.
@@ -91,12 +97,37 @@ impl FileSink {
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let name = path.display().to_string();
         let file = options.open(path).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
+        let found = file.metadata()?;
         // Devices are not locked.
-        if file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if found.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let text = format!("{name}: it is being written already; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
-        Ok(Self { file, position: 0, name, owner: Owner::here(), ahead: None })
+        let length = if found.is_file() { found.len() } else { 0 };
+        Ok(Self {
+            file,
+            path: path::absolute(path)?,
+            position: 0,
+            length,
+            name,
+            owner: Owner::here(),
+            ahead: None,
+        })
+    }
+    /// Returns an error if another program removed, replaced or truncated the file, so that written bytes are lost.
+    fn check_kept(&self) -> io::Result<()> {
+        let open = self.file.metadata()?;
+        if !open.is_file() {
+            return Ok(());
+        }
+        let what = match self.path.metadata() {
+            Ok(named) if (named.dev(), named.ino()) != (open.dev(), open.ino()) => "replaced by another file",
+            Ok(_) if open.len() < self.length => "truncated",
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "removed",
+            Err(error) => return Err(error),
+        };
+        Err(io::Error::other(format!("{}: the file was {what} while it was being written", self.name)))
     }
 }
 
@@ -132,12 +163,16 @@ impl Sink for FileSink {
             }
         }
         self.position = offset + total;
+        self.length = self.length.max(self.position);
         self.ahead.as_mut().map_or(Ok(()), |ahead| ahead.wrote(total, &self.file))
     }
     fn finish(&mut self, length: u64) -> io::Result<()> {
         self.owner.check()?;
         self.ahead.as_mut().map_or(Ok(()), Ahead::wait)?;
-        self.file.set_len(length)
+        self.check_kept()?;
+        self.file.set_len(length)?;
+        self.length = length;
+        Ok(())
     }
     fn name(&self) -> &str {
         &self.name
@@ -243,6 +278,35 @@ mod tests {
         drop(sink);
         FileSink::recreate(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "does what another program may do")]
+    fn a_file_that_others_remove_replace_or_truncate_is_an_error() {
+        let path = std::env::temp_dir().join(format!("sapwood-kept-{}", std::process::id()));
+        let other = path.with_extension("other");
+        let harm: [(&str, &dyn Fn()); 3] = [
+            ("removed", &|| std::fs::remove_file(&path).unwrap()),
+            ("replaced", &|| {
+                std::fs::write(&other, b"other").unwrap();
+                std::fs::rename(&other, &path).unwrap();
+            }),
+            ("truncated", &|| std::fs::write(&path, b"").unwrap()),
+        ];
+        for (word, harm) in harm {
+            let mut sink = FileSink::recreate(&path).unwrap();
+            sink.write_at(0, &[b"abcd"]).unwrap();
+            sink.finish(4).unwrap();
+            harm();
+            let error = sink.finish(4).unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        let mut sink = FileSink::recreate(&path).unwrap();
+        sink.write_at(0, &[b"abcd"]).unwrap();
+        sink.finish(2).unwrap();
+        sink.finish(2).unwrap();
+        drop(sink);
         std::fs::remove_file(&path).unwrap();
     }
 

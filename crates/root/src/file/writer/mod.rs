@@ -181,6 +181,8 @@ pub struct FileWriter {
     gaps: Vec<(u64, u64)>,
     /// Segments that become free with the next commit.
     released: Vec<(u64, u64)>,
+    /// Ranges of an updated file that two records claim, because a length or position is damaged; never freed.
+    shared: Vec<(u64, u64)>,
     directories: Vec<Directory>,
     classes: Vec<String>,
     /// Classes that are not ROOT's own.
@@ -221,6 +223,7 @@ impl FileWriter {
             free: BTreeMap::new(),
             gaps: Vec::new(),
             released: Vec::new(),
+            shared: Vec::new(),
             directories: Vec::new(),
             classes: Vec::new(),
             described: Vec::new(),

@@ -205,6 +205,7 @@ impl FileWriter {
         if self.segments.0 != 0 {
             self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
         }
+        self.keep_shared();
         // Adjacent segments are merged, like their mark.
         let mut all = self.free.clone();
         all.extend(self.released.iter().copied());
@@ -306,9 +307,19 @@ impl FileWriter {
         Ok(w.into_bytes())
     }
 
+    /// Keeps released segments that partly belong to something else.
+    fn keep_shared(&mut self) {
+        let shared = &self.shared;
+        self.released.retain(|(first, end)| {
+            let next = shared.partition_point(|(_, to)| to <= first);
+            shared.get(next).is_none_or(|(from, _)| from >= end)
+        });
+    }
+
     /// Adds released segments to the free ones, joins adjacent segments and marks each with its negative length. ROOT
     /// needs the marks to walk through the records.
     fn free_released(&mut self) -> Result<()> {
+        self.keep_shared();
         if self.released.is_empty() {
             return Ok(());
         }

@@ -51,6 +51,30 @@ impl InUse {
         };
         self.ends = self.places.iter().enumerate().map(largest).collect();
     }
+    /// Returns the ranges that belong to two owners or more, apart and in order. Must be called after [`InUse::sort`].
+    fn shared(&self) -> Vec<(u64, u64)> {
+        // The largest end so far with its owner, and the largest of all other owners.
+        let ((mut largest, mut of), mut others) = ((0, usize::MAX), 0);
+        let mut shared: Vec<(u64, u64)> = Vec::new();
+        for &(first, end, owner) in &self.places {
+            let other = if owner == of { others } else { largest };
+            if first < other {
+                match shared.last_mut() {
+                    Some((_, to)) if first <= *to => *to = end.min(other).max(*to),
+                    _ => shared.push((first, end.min(other))),
+                }
+            }
+            if owner == of {
+                largest = largest.max(end);
+            } else if end > largest {
+                others = largest;
+                (largest, of) = (end, owner);
+            } else {
+                others = others.max(end);
+            }
+        }
+        shared
+    }
     /// Returns the name of something at least partly in a segment.
     fn find(&self, first: u64, end: u64) -> Option<String> {
         let before = self.places.partition_point(|(from, _, _)| *from < end);
@@ -134,6 +158,7 @@ impl FileWriter {
             free: std::collections::BTreeMap::new(),
             gaps: Vec::new(),
             released: Vec::new(),
+            shared: Vec::new(),
             directories: Vec::new(),
             classes: Vec::new(),
             described: Vec::new(),
@@ -169,6 +194,7 @@ impl FileWriter {
         writer.name_records(&mut survey.used);
         survey.used.sort();
         survey.older.sort();
+        writer.shared = survey.used.shared();
         let size = file.source().size();
         if let Some(what) = survey.used.find(h.end, u64::MAX).or_else(|| survey.older.find(h.end, u64::MAX)) {
             return Err(Error::corrupt(format!(
@@ -212,7 +238,8 @@ impl FileWriter {
         let mut c = Cursor::new(&record, key.seek + nbytes_name);
         let version = c.u16()?;
         let (created, _modified) = (c.u32()?, c.u32()?);
-        let (nbytes_keys, nbytes_name) = (c.u32()?, c.u32()?);
+        // The length of the name is that with which the record was found, not the one in it, which may be damaged.
+        let (nbytes_keys, _nbytes_name) = (c.u32()?, c.u32()?);
         let wide = version > 1000;
         let mut position = || if wide { c.u64() } else { c.u32().map(u64::from) };
         let (_, parent, seek_keys) = (position()?, position()?, position()?);

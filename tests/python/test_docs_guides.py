@@ -1,0 +1,75 @@
+"""The Python blocks of the guides run, one after another, on small files that have the names in the guide."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guide"
+
+EVENTS = """
+import awkward as ak, numpy as np, sapwood
+n = 300
+R = np.random.default_rng(1)
+muons, jets = R.integers(2, 4, n), R.integers(1, 4, n)
+def lists(counts, low, high):
+    return ak.unflatten(R.uniform(low, high, int(counts.sum())), counts)
+def events():
+    one = {"run": np.full(n, 3), "event": np.arange(n), "luminosityBlock": np.arange(n) // 100, "genWeight": np.ones(n),
+           "MET_pt": R.uniform(0, 200, n), "MET_phi": R.uniform(-3, 3, n)}
+    for name, counts in {"Muon": muons, "Jet": jets}.items():
+        members = {"pt": (5, 100), "eta": (-3, 3), "phi": (-3, 3), "mass": (0, 1), "charge": (-1, 1)}
+        one[name] = ak.zip({member: lists(counts, *ends) for member, ends in members.items()})
+    return one
+def write(path, name="Events"):
+    import os
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with sapwood.recreate(path) as file:
+        file[name] = events()
+"""
+SETUP = {
+    "damaged-files.md": "write('events.root')\npath = 'events.root'\n",
+    "from-uproot.md": "",
+    "merging.md": "for path in ('run1.root', 'run2.root', 'more/run3.root', 'run4.root'):\n    write(path)\n"
+    "open('files.txt', 'w').write('run4.root\\n')\n",
+    "objects.md": "with sapwood.recreate('plots.root') as file:\n"
+    "    file['folder/mass'] = np.histogram(R.normal(size=100))\n"
+    "write('events.root')\ntree = sapwood.open('events.root:Events')\n",
+    "reading.md": "write('events.root')\nchosen = [3, 7]\nwrite('data/1.root')\n"
+    "write('data/2024/1.root')\nwrite('data/2025/1.root', 'events')\n"
+    "with sapwood.recreate('weights.root') as file:\n"
+    "    file['Weights'] = {'run': np.full(n, 3), 'event': np.arange(n), 'w': np.ones(n)}\n",
+    "laboratory.md": "write('events.root')\ntree = sapwood.open('events.root:Events')\nwork = len\n",
+    "trains.md": "import hist\nfrom sapwood import train\nwrite('data/1.root')\n",
+    "writing.md": "from types import SimpleNamespace\n"
+    "histogram = np.histogram(R.normal(size=100))\nrun, met = np.arange(2), np.ones(2)\n"
+    "pt = eta = ak.Array([[1.0, 2.0], []])\nweight, selected = np.ones(5), np.ones(5, bool)\n"
+    "chunks = [SimpleNamespace(run=[1, 2, 3], met=[1.0, 2.0, 3.0], "
+    "jets=ak.Array([[{'pt': 1.0, 'eta': 0.5}], [], []]))]\n"
+    "def old():\n    with sapwood.update('events.root') as file:\n        file['old'] = 'text'\n",
+}
+BETWEEN = {
+    "reading.md": {1: "tree = sapwood.open('events.root:Events')\n"},
+    "writing.md": {1: "old()\n"},
+}
+
+
+@pytest.mark.parametrize("page", SETUP)
+def test_every_python_block_of_the_guide_runs(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("hist", reason="the guides fill histograms")
+    blocks = re.findall(r"```python\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    between = BETWEEN.get(page, {})
+    code = [
+        EVENTS,
+        SETUP[page],
+        *(between.get(number, "") + textwrap.dedent(block) for number, block in enumerate(blocks)),
+    ]
+    (tmp_path / "blocks.py").write_text("\n".join(code), encoding="utf-8")
+    done = subprocess.run([sys.executable, "blocks.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
