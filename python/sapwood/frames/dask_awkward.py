@@ -1,4 +1,4 @@
-"""Files as one array of `dask_awkward`that only reads the columns that a computation uses."""
+"""Files as one array of `dask_awkward` that only reads the columns that a computation uses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.table.schema import HasFields
 
 try:
-    import dask_awkward  # pyright: ignore[reportMissingImports]
     from dask.base import tokenize
-    from dask_awkward.lib import utils  # pyright: ignore[reportMissingImports]
-    from dask_awkward.lib.io.columnar import ColumnProjectionMixin  # pyright: ignore[reportMissingImports]
+    from dask_awkward.lib.io.columnar import ColumnProjectionMixin
+    from dask_awkward.lib.io.io import from_map
+    from dask_awkward.lib.utils import buffer_keys_required_to_compute_shapes, trace_form_structure
 except ImportError as error:
     raise ArgumentError("arrays of Dask need dask-awkward: pip install dask-awkward") from error
 
@@ -118,11 +118,11 @@ class Mapped(_Partitions):
         array, notes = ak.typetracer.typetracer_with_report(
             self.form, highlevel=True, behavior=self.behavior, buffer_key=key
         )
-        return array, notes, utils.trace_form_structure(self.form, buffer_key=key)
+        return array, notes, trace_form_structure(self.form, buffer_key=key)
 
     def necessary_columns(self, report: Foreign, state: Foreign) -> frozenset[str]:
         """Return the fields that are needed for the buffers whose use was recorded."""
-        shapes = utils.buffer_keys_required_to_compute_shapes(
+        shapes = buffer_keys_required_to_compute_shapes(
             self._info.parse_buffer_key,
             report.shape_touched,
             state["form_key_to_parent_form_key"],
@@ -220,4 +220,4 @@ def collection(
     if form_mapping is not None:
         mapped, info = form_mapping(form)
         reader = Mapped(reading, mapped, info, report)
-    return dask_awkward.from_map(reader, partitions, label="from-sapwood", token=token, divisions=divisions)
+    return from_map(reader, partitions, label="from-sapwood", token=token, divisions=divisions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,7 +28,8 @@ def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
-    if not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
+    found = cast("object", given)
+    if not isinstance(found, Sequence) or not all(isinstance(text, str) for text in cast("Sequence[object]", found)):
         raise ArgumentError(f"{given!r} is not an expression: write it as a string, such as 'MET_pt' or '2.5'")
     return tuple(given)
 
