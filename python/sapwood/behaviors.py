@@ -15,7 +15,6 @@ from sapwood.files.ntuple import HasRFields, RField, RNTuple
 from sapwood.files.tree import HasBranches, TBranch, TTree
 from sapwood.objects import standard
 from sapwood.objects.model import class_behaviors
-from sapwood.table.signatures import in_words
 from sapwood.table.steps import Report
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ _publish(
         "HasFields": HasRFields,
         "RField": RField,
         "RNTuple": RNTuple,
-        "concatenate": in_words(concatenate, filter_branch="filter_field"),
-        "iterate": in_words(iterate, filter_branch="filter_field"),
+        "concatenate": concatenate,
+        "iterate": iterate,
     },
 )
 _publish(

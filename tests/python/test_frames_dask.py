@@ -195,3 +195,28 @@ def test_arrays_of_dask_awkward(folder: Path, tmp_path: Path) -> None:
     assert report.compute(scheduler="sync").exception.tolist() == [None, None, "FileNotFoundError"]
     sapwood.dask_write(array, tmp_path)
     assert sapwood.concatenate(f"{tmp_path}/*.root:tree", "x")["x"].tolist() == list(range(20))
+
+
+def test_parts_of_fields_are_records_as_in_arrays(tmp_path: Path) -> None:
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    path = f"{tmp_path}/nested.root"
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("n", {"a": [{"i": i, "sub": {"i": i, "v": [i] * i}} for i in range(6)], "b": np.arange(6)})
+    for names in ("a.sub", ["a.sub.i", "b"], "a", "*i"):
+        expected = sapwood.concatenate(f"{path}:n", filter_name=names)
+        for open_files in (True, False):
+            array = sapwood.dask({path: "n"}, filter_name=names, open_files=open_files, steps_per_file=2)
+            assert array.fields == expected.fields
+            assert array.compute(scheduler="sync").tolist() == expected.tolist()
+    array = sapwood.dask({path: "n"}, filter_field=lambda field: field.path in ("a.i", "a.sub.v", "b"))
+    assert array.a.sub.v.compute(scheduler="sync").tolist() == [[i] * i for i in range(6)]
+    assert array.b.compute(scheduler="sync").tolist() == list(range(6))
+    with pytest.raises(ArgumentError, match="another name"):
+        sapwood.dask({path: "n"}, filter_field=bool, filter_branch=bool)
+
+
+def test_files_with_what_else_datasets_say_of_them(folder: Path) -> None:
+    about = {"object_path": "t", "steps": [[0, 4], [4, 6]], "num_entries": 10, "uuid": "0"}
+    found = sapwood.dask({f"{folder}/a.root": about}, library="np")
+    assert len(found["x"]) == 6
+    assert len(sapwood.concatenate({f"{folder}/a.root": about}, filter_field=lambda field: field.name == "x")) == 6

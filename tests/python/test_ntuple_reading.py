@@ -310,3 +310,18 @@ def test_a_missing_field_is_named_with_what_is_like_it(ntuple: Any) -> None:
 
 def test_numpy_has_the_same_numbers_as_awkward(ntuple: Any) -> None:
     assert np.array_equal(ntuple["arr"].array(library="np"), ak.to_numpy(ntuple["arr"].array()))
+
+
+def test_arrays_of_a_field_are_records_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "nested.root"
+    inner = [{"i": i, "sub": {"i": i, "v": [i] * i}} for i in range(4)]
+    data = ak.Array({"a": inner, "hits": [[{"x": 1, "y": 2.5}] * i for i in range(4)]})
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("n", data)
+    ours, theirs = sapwood.open(path)["n"], uproot.open(path)["n"]
+    cases = [("a", None), ("a", "sub"), ("a", "i"), ("a.sub", None), ("hits", None), ("hits", "x"), ("a.sub.i", None)]
+    for name, names in cases:
+        expected = theirs[name].arrays(filter_name=names)
+        assert ak.array_equal(ours[name].arrays(filter_name=names), expected), (name, names)
+        assert ak.array_equal(ak.concatenate(list(ours[name].iterate(filter_name=names, step_size=2))), expected)
+    assert ours["a"].arrays(library="np").keys() == {"i", "sub"}

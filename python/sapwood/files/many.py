@@ -18,7 +18,7 @@ from sapwood.files.kinds import TABLES
 from sapwood.storage.locate import Files, Located, Steps, expand
 from sapwood.table import dataset
 from sapwood.table.expressions import Language
-from sapwood.table.filters import NameFilter, no_filter
+from sapwood.table.filters import NameFilter, no_filter, same_filter
 from sapwood.table.groups import GroupBy
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query
@@ -248,6 +248,7 @@ def iterate(
     filter_name: NameFilter = no_filter,
     filter_typename: NameFilter = no_filter,
     filter_branch: FieldFilter = no_filter,
+    filter_field: FieldFilter = no_filter,
     aliases: Mapping[str, str] | None = None,
     language: Language | None = None,
     step_size: int | str = "100 MB",
@@ -286,12 +287,15 @@ def iterate(
         steps of one file each. At most 400 files, which stay open.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
         As in `TTree.iterate`. So are the errors.
+    filter_field
+        Another name for `filter_branch`.
     ak_add_doc, report, decompression_executor, interpretation_executor
         As in `TTree.iterate`.
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
-    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, form)
+    keep = same_filter(filter_branch, filter_field)
+    select = _selecting(expressions, cut, filter_name, filter_typename, keep, aliases, language, form)
     tables = OpenFiles(files, allow_missing, options, ledger)
     return tables.reporting(dataset.iterate(tables, select, step_size, form, report, group_by))
 
@@ -332,6 +336,7 @@ def concatenate(
     filter_name: NameFilter = no_filter,
     filter_typename: NameFilter = no_filter,
     filter_branch: FieldFilter = no_filter,
+    filter_field: FieldFilter = no_filter,
     aliases: Mapping[str, str] | None = None,
     language: Language | None = None,
     entry_start: int | None = None,
@@ -357,6 +362,8 @@ def concatenate(
         As in `iterate`.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
         As in `TTree.arrays`. So are the errors.
+    filter_field
+        Another name for `filter_branch`.
     decompression_executor, interpretation_executor
         Accepted without effect.
 
@@ -366,7 +373,8 @@ def concatenate(
     """
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
-    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, form)
+    keep = same_filter(filter_branch, filter_field)
+    select = _selecting(expressions, cut, filter_name, filter_typename, keep, aliases, language, form)
     tables = OpenFiles(files, allow_missing, options, ledger)
     first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):

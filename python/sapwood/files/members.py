@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from sapwood.objects.model import Model
     from sapwood.schema import StreamerElement, StreamerInfo
 
@@ -21,6 +23,21 @@ class HasMembers:
     def class_version(self) -> int:
         """The version of the class with which the object was written."""
         return self.model.class_version
+
+    @property
+    def instance_version(self) -> int:
+        """The version of the class with which the object was written."""
+        return self.class_version
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the object, in bytes, as stored but uncompressed."""
+        return self.model.num_bytes
+
+    @property
+    def concrete(self) -> Self:
+        """The object that this one is a part of: itself."""
+        return self
 
     @property
     def bases(self) -> list[Model]:

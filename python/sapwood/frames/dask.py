@@ -12,7 +12,7 @@ from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.files.many import OpenFiles
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
-from sapwood.table.filters import NameFilter, no_filter
+from sapwood.table.filters import NameFilter, no_filter, same_filter
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Formula, Query
 from sapwood.table.results import ResultForm
@@ -26,6 +26,7 @@ def dask(
     filter_name: NameFilter = no_filter,
     filter_typename: NameFilter = no_filter,
     filter_branch: FieldFilter = no_filter,
+    filter_field: FieldFilter = no_filter,
     recursive: bool = True,
     full_paths: bool = False,
     step_size: int | str | None = None,
@@ -48,8 +49,8 @@ def dask(
     ----------
     files
         As in `sapwood.iterate`.
-    filter_name, filter_typename, filter_branch
-        Filters of fields, as in `keys` of a table. Only fields that all files have are used.
+    filter_name, filter_typename, filter_branch, filter_field
+        Filters of fields, as in `keys` of a table; the last two are one. Only fields that all files have are used.
     recursive, full_paths
         Include nested fields, and name them by their paths.
     step_size
@@ -97,6 +98,7 @@ def dask(
         raise TypeError("step_size needs open_files=True: a partition is cut where its entries are known")
     if known_base_form is not None and open_files:
         raise TypeError("known_base_form is for open_files=False")
+    filter_branch = same_filter(filter_branch, filter_field)
     if library not in ("ak", "np"):
         raise UnsupportedError(f"collections of Dask are of library 'ak' or 'np', not {library!r}")
     form = ResultForm(library_of(library), None, ak_add_doc)

@@ -71,7 +71,7 @@ class Columns(_Partitions, ColumnProjectionMixin):  # pyright: ignore[reportUnty
         """Return a reader of only these columns; ``"name.member"`` is a column of a record."""
         names = [
             name
-            for name in self._reading.fields
+            for name in self.form.fields
             if name in columns or any(column.startswith(f"{name}.") for column in columns)
         ]
         form = ak.forms.RecordForm([self.form.content(name) for name in names], names, parameters=self.form.parameters)

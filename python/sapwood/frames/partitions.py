@@ -44,8 +44,14 @@ class Reading:
         self._options = dict(options)
 
     def only(self, names: Sequence[str]) -> Reading:
-        """Return a reader of some of the fields."""
-        return Reading({name: self.fields[name] for name in names}, self.form, self._allow_missing, self._options)
+        """Return a reader of some of the results. The parts of a field are in the result of its name."""
+        wanted = set(names)
+        fields = {
+            name: path
+            for name, path in self.fields.items()
+            if name in wanted or (self.form.nests and name.partition(".")[0] in wanted)
+        }
+        return Reading(fields, self.form, self._allow_missing, self._options)
 
     def read(
         self, partition: Partition, reader: Callable[[HasFields, int, int], Foreign] | None = None
@@ -78,7 +84,8 @@ class Reading:
     def of(self, table: HasFields, start: int, stop: int) -> Foreign:
         """Read entries of an open table."""
         found = {name: table["/" + path] for name, path in self.fields.items()}
-        return Scan(Query.picking(table, found)).arrays(start, stop, self.form)
+        query = Query.picking(table, found)
+        return Scan(query.nested() if self.form.nests else query).arrays(start, stop, self.form)
 
 
 def _range_in(table: HasFields, partition: Partition) -> tuple[int, int]:

@@ -73,7 +73,8 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     files
         A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
         ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's
-        path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``); an open tree; or an
+        path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``), whose ``"num_entries"``
+        and ``"uuid"`` have no effect; an open tree; or an
         iterable of these.
     is_tree
         Tells an open tree from other things.
@@ -99,6 +100,10 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     return found
 
 
+_KNOWN_OF_FILES = frozenset({"object_path", "steps", "num_entries", "uuid"})
+"""The keys of what datasets of `coffea` say about a file."""
+
+
 def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, with_object: bool) -> Iterable[Located]:
     if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
         yield Located(files)
@@ -116,7 +121,7 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         for path, value in files.items():  # pyright: ignore[reportUnknownVariableType]
             about: Mapping[str, Any] = value if isinstance(value, Mapping) else {"object_path": value}
             inside, steps = about.get("object_path"), about.get("steps")
-            if not isinstance(inside, (str, type(None))) or about.keys() - {"object_path", "steps"}:
+            if not isinstance(inside, (str, type(None))) or about.keys() - _KNOWN_OF_FILES:
                 raise TypeError(
                     f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
                     f"not {value!r}"

@@ -126,3 +126,18 @@ def renaming(wanted: Rename) -> Callable[[str], str]:
         return name
 
     return in_turn
+
+
+def same_filter(one: Any, other: Any) -> Any:
+    """Return the filter that was given by one of its two names.
+
+    Raises
+    ------
+    ArgumentError
+        Both are given.
+    """
+    if other is no_filter:
+        return one
+    if one is not no_filter:
+        raise ArgumentError("filter_branch is another name for filter_field, which is also given")
+    return other

@@ -156,6 +156,8 @@ class Query:
         self._outputs: list[tuple[str, Node]] = []
         self.fills: dict[str, Callable[[Array], Array]] = {}
         """What writes a result into an array of the caller, by the name of the result."""
+        self.of_leaf = False
+        """Whether the source only stands in for one of its fields, which has no fields of its own."""
         self.repeated: list[str] = []
         """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
@@ -208,7 +210,8 @@ class Query:
     def nested(self) -> Query:
         """Put parts of fields that are chosen by their paths into records of the fields, where the table does so.
 
-        Parts of a field whose type is not records in lists stay as they are.
+        Parts of a field whose type is not records in lists stay as they are. If the source is a field itself, what is
+        chosen of it is put into records of the source.
         """
         if not self.source.nests or self.whole is not None:
             return self
@@ -226,9 +229,23 @@ class Query:
             whole = found[top.name]
             if isinstance(whole, Formula) or whole.field is not top:
                 found[top.name] = _parts_of(top, nodes)
+        if isinstance(self.source, Field) and not self.of_leaf:
+            found = self._within(self.source, found)
         self._outputs = list(found.items())
         self.repeated = list(found) if self.repeated else []
         return self
+
+    def _within(self, field: Field, found: dict[str, Node]) -> dict[str, Node]:
+        """Put what was chosen of the parts of a field into records of the field, where they are its members."""
+        inner = [(name, node) for name, node in found.items() if not isinstance(node, Formula)]
+        if not inner or len(inner) < len(found) or not _records(field.type):
+            return found
+        if any(node.field.parent is not field for _, node in inner):
+            return found
+        complete = [name for name, _ in inner] == [child.name for child in field.fields]
+        if complete and not any(isinstance(node, Parts) for _, node in inner):
+            return {field.name: self._node(field)}
+        return {field.name: Parts(field, inner)}
 
     def _outermost(self, field: Field) -> Field:
         """Return the field directly in the source that holds a field."""

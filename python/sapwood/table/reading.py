@@ -318,7 +318,9 @@ class Readable(HasFields):
             (itself,) = self._itself
             keep = wanted.get("filter_field") or no_filter
             wanted = {**wanted, "filter_field": lambda other: other is itself and keep(other)}
-            return Query(itself.parent, None, cut, **wanted)
+            query = Query(itself.parent, None, cut, **wanted)
+            query.of_leaf = True
+            return query
         return Query(self, expressions, cut, **wanted)
 
 
