@@ -60,12 +60,20 @@ class UnsupportedError(SapwoodError, NotImplementedError):
     """Which of several columns that were read together it was."""
 
 
+class UnsupportedTypeError(UnsupportedError, TypeError):
+    """No branch or field holds values of this type."""
+
+
 class LimitError(SapwoodError):
     """A stated limit on memory, depth or size would be passed."""
 
 
 class ArgumentError(SapwoodError, ValueError):
     """The caller's arguments do not fit together."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of another kind than those that are possible."""
 
 
 class ExpressionError(ArgumentError, SyntaxError):

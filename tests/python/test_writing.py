@@ -890,3 +890,18 @@ def test_a_file_being_written_lists_its_objects(tmp_path: Path) -> None:
         assert file.get("none", 7) == 7 and file.get("h").values().tolist() == [1.0, 2.0]
         found = file.values()[1]
         assert sapwood.to_writable(found) is found
+
+
+def test_options_and_errors_that_scripts_for_uproot_expect(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "x.root"
+    with sapwood.create(path, auto_mkdir=True) as file:
+        for make in (file.mktree, file.mkrntuple):
+            with pytest.raises(TypeError, match="complex64"):
+                make("t", {"x": np.dtype("complex64")})
+        with pytest.raises(TypeError, match="cannot be written"):
+            file.mktree("t", {"x": ak.Array([1, "two", [3.0]])})
+    with sapwood.update(path, auto_mkdir=True) as file:
+        file["said"] = "hello"
+    with pytest.raises(TypeError, match="handler is"):
+        sapwood.open(path, handler="nothing")
+    assert sapwood.open(path).keys() == ["said;1"]

@@ -118,7 +118,7 @@ def test_a_graph_is_made_of_a_frame(tmp_path: Path, extra: dict[str, list[float]
     graph = sapwood.open(tmp_path / "g.root")["g"]
     assert (graph.classname, graph.member("fTitle")) == (classname, "T;X;Y")
     assert graph.values("x").tolist() == [1.0, 2.0]
-    assert [graph.member(name) for name in ("fMinimum", "fMaximum", "fLineColor")] == [3.0, 7.0, 3]
+    assert [graph.member(name) for name in ("fMinimum", "fMaximum", "fLineColor")] == [2.8, 7.0, 3]
     if extra:
         assert graph.errors(*(() if classname == "TGraphErrors" else ("low",)), axis="x").tolist() == [0.1, 0.2]
     for wrong in (

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from sapwood.errors import (
     ArgumentError,
+    ArgumentTypeError,
     ChangedFileError,
     MissingFileError,
     SapwoodError,
@@ -463,7 +464,7 @@ def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]
         value = options[name]
         if not (value is None or isinstance(value, type) or (name == "handler" and value == "fsspec")):
             also = "'fsspec', " if name == "handler" else ""
-            raise ArgumentError(f"{name} is {also}None or a class of uproot, not {value!r}")
+            raise ArgumentTypeError(f"{name} is {also}None or a class of uproot, not {value!r}")
     others = {name: value for name, value in options.items() if name not in _HANDLERS}
     return others, options.get("handler") == "fsspec"
 

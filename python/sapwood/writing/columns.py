@@ -16,7 +16,7 @@ import numpy as np
 
 from sapwood._native import MAP_ENTRY
 from sapwood.columns import Column, Foreign, length_of
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, UnsupportedTypeError, stacklevel
 from sapwood.naming import NUMBERS
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
         try:
             layout = ak.to_layout(ak.from_arrow(data))
         except (AssertionError, TypeError, ValueError) as error:
-            raise UnsupportedError(f"arrays of type {data.type} cannot be written") from error
+            raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written") from error
         return _from_layout(layout, missing=missing)
     if isinstance(data, pa.ChunkedArray):
         data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], data.type)
@@ -252,7 +252,7 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
         fields = [(kind.field(i).name, _from_arrow(values, missing=missing)) for i, values in enumerate(data.flatten())]
         return ("record", len(data), "", fields)
     if not pa.types.is_map(kind) and not pa.types.is_list(kind) and not pa.types.is_large_list(kind):
-        raise UnsupportedError(f"arrays of type {kind} cannot be written")
+        raise UnsupportedTypeError(f"arrays of type {kind} cannot be written")
     offsets = np.asarray(data.offsets, np.int64)
     first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     if not pa.types.is_map(kind):
@@ -266,7 +266,7 @@ def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
     if not missing:
-        raise UnsupportedError(f"arrays of type {data.type} cannot be written")
+        raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written")
     # A type number in a buffer may be any number.
     places_of = np.zeros(128, np.int8)
     places_of[data.type.type_codes] = np.arange(data.type.num_fields)
@@ -362,7 +362,7 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
     if array.dtype.kind == "T":
         return _from_iterable(array.tolist())
     if array.dtype.name not in NUMBERS:
-        raise UnsupportedError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
+        raise UnsupportedTypeError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
     flat = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).reshape(-1)
     return _with_shape(("number", flat), array.shape)
 
@@ -415,7 +415,7 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
         tags = np.ascontiguousarray(layout.tags.data, dtype=np.int8)
         index = np.ascontiguousarray(layout.index.data, dtype=np.int64)[: len(tags)]
         return ("union", tags, index, [_from_layout(content, missing=True) for content in layout.contents])
-    raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
+    raise UnsupportedTypeError(f"arrays of type {layout.form.type} cannot be written")
 
 
 def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool = False) -> np.ndarray[Any, Any]:

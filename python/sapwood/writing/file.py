@@ -19,7 +19,7 @@ from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
 from sapwood.writing.directory import WritableDirectory
 from sapwood.writing.ntuple import WritableNTuple
-from sapwood.writing.output import OutputFile, RemoteTarget, Settings, make, storage_errors
+from sapwood.writing.output import ALSO_LOCAL, OutputFile, RemoteTarget, Settings, make, storage_errors
 from sapwood.writing.tree import WritableTree
 
 DEFAULT_COMPRESSION = ZSTD(5)
@@ -158,8 +158,8 @@ def update(
     if isinstance(file_path, str) and is_url(path) and not path.lower().startswith(("file://", "local://")):
         remote = RemoteTarget(path, options)
         beside = remote.fetch()
-    elif options:
-        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
+    elif others := ", ".join(sorted(options.keys() - ALSO_LOCAL)):
+        raise ArgumentError(f"only URLs take options of storage: {others}")
     else:
         path = local_path(path)
         if not Path(path).exists():

@@ -41,7 +41,7 @@ def as_TGraph(  # noqa: N802 - uproot's name
     title, xAxisLabel, yAxisLabel
         The titles of the graph and of its axes.
     minY, maxY
-        The displayed range of y; by default the range of the points.
+        The displayed range of y; by default the range of the points and 10 % of it on either side.
     lineColor, lineStyle, lineWidth, markerColor, markerStyle, markerSize
         Drawing attributes, by ROOT's numbers.
 
@@ -67,7 +67,8 @@ def as_TGraph(  # noqa: N802 - uproot's name
         errors = [tuple(given[f"{axis}_{side}"] for side in _SIDES) for axis in "xy"]
     made = TGraph(given["x"], given["y"], ex=errors[0], ey=errors[1], title=f"{title};{xAxisLabel};{yAxisLabel}")
     y = given["y"]
-    shown = (y.min(), y.max()) if len(y) else (-1111.0, -1111.0)
+    margin = 0.1 * (y.max() - y.min()) if len(y) else 0.0
+    shown = (y.min() - margin, y.max() + margin) if len(y) else (-1111.0, -1111.0)
     looks = {
         "fMinimum": float(shown[0] if minY is None else minY), "fMaximum": float(shown[1] if maxY is None else maxY),
         "fLineColor": lineColor, "fLineStyle": lineStyle, "fLineWidth": lineWidth,

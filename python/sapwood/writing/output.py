@@ -349,6 +349,10 @@ def _of_fsspec(target: Foreign, options: Mapping[str, object]) -> tuple[str, Map
     return target.full_name, {**target.fs.storage_options, **options}
 
 
+ALSO_LOCAL = frozenset({"auto_mkdir"})
+"""Options that `fsspec` has for local files; the folders are always made."""
+
+
 def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> OutputFile:
     """Create a file for writing; see `sapwood.recreate`."""
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
@@ -364,8 +368,8 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         path, remote = target, RemoteTarget(target, options)
         if not overwrite and remote.exists():
             raise FileExistsError(f"{path} already exists")
-    elif options:
-        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
+    elif others := ", ".join(sorted(options.keys() - ALSO_LOCAL)):
+        raise ArgumentError(f"only URLs take options of storage: {others}")
     elif isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
         Path(path).parent.mkdir(parents=True, exist_ok=True)
