@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from zebra_files import Writer
 
 import sapwood

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 # Takes the URL, the entries of a step and the seconds of processor time that each step's task takes.
 READER = """

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 from proxy import Proxy  # noqa: E402 - from there
 

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 from proxy import Proxy  # noqa: E402 - from there
 from xrootd_servers import cluster, single  # noqa: E402

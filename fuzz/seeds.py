@@ -86,7 +86,7 @@ def ntuple(path: Path) -> bytes:
 
 def zebra() -> dict[str, bytes]:
     """Make FZ and RZ files, with histograms and ntuples."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from zebra_files import Writer, alfa
 
     from sapwood import _native

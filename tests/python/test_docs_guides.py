@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guide"
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 EVENTS = """
 import awkward as ak, numpy as np, sapwood
@@ -35,6 +36,19 @@ def write(path, name="Events"):
 SETUP = {
     "damaged-files.md": "write('events.root')\npath = 'events.root'\n",
     "from-uproot.md": "",
+    "hbook.md": f"import sys\nsys.path.insert(0, {str(SUPPORT)!r})\n"
+    "from zebra_files import Writer\nfrom sapwood import _native\nw = Writer()\n"
+    "columns = [{'name': 'NTRK', 'kind': 'I', 'range': (0, 6), 'counts': np.arange(9) % 6},\n"
+    "           {'name': 'PX', 'kind': 'R', 'index': 0, 'values': np.ones((np.arange(9) % 6).sum(), np.float32)}]\n"
+    "objects = [((10, 0), w.one(10, 'one', (2, 0, 1), [0, 1, 2, 3]), False)] * 2\n"
+    "objects += w.column_wise(100, 'ntuple', [('EVENT', 9, columns)], 64)\n"
+    "open('lep.hbook', 'wb').write(w.rz(objects))\n"
+    "banks = [('EHDR', ('I', 1), 'I', 2, 'EHDS'), ('TRAK', ('F', 2), 'I', 3, 'TRKS')]\n"
+    "events = _native.ZebraWriter('events.fz', 'fz', 900, 'EVNT', banks)\n"
+    "ones, twos = np.arange(5, dtype=np.int64), np.arange(5, dtype=np.int64) * 2\n"
+    "events.write(0, 4, np.arange(8, dtype=np.uint32),\n"
+    "             [(ones, np.arange(8, dtype=np.uint32)), (twos, np.arange(24, dtype=np.uint32))])\n"
+    "events.close()\n",
     "merging.md": "for path in ('run1.root', 'run2.root', 'more/run3.root', 'run4.root'):\n    write(path)\n"
     "open('files.txt', 'w').write('run4.root\\n')\n",
     "objects.md": "with sapwood.recreate('plots.root') as file:\n"

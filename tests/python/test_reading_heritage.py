@@ -99,27 +99,31 @@ def test_column_wise_ntuples_have_all_their_values(number: str) -> None:
     about = known("cwn.hbook")["ntuples"][number]
     with sapwood.open(FOLDER / "cwn.hbook") as file:
         table = file[number]
-        assert (table.classname, table.title, table.num_entries) == ("CWNtuple", about["title"], about["rows"])
-        assert len(table) == len(about["columns"])
-        for place, column in enumerate(about["columns"]):
-            field = table[place]
-            assert field.name == column["definition"].partition(":")[0].partition("(")[0].partition("[")[0]
-            assert field.num_entries == column["rows_in_block"]
-            values = field.array(entry_stop=field.num_entries)
-            assert len(values) == column["rows_in_block"]
-            size = column["bytes"]
-            if column["type"] == "C":
-                flat: Any = np.frombuffer(
-                    "".join(text.ljust(size) for text in ak.to_list(ak.flatten(values, axis=None))).encode("latin-1"),
-                    np.uint8,
-                )
-                assert len(flat) == size * column["values"]
-            else:
-                flat = ak.to_numpy(ak.flatten(values, axis=None))
-                if column["type"] == "L":
-                    flat = flat.astype(np.int32)
-                assert len(flat) == column["values"]
-            assert sha(flat) == column["sha256_values_le"], field.title
+        same_columns(table, about)
+
+
+def same_columns(table: Any, about: dict[str, Any]) -> None:
+    assert (table.classname, table.title, table.num_entries) == ("CWNtuple", about["title"], about["rows"])
+    assert len(table) == len(about["columns"])
+    for place, column in enumerate(about["columns"]):
+        field = table[place]
+        assert field.name == column["definition"].partition(":")[0].partition("(")[0].partition("[")[0]
+        assert field.num_entries == column["rows_in_block"]
+        values = field.array(entry_stop=field.num_entries)
+        assert len(values) == column["rows_in_block"]
+        size = column["bytes"]
+        if column["type"] == "C":
+            flat: Any = np.frombuffer(
+                "".join(text.ljust(size) for text in ak.to_list(ak.flatten(values, axis=None))).encode("latin-1"),
+                np.uint8,
+            )
+            assert len(flat) == size * column["values"]
+        else:
+            flat = ak.to_numpy(ak.flatten(values, axis=None))
+            if column["type"] == "L":
+                flat = flat.astype(np.int32)
+            assert len(flat) == column["values"]
+        assert sha(flat) == column["sha256_values_le"], field.title
 
 
 def letters(found: Any) -> str:
@@ -229,10 +233,35 @@ def test_directories_have_their_histograms_in_all_cycles() -> None:
 def test_record_lengths_change_no_value(name: str) -> None:
     about = known("var_1024.hbook")
     with sapwood.open(FOLDER / name) as file:
-        for number, expected in about["histograms"].items():
-            contents = expected.get("expected", expected).get("contents")
-            if contents is not None:
-                np.testing.assert_allclose(file[number].values(flow=True), contents, rtol=1e-6)
-        with sapwood.open(FOLDER / "var_1024.hbook") as other:
-            for number in about["ntuples"]:
-                assert ak.array_equal(file[number].arrays(), other[number].arrays())
+        for number, one in about["histograms"].items():
+            found, expected = file[number], one["expected"]
+            assert (found.title, found.member("fEntries")) == (expected["title"], expected["entries"])
+            if found.classname == "TProfile":
+                np.testing.assert_allclose(found.values(), expected["mean"], rtol=2e-6)
+                np.testing.assert_allclose(found.errors(), expected["error"], rtol=1e-4)
+                continue
+            contents = expected["contents"] if found.classname == "TH1F" else np.transpose(expected["rows"])
+            np.testing.assert_array_equal(found.values(flow=True), np.asarray(contents, np.float32))
+            np.testing.assert_allclose(found.errors(), np.transpose(expected["error"]), rtol=1e-6)
+        rows, columns = (about["ntuples"][number] for number in ("100", "200"))
+        found = file["100"].arrays(library="np")
+        assert sha(np.concatenate([found[column] for column in rows["columns"]])) == rows["sha256_columns_float32_le"]
+        same_columns(file["200"], columns)
+
+
+def test_a_name_without_a_cycle_is_the_newest_that_is_left() -> None:
+    about = known("dirs.hbook")["directories"]["//DIRS/DEL"]
+    with sapwood.open(FOLDER / "dirs.hbook") as file:
+        here = file["DEL"]
+        cycles: dict[str, list[int]] = {}
+        for key in here.keys(recursive=False):
+            number, cycle = key.split(";")
+            cycles.setdefault(number, []).append(int(cycle))
+            bins = np.arange(1, len(here[key].values()) + 1)
+            assert here[key].values().tolist() == (100 * int(number) + 10 * int(cycle) + bins).tolist()
+        assert {number: sorted(found, reverse=True) for number, found in cycles.items()} == about["ids_and_cycles"]
+        many = file["MANY"]
+        assert len(many.keys(recursive=False, cycle=False)) == 500
+        for number in range(1, 501):
+            found = many[str(number)]
+            assert found.values().tolist() == [number, -number] and found.title == f"id{number:4d}"

@@ -157,3 +157,11 @@ def test_damaged_inputs_are_named(
     line = capsys.readouterr().err
     assert reason in line and name in line and line.count("\n") == 1
     assert not (tmp_path / "b.root").exists()
+
+
+def test_a_table_without_entries_becomes_parquet_that_awkward_reads(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mktree("t", {"x": "float32", "v": "var * int32"})
+    assert convert(str(tmp_path / "a.root:t"), str(tmp_path / "b.parquet")) == 0
+    found = ak.from_parquet(tmp_path / "b.parquet")
+    assert (len(found), found.fields) == (0, ["x", "nv", "v"])

@@ -449,11 +449,20 @@ def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreig
     del name, layout
     schema = _arrow_table(empty).schema
     writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
+    written = 0
 
     def write(batch: Foreign) -> int:
+        nonlocal written
         writer.write_table(_arrow_table(batch).cast(schema))
+        written += 1
         return len(batch)
 
+    def finish() -> None:
+        # Some readers, ak.from_parquet among them, need a row group.
+        if not written:
+            writer.write_table(schema.empty_table())
+
+    stack.callback(finish)
     return write
 
 
