@@ -610,7 +610,8 @@ Each can be repeated with the three values of the table.
 
 **jsroot**
 
-- Negative 64-bit integers of trees are too large by 2³² if their low word is not zero. 64-bit integers of RNTuples
+- Negative 64-bit integers of trees are too large by 2³² if their lower 32 bits are below 2³¹ (`ntoi8` complements these
+  as signed numbers). 64-bit integers of RNTuples
   are rounded to 53 bits.
 - Texts are not decoded as UTF-8: bytes over 127 become characters of Latin-1 in trees, and U+FF80 to U+FFFF in
   RNTuples.
