@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -130,9 +131,9 @@ def test_a_file_that_is_truncated_before_more_is_written(tmp_path: Path, make: s
     file.commit()
     os.truncate(path, 300)
     # What is written behind the end would make the file as long as before, with zeros in place of what was lost.
+    table.extend({"x": np.random.default_rng(1).integers(1 << 60, size=1000)})
     with pytest.raises(sapwood.StorageError, match=r"file.root: the file was truncated while it was being written"):
-        for _ in range(100):
-            table.extend({"x": np.random.default_rng(1).integers(1 << 60, size=100_000)})
-    with pytest.raises(sapwood.StorageError):
+        file.commit()
+    with contextlib.suppress(sapwood.StorageError):
         file.close()
     assert path.stat().st_size == 300
