@@ -530,6 +530,7 @@ def types(readers: list[Reader], folder: Path) -> tuple[list[str], list[str]]:
                     right = "answer" in got and agrees(got["answer"], case)
                     if not right:
                         what = got["error"] if "error" in got else f"gives {json.dumps(got['answer'])[:120]}"
+                        what = what.replace(f"{folder}/", "")
                         marks.append(f"{'error' if 'error' in got else 'other'}: {reader.name}")
                         name = "TTree" if kind == "tree" else "RNTuple"
                         faults.append(f"| `{case.cpp}` | {name} of {writer} | {reader.name} | {_cell(what)} |")
@@ -611,8 +612,7 @@ Each can be repeated with the three values of the table.
 **jsroot**
 
 - Negative 64-bit integers of trees are too large by 2³² if their lower 32 bits are below 2³¹ (`ntoi8` complements these
-  as signed numbers). 64-bit integers of RNTuples
-  are rounded to 53 bits.
+  as signed numbers). 64-bit integers of RNTuples are rounded to 53 bits.
 - Texts are not decoded as UTF-8: bytes over 127 become characters of Latin-1 in trees, and U+FF80 to U+FFFF in
   RNTuples.
 - RNTuple fields of `std::optional` give 1, 1, 2 for 0.5, nothing, 2; those of `ROOT::RVec` give the ends of the lists
