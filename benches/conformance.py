@@ -95,6 +95,8 @@ NO_BRANCH = ("std::optional", "std::variant")
 
 HEADER = """#include <TFile.h>
 #include <TTree.h>
+#include <TBranch.h>
+#include <TLeaf.h>
 #include <ROOT/RNTupleModel.hxx>
 #include <ROOT/RNTupleWriter.hxx>
 #include <ROOT/RVec.hxx>
@@ -138,13 +140,43 @@ template <class A, class B> bool equal(const A &a, const B &b) {
    else if constexpr (std::is_constructible_v<B, A>) return B(a) == b;
    else return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
+template <class T> bool equal(const ROOT::RVec<T> &a, const ROOT::RVec<T> &b) {
+   return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 template <class T> struct Listed { using type = T; };
-template <> struct Listed<std::string> { using type = const char *; };
 template <> struct Listed<std::int64_t> { using type = Long64_t; };
 template <> struct Listed<std::uint64_t> { using type = ULong64_t; };
 template <class T> struct Listed<std::vector<T>> { using type = ROOT::RVec<T>; };
 template <class T, size_t N> struct Listed<std::array<T, N>> { using type = ROOT::RVec<T>; };
+template <class T> struct IsPairs : std::false_type {};
+template <class T, size_t N> struct IsPairs<std::vector<std::array<T, N>>> : std::true_type {};
+// RDataFrame has no type for leaves of characters and dies on those of two lengths. Their addresses are set.
+int same_texts(const char *path, std::vector<std::string> values) {
+   TFile file(path); auto tree = file.Get<TTree>("t"); static char found[1000];
+   tree->SetBranchAddress("value", found);
+   if (tree->GetEntries() != Long64_t(values.size())) return 0;
+   for (size_t i = 0; i < values.size(); i++) if (tree->GetEntry(i) <= 0 || values[i] != found) return 0;
+   return 1;
+}
+template <class T> int same_rows(const char *path, std::vector<T> values) {
+   TFile file(path); auto tree = file.Get<TTree>("t"); static typename T::value_type found[100]; int number = -1;
+   auto count = tree->GetBranch("value")->GetLeaf("value")->GetLeafCount();
+   tree->SetBranchAddress(count->GetBranch()->GetName(), &number);
+   tree->SetBranchAddress("value", &found[0][0]);
+   if (tree->GetEntries() != Long64_t(values.size())) return 0;
+   for (size_t i = 0; i < values.size(); i++)
+      if (tree->GetEntry(i) < 0 || number != int(values[i].size()) ||
+          !std::equal(found, found + number, values[i].begin()))
+         return 0;
+   return 1;
+}
+bool is_leaf(const char *path) {
+   TFile file(path); auto branch = file.Get<TTree>("t")->GetBranch("value");
+   return branch->IsA() == TBranch::Class();
+}
 template <class T> int same_in_tree(const char *path, std::vector<T> values) {
+   if constexpr (std::is_same_v<T, std::string>) if (is_leaf(path)) return same_texts(path, values);
+   if constexpr (IsPairs<T>::value) if (is_leaf(path)) return same_rows(path, values);
    ROOT::RDataFrame frame("t", path);
    std::string kind = frame.GetColumnType("value");
    auto compare = [&](auto found) {
@@ -153,8 +185,7 @@ template <class T> int same_in_tree(const char *path, std::vector<T> values) {
       return 1;
    };
    if constexpr (!std::is_same_v<typename Listed<T>::type, T>)
-      if (kind.rfind("ROOT::VecOps", 0) == 0 || kind.rfind("const char", 0) == 0 ||
-          kind.find("Long64_t") != std::string::npos)
+      if (kind.rfind("ROOT::VecOps", 0) == 0 || kind.find("Long64_t") != std::string::npos)
          return compare(frame.Take<typename Listed<T>::type>("value"));
    return compare(frame.Take<T>("value"));
 }
@@ -162,7 +193,7 @@ template <class T> int same_in_ntuple(const char *path, std::vector<T> values) {
    auto reader = ROOT::RNTupleReader::Open("t", path);
    auto view = reader->GetView<T>("value");
    if (reader->GetNEntries() != values.size()) return 0;
-   for (size_t i = 0; i < values.size(); i++) if (!(view(i) == T(values[i]))) return 0;
+   for (size_t i = 0; i < values.size(); i++) if (!equal(view(i), T(values[i]))) return 0;
    return 1;
 }
 """
@@ -366,6 +397,7 @@ def child(reader: str, folder: str) -> None:
             import ROOT
 
             ROOT.gROOT.SetBatch(True)
+            ROOT.gEnv.SetValue("Root.Stacktrace", 0)  # takes a minute after a crash
             os.chdir(folder)
             ROOT.gInterpreter.Declare(HEADER + WRITERS + READERS_OF_ROOT)
             ROOT.gInterpreter.GenerateDictionary(COMPILED, "vector;array;map;set;string;utility")
@@ -498,6 +530,7 @@ def types(readers: list[Reader], folder: Path) -> tuple[list[str], list[str]]:
                     right = "answer" in got and agrees(got["answer"], case)
                     if not right:
                         what = got["error"] if "error" in got else f"gives {json.dumps(got['answer'])[:120]}"
+                        what = what.replace(f"{folder}/", "")
                         marks.append(f"{'error' if 'error' in got else 'other'}: {reader.name}")
                         name = "TTree" if kind == "tree" else "RNTuple"
                         faults.append(f"| `{case.cpp}` | {name} of {writer} | {reader.name} | {_cell(what)} |")
@@ -555,6 +588,39 @@ this type, or not from plain data.
 | type | TTree, by ROOT | TTree, by sapwood | RNTuple, by ROOT | RNTuple, by sapwood |
 |---|---|---|---|---|
 """
+FAULTS = """
+### The faults of other readers
+
+Each can be repeated with the three values of the table.
+
+**ROOT**
+
+- A branch of `std::vector<std::array<int, 2>>` is written as a split collection without the bytes of its elements:
+  `_M_elems` has counts and no values. No reader can read them.
+- A variable array of fixed arrays (`value[n][2]/I`) is read correctly with `SetBranchAddress`, which is how this page
+  reads it. With `RDataFrame` the process ends with a segmentation fault; `TTreeReaderArray<int>` returns only the
+  first half of the values; `tree.value` in PyROOT ends the process (`std::stoi` of the counter's name). The same
+  holds for files that ROOT wrote.
+
+**uproot**
+
+- An empty `std::map` that is stored object by object ends in `need at least one array to concatenate` (`AsMap` joins
+  the keys of no entries). ROOT stores maps member by member where it writes them, and reads both.
+- An RNTuple field `std::optional<std::variant<...>>` ends in a `TypeError` of Awkward Array.
+- An RNTuple with an unknown feature flag ends in an error about bytes outside a chunk, not about the flag.
+
+**jsroot**
+
+- Negative 64-bit integers of trees are too large by 2³² if their lower 32 bits are below 2³¹ (`ntoi8` complements these
+  as signed numbers). 64-bit integers of RNTuples are rounded to 53 bits.
+- Texts are not decoded as UTF-8: bytes over 127 become characters of Latin-1 in trees, and U+FF80 to U+FFFF in
+  RNTuples.
+- RNTuple fields of `std::optional` give 1, 1, 2 for 0.5, nothing, 2; those of `ROOT::RVec` give the ends of the lists
+  in place of the lists. Branches of `ROOT::RVec` are refused.
+- RNTuple records without a checksum of their class, enumerations and projected fields are refused (`No columns
+  found`). The checksum is optional in the format.
+- An RNTuple without clusters ends in a `TypeError`.
+"""
 OF_FILES = f"""
 ## Files
 
@@ -569,12 +635,12 @@ def page(names: list[str], versions: str, parts: tuple[list[str], list[str]], re
     """Return the page."""
     rows, faults = parts
     by_version, less = real
-    text = "---\norphan: true\n---\n\n# Conformance\n\n"
+    text = "# Conformance\n\n"
     text += f"Made by `make conformance`; do not edit. Readers: {versions}\n\n{OF_TYPES}"
     text += "\n".join(
         [*rows, "", "What the readers said:", "", "| type | file | reader | what came |", "|---|---|---|---|"]
     )
-    text += "\n" + "\n".join(faults) + "\n"
+    text += "\n" + "\n".join(faults) + "\n" + FAULTS
     if by_version:
         head = [f"| ROOT | files | {' | '.join(names)} |", f"|---|---:|{'---:|' * len(names)}"]
         told = "Files of which a reader did not read everything: the number of things, and the first of them."

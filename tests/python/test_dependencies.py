@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import dependencies
@@ -68,3 +69,16 @@ def test_packages_of_another_registry_are_found() -> None:
 def test_a_package_without_a_checksum_is_found() -> None:
     packages = [{"name": "own", "version": "1"}, package(checksum="0" * 64), package(name="b", checksum="0" * 63)]
     assert list(dependencies.unpinned({"package": packages})) == ["b 1.0.0: no checksum in the lock file"]
+
+
+def test_the_conda_recipe_has_the_version_and_requirements_of_the_package() -> None:
+    recipe = (dependencies.ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8")
+    project = (dependencies.ROOT / "pyproject.toml").read_text("utf-8")
+    cargo = (dependencies.ROOT / "Cargo.toml").read_text("utf-8")
+    versions = [re.findall(r"^ *version *[:=] *\"?([\d.]+)", text, re.MULTILINE)[0] for text in (recipe, cargo)]
+    assert versions[0] == versions[1]
+    (needed,) = re.findall(r"^dependencies = \[(.*)\]$", project, re.MULTILINE)
+    (python,) = re.findall(r'^requires-python = "(.*)"$', project, re.MULTILINE)
+    wanted = {f"python{python}", *re.findall(r'"([^"]+)"', needed)}
+    run = recipe.split("  run:\n")[1].split("tests:")[0]
+    assert {line.replace(" ", "") for line in re.findall(r"- (.+)", run)} == wanted

@@ -435,3 +435,11 @@ def test_damage_in_a_large_basket_ends_all_threads(
         pytest.raises(CorruptError, match=r"(of (the|a)|in) basket"),
     ):
         file["t"]["lists"].array()
+
+
+def test_no_fields_are_an_empty_array_however_they_are_grouped(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        file["t"] = {"x": np.arange(5)}
+    tree = sapwood.open(f"{tmp_path / 'file.root'}:t")
+    for how in (None, "zip", tuple, list, dict):
+        assert len(tree.arrays([], how=how)) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -114,3 +116,24 @@ def test_a_writer_whose_file_an_atomic_writer_replaces(tmp_path: Path) -> None:
         with sapwood.recreate(path, atomic=True) as fast:
             fast.mktree("t", {"x": "int64"}).extend({"x": np.arange(20)})
     assert sapwood.open(f"{path}:t").num_entries == 20
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("update", [False, True])
+def test_a_file_that_is_truncated_before_more_is_written(tmp_path: Path, make: str, update: bool) -> None:
+    path = tmp_path / "file.root"
+    if update:
+        with sapwood.recreate(path) as file:
+            getattr(file, make)("t", {"x": "int64"}).extend({"x": np.arange(1000)})
+    file = sapwood.update(path) if update else sapwood.recreate(path)
+    table = getattr(file, make)("u", {"x": "int64"})
+    table.extend({"x": np.arange(1000)})
+    file.commit()
+    os.truncate(path, 300)
+    # What is written behind the end would make the file as long as before, with zeros in place of what was lost.
+    table.extend({"x": np.random.default_rng(1).integers(1 << 60, size=1000)})
+    with pytest.raises(sapwood.StorageError, match=r"file.root: the file was truncated while it was being written"):
+        file.commit()
+    with contextlib.suppress(sapwood.StorageError):
+        file.close()
+    assert path.stat().st_size == 300

@@ -1,7 +1,7 @@
 //! Destinations of written bytes. The only module that creates files.
 
 use crate::process::Owner;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
@@ -27,8 +27,9 @@ pub struct FileSink {
     /// Absolute: the working directory may change.
     path: PathBuf,
     position: u64,
-    /// The least length of the file, unless another process truncates it.
+    /// The least length of the file, unless another process truncates it; 0 for a device.
     length: u64,
+    regular: bool,
     name: String,
     owner: Owner,
     ahead: Option<Ahead>,
@@ -109,6 +110,7 @@ impl FileSink {
             path: path::absolute(path)?,
             position: 0,
             length,
+            regular: found.is_file(),
             name,
             owner: Owner::here(),
             ahead: None,
@@ -116,18 +118,24 @@ impl FileSink {
     }
     /// Returns an error if another program removed, replaced or truncated the file, so that written bytes are lost.
     fn check_kept(&self) -> io::Result<()> {
-        let open = self.file.metadata()?;
-        if !open.is_file() {
+        if !self.regular {
             return Ok(());
         }
-        let what = match self.path.metadata() {
-            Ok(named) if (named.dev(), named.ino()) != (open.dev(), open.ino()) => "replaced by another file",
-            Ok(_) if open.len() < self.length => "truncated",
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "removed",
-            Err(error) => return Err(error),
-        };
-        Err(io::Error::other(format!("{}: the file was {what} while it was being written", self.name)))
+        let open = self.file.metadata()?;
+        match self.path.metadata() {
+            Ok(named) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => self.check_length(&open),
+            Ok(_) => Err(self.lost("replaced by another file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.lost("removed")),
+            Err(error) => Err(error),
+        }
+    }
+    /// Returns an error if another program truncated the file. A write behind its end would hide that: the lost bytes
+    /// would read as zeros.
+    fn check_length(&self, open: &Metadata) -> io::Result<()> {
+        if open.len() < self.length { Err(self.lost("truncated")) } else { Ok(()) }
+    }
+    fn lost(&self, how: &str) -> io::Error {
+        io::Error::other(format!("{}: the file was {how} while it was being written", self.name))
     }
 }
 
@@ -144,6 +152,7 @@ impl Drop for FileSink {
 impl Sink for FileSink {
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.owner.check()?;
+        self.check_length(&self.file.metadata()?)?;
         if self.position != offset {
             // After an error the position is unknown: no later write may rely on the old one.
             self.position = u64::MAX;
@@ -163,7 +172,9 @@ impl Sink for FileSink {
             }
         }
         self.position = offset + total;
-        self.length = self.length.max(self.position);
+        if self.regular {
+            self.length = self.length.max(self.position);
+        }
         self.ahead.as_mut().map_or(Ok(()), |ahead| ahead.wrote(total, &self.file))
     }
     fn finish(&mut self, length: u64) -> io::Result<()> {
@@ -302,6 +313,16 @@ mod tests {
             let error = sink.finish(4).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
         }
+        let mut sink = FileSink::recreate(&path).unwrap();
+        sink.write_at(0, &[b"abcd"]).unwrap();
+        std::fs::write(&path, b"ab").unwrap();
+        for place in [0, 4, 8] {
+            let error = sink.write_at(place, &[b"efgh"]).unwrap_err();
+            assert!(error.to_string().contains("truncated"), "{error}");
+        }
+        assert!(sink.finish(8).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"ab");
+        drop(sink);
         let mut sink = FileSink::recreate(&path).unwrap();
         sink.write_at(0, &[b"abcd"]).unwrap();
         sink.finish(2).unwrap();

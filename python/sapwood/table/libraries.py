@@ -303,8 +303,8 @@ def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Foreign:
             start, common = 0, f"jagged{number}"
         parts = {name[start:].strip("_./") if start else name: array for name, array in members}
         fields[common] = ak.zip(parts, depth_limit=2)
-    record = ak.contents.RecordArray([array.layout for array in fields.values()], list(fields), parameters=parameters)
-    return ak.Array(record)
+    layouts, length = [array.layout for array in fields.values()], None if fields else 0
+    return ak.Array(ak.contents.RecordArray(layouts, list(fields), length, parameters=parameters))
 
 
 def _is_list_of_items(layout: Foreign) -> bool:
