@@ -60,12 +60,20 @@ class UnsupportedError(SapwoodError, NotImplementedError):
     """Which of several columns that were read together it was."""
 
 
+class TypeUnsupportedError(UnsupportedError, TypeError):
+    """No type of ROOT holds values of this type: dates, complex numbers, ..."""
+
+
 class LimitError(SapwoodError):
     """A stated limit on memory, depth or size would be passed."""
 
 
 class ArgumentError(SapwoodError, ValueError):
     """The caller's arguments do not fit together."""
+
+
+class MissingPackageError(ArgumentError, ModuleNotFoundError):
+    """The request needs a Python package that is not installed; the message says how to install it."""
 
 
 class ExpressionError(ArgumentError, SyntaxError):

@@ -16,7 +16,7 @@ import numpy as np
 
 from sapwood._native import MAP_ENTRY
 from sapwood.columns import Column, Foreign, length_of
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, SapwoodWarning, TypeUnsupportedError, UnsupportedError, stacklevel
 from sapwood.naming import NUMBERS
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
     if array.dtype.kind == "T":
         return _from_iterable(array.tolist())
     if array.dtype.name not in NUMBERS:
-        raise UnsupportedError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
+        raise TypeUnsupportedError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
     flat = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).reshape(-1)
     return _with_shape(("number", flat), array.shape)
 

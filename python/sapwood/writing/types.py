@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sapwood.columns import Foreign, Type
-from sapwood.errors import UnsupportedError
+from sapwood.errors import TypeUnsupportedError, UnsupportedError
 from sapwood.naming import NUMBERS
 from sapwood.writing.columns import module_of
 from sapwood.writing.shapes import named, record
@@ -90,7 +90,7 @@ def _from_dtype(dtype: np.dtype[Any]) -> Type:
     if dtype.kind == "U":
         return ("text",)
     if dtype.name not in NUMBERS:
-        raise UnsupportedError(f"no branch type holds {dtype}")
+        raise TypeUnsupportedError(f"no branch type holds {dtype}")
     return ("number", dtype.name)
 
 
