@@ -101,6 +101,10 @@ class NotFoundError(SapwoodError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class NoMatchError(NotFoundError, ValueError):
+    """No object passes the filters."""
+
+
 class _Incident(NamedTuple):
     """A request to storage that did not go well."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError
+from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
@@ -187,7 +187,7 @@ class WritableDirectory(TableDirectory):
 
         Raises
         ------
-        NotFoundError
+        NoMatchError
             No object passes the filters.
         UnsupportedError
             One of the objects is a tree. Write its data to a new tree instead, with
@@ -202,7 +202,7 @@ class WritableDirectory(TableDirectory):
             if passed[0](name.rpartition(";")[0]) and passed[1](source.key(name).fClassName)
         ]
         if not found and require_matches:
-            raise NotFoundError(f"nothing in {source.object_path!r} passes the filters")
+            raise NoMatchError(f"nothing in {source.object_path!r} passes the filters")
         newest = dict.fromkeys(name.rpartition(";")[0] for name, _ in found)
         for name in newest:
             key = next(key for full, key in found if full.rpartition(";")[0] == name)

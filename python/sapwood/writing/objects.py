@@ -317,7 +317,7 @@ class NewObject:
         if self.classname == "TObjString":
             return (self.classname, self.members)
         titled = not self.classname.startswith(("TParameter", "TList", "THashList"))
-        return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})
+        return (self.classname, {**({"fTitle": self.title} if titled else {}), **self.members, "fName": name})
 
 
 def stored(model: Model, left_out: frozenset[str] = frozenset(), depth: int = 0) -> Object:
