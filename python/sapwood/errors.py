@@ -61,7 +61,7 @@ class UnsupportedError(SapwoodError, NotImplementedError):
 
 
 class UnsupportedTypeError(UnsupportedError, TypeError):
-    """No branch or field holds values of this type."""
+    """No branch or field holds values of this type: dates, complex numbers, ..."""
 
 
 class LimitError(SapwoodError):
@@ -74,6 +74,10 @@ class ArgumentError(SapwoodError, ValueError):
 
 class ArgumentTypeError(ArgumentError, TypeError):
     """An argument is of another kind than those that are possible."""
+
+
+class MissingPackageError(ArgumentError, ModuleNotFoundError):
+    """The request needs a Python package that is not installed; the message says how to install it."""
 
 
 class ExpressionError(ArgumentError, SyntaxError):
@@ -99,6 +103,10 @@ class NotFoundError(SapwoodError, KeyError):
     def __str__(self) -> str:
         """Return the message as it is (KeyError would quote it)."""
         return str(self.args[0]) if self.args else ""
+
+
+class NoMatchError(NotFoundError, ValueError):
+    """No object passes the filters."""
 
 
 class _Incident(NamedTuple):

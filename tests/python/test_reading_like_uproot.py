@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import uproot
 from reading_samples import write_sample
@@ -277,3 +278,77 @@ def test_a_function_of_lists_refuses_two_values(tmp_path: Path) -> None:
         file.mktree("t", {"x": [1.0], "y": [2.0]})
     with pytest.raises(sapwood.ArgumentError, match=r"min takes.*minimum\(x, y\)"):
         sapwood.open(tmp_path / "x.root")["t"].arrays("min(x, y)")
+
+
+def test_an_object_that_was_read_takes_the_name_of_its_key(tmp_path: Path) -> None:
+    """Also after its file was closed."""
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["h"] = (np.array([1.0, 2.0]), np.array([0.0, 1.0, 3.0]), "a title")
+    with sapwood.open(tmp_path / "a.root") as file:
+        histogram = file["h"]
+        histogram.all_members  # noqa: B018 - reads it
+        with sapwood.recreate(tmp_path / "b.root") as out:
+            out["there/new"] = histogram
+            out["h"] = histogram
+    with sapwood.update(tmp_path / "b.root") as out:
+        out["later"] = histogram
+    with sapwood.open(tmp_path / "b.root") as file:
+        for name in ("there/new", "h", "later"):
+            found = file[name]
+            assert (found.name, found.title) == (name.rpartition("/")[2], "a title")
+            assert found.values().tolist() == [1, 2]
+            assert found.axis().edges().tolist() == [0, 1, 3]
+
+
+def test_a_profile_keeps_its_sums_under_another_name(tmp_path: Path) -> None:
+    """They are in the array of a base class of a base class."""
+    profile = pytest.importorskip("hist").Hist.new.Reg(2, 0, 2).Mean().fill([0.5, 1.5, 1.5], sample=[1, 2, 4])
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["p"] = profile
+    with sapwood.open(tmp_path / "a.root") as file, sapwood.recreate(tmp_path / "b.root") as out:
+        out["q"] = file["p"]
+        expected = file["p"].values().tolist()
+    with sapwood.open(tmp_path / "b.root") as file:
+        assert file["q"].name == "q"
+        assert file["q"].values().tolist() == expected == [1, 3]
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "complex128", "float16"])
+def test_types_that_no_branch_holds_are_type_errors(dtype: str, tmp_path: Path) -> None:
+    """Scripts catch uproot's TypeError."""
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        for kind in (dtype, np.zeros(2, dtype)):
+            with pytest.raises(TypeError, match="no branch type holds") as error:
+                file.mktree("t", {"x": kind})
+            assert isinstance(error.value, sapwood.SapwoodError)
+
+
+def test_a_directory_has_the_version_of_its_class_with_the_size_of_offsets(tmp_path: Path) -> None:
+    """The offset 1000 in the version of a directory stands for 64-bit offsets."""
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkdir("d")
+    with sapwood.open(tmp_path / "a.root") as file:
+        for directory in (file, file["d"]):
+            assert directory.is_64bit == (directory.fVersion > 1000)
+
+
+def test_a_copy_without_a_match_is_a_value_error_and_a_key_error(tmp_path: Path) -> None:
+    """Uproot raises a ValueError; `NotFoundError` is a KeyError."""
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["x"] = "text"
+    with sapwood.open(tmp_path / "a.root") as source, sapwood.recreate(tmp_path / "b.root") as out:
+        for kind in (ValueError, KeyError):
+            with pytest.raises(kind, match="passes the filters"):
+                out.copy_from(source, filter_name="z*")
+
+
+def test_a_new_object_takes_the_name_of_its_key(tmp_path: Path) -> None:
+    """Whatever name it was made with."""
+    made = sapwood.writing.identify.to_TObjString("text"), sapwood.writing.identify.to_TH1x(
+        "h1", "title", np.array([0.0, 1.0, 2.0, 0.0]), 3, 3, 3, 1, 1, np.array([0.0, 1.0, 2.0, 0.0]),
+        sapwood.writing.identify.to_TAxis("xaxis", "", 2, 0, 1),
+    )  # fmt: skip
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["text"], file["out"] = made
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert (file["out"].name, file["out"].title) == ("out", "title")

@@ -322,7 +322,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     @property
     def fVersion(self) -> int:  # noqa: N802
-        """The version of the directory's class."""
+        """The version of the directory's class, plus 1000 for 64-bit offsets."""
         return self._record.fVersion
 
     @property
@@ -363,7 +363,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     @property
     def is_64bit(self) -> bool:
         """Whether the offsets in the directory have 64 bits."""
-        return self._file.is_64bit
+        return self._record.is_64bit
 
     def counters(self) -> dict[str, int]:
         """Return the counters of the file: see `ReadOnlyFile.counters`."""

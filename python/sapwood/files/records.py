@@ -110,6 +110,11 @@ class DirectoryRecord(NamedTuple):
     fSeekParent: int  # noqa: N815
     fSeekKeys: int  # noqa: N815
 
+    @property
+    def is_64bit(self) -> bool:
+        """Whether its offsets have 64 bits."""
+        return self.fVersion > _LARGE
+
 
 def read_directory(file: Any, offset: int) -> DirectoryRecord:
     """Read the numbers of a directory at an offset of a native file."""
@@ -120,7 +125,7 @@ def read_directory(file: Any, offset: int) -> DirectoryRecord:
         places = struct.unpack_from(">qqq" if large else ">iii", start, 18)
     except struct.error:
         raise CorruptError(f"the record of a directory at byte {offset} is cut off") from None
-    return DirectoryRecord._make((*numbers, *places))._replace(fVersion=numbers[0] - (_LARGE if large else 0))
+    return DirectoryRecord._make((*numbers, *places))
 
 
 class HeaderRecord(NamedTuple):

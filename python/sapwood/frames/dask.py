@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError
 from sapwood.files.many import OpenFiles
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
@@ -206,7 +206,7 @@ def _numpy(reading: Reading, partitions: Sequence[Partition], empty: Foreign) ->
         from dask.base import tokenize
         from dask.highlevelgraph import HighLevelGraph
     except ImportError as error:
-        raise ArgumentError("collections of Dask need dask: pip install 'dask[array]'") from error
+        raise MissingPackageError("collections of Dask need dask: pip install 'dask[array]'") from error
     if empty is None:
         raise ArgumentError("known_base_form is for library 'ak'")
     found: dict[str, Any] = {}

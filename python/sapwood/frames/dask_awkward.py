@@ -10,7 +10,7 @@ from typing import Any
 import awkward as ak
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError
+from sapwood.errors import MissingPackageError
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.table.schema import HasFields
 
@@ -20,7 +20,7 @@ try:
     from dask_awkward.lib.io.io import from_map
     from dask_awkward.lib.utils import buffer_keys_required_to_compute_shapes, trace_form_structure
 except ImportError as error:
-    raise ArgumentError("arrays of Dask need dask-awkward: pip install dask-awkward") from error
+    raise MissingPackageError("arrays of Dask need dask-awkward: pip install dask-awkward") from error
 
 
 class _Partitions:

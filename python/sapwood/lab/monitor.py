@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sapwood.errors import (
     ArgumentError,
     MissingFileError,
+    MissingPackageError,
     NotFoundError,
     SapwoodError,
     SapwoodWarning,
@@ -353,7 +354,7 @@ def _looker(pid: int) -> Any:
     try:
         import psutil
     except ImportError:
-        raise ArgumentError("on this system a monitor needs psutil: pip install 'sapwood[lab]'") from None
+        raise MissingPackageError("on this system a monitor needs psutil: pip install 'sapwood[lab]'") from None
     if not psutil.pid_exists(pid):
         raise NotFoundError(f"process {pid} does not exist")
 

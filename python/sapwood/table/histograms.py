@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, LimitError, SapwoodError, UnsupportedError
+from sapwood.errors import ArgumentError, LimitError, MissingPackageError, SapwoodError, UnsupportedError
 from sapwood.table.native import Lowering, add_bins, axis_of, storage_of
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 
@@ -323,7 +323,7 @@ def histogram_of(axes: Sequence[Foreign], storage: Foreign, *, weighted: bool, s
     try:
         import hist
     except ImportError as error:
-        raise ArgumentError("histograms need the package hist: pip install hist") from error
+        raise MissingPackageError("histograms need the package hist: pip install hist") from error
     if storage is None:
         storage = hist.storage.Mean() if sampled else hist.storage.Weight() if weighted else hist.storage.Double()
     try:

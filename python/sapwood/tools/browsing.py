@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TABLES
 from sapwood.pages.listing import list_inside, split
 from sapwood.show.safe import safe_line, safe_text
@@ -28,7 +28,7 @@ try:
     from textual.widgets import DataTable, Footer, Header, Input, Static, Tree
     from textual.worker import get_current_worker
 except ImportError as error:
-    raise ArgumentError(f"browsing needs Textual (pip install 'sapwood[browse]'): {error}") from None
+    raise MissingPackageError(f"browsing needs Textual (pip install 'sapwood[browse]'): {error}") from None
 
 if TYPE_CHECKING:
     from textual.widgets.tree import TreeNode

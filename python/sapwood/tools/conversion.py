@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.columns import from_awkward, to_arrow
-from sapwood.errors import ArgumentError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingPackageError, StorageError, UnsupportedError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
@@ -616,7 +616,7 @@ def _h5py() -> Foreign:
     try:
         import h5py  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise ArgumentError("HDF5 needs h5py (pip install h5py)") from None
+        raise MissingPackageError("HDF5 needs h5py (pip install h5py)") from None
     return h5py
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, MissingPackageError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.show.chart import Chart, charts_of, label_of
@@ -251,7 +251,7 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
         import mplhep
         from matplotlib.colors import LogNorm
     except ImportError as error:
-        raise ArgumentError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
+        raise MissingPackageError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
     figure, axes = plt.subplots(figsize=(8, 6))
     try:
         if len(histogram.axes) == 2:

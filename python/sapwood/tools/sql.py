@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, MissingPackageError
 from sapwood.pages.listing import layout
 from sapwood.storage.locate import split_path
 
@@ -41,7 +41,7 @@ def query(
     try:
         import duckdb
     except ImportError as error:
-        raise ArgumentError("queries in SQL need the package duckdb: pip install 'sapwood[frames]'") from error
+        raise MissingPackageError("queries in SQL need the package duckdb: pip install 'sapwood[frames]'") from error
     from sapwood.frames.dataset import dataset
 
     connection = duckdb.connect()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 
 import sapwood
-from sapwood.errors import ArgumentError
+from sapwood.errors import MissingPackageError
 from sapwood.files.patching import Patch, is_patched, register
 from sapwood.table.steps import entry_range
 
@@ -141,7 +141,7 @@ def _coffea(module: str) -> Any:
     try:
         return import_module(f"coffea.{module}")
     except ImportError as error:
-        raise ArgumentError("processors of coffea need the package coffea: pip install coffea") from error
+        raise MissingPackageError("processors of coffea need the package coffea: pip install coffea") from error
 
 
 class _Column:

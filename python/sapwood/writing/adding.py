@@ -11,22 +11,18 @@ import numpy as np
 from sapwood.columns import Foreign
 from sapwood.errors import UnsupportedError
 from sapwood.objects.axis import TAxis
-from sapwood.objects.basic import ObjectList
 from sapwood.objects.entries import BLOCK, TEntryList, TEventList
 from sapwood.objects.histogram import Histogram, Profile
 from sapwood.objects.model import Model
 from sapwood.writing.columns import cast
-from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of
+from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of, stored
 
 _BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID"})
-_MEMORY_BITS = 0x03000000
-"""Bits of an object (`TObject::fBits`) that describe its state in memory."""
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
 """Members that do not count when objects are compared: functions fitted to the points of a graph, its axes that end
 with the points, and the entries of a list."""
 _WORDS = BLOCK // 16
 """Number of 16-bit words in a block of an entry list that has one bit per entry."""
-_DEEPEST = 20
 _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")
 
 
@@ -130,9 +126,9 @@ def joined(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
         members = {"fVal": _joined_values(objects)}
     else:
         raise UnsupportedError(f"objects of class {first.classname} cannot be joined")
-    classname, stored = _stored(first, 0)
-    title = stored.pop("fTitle", "")
-    return title, (classname, stored | {"fName": name} | members)
+    classname, kept = stored(first, _ITS_OWN)
+    title = kept.pop("fTitle", "")
+    return title, (classname, kept | {"fName": name} | members)
 
 
 def _joined_points(graphs: Sequence[Foreign]) -> dict[str, Any]:
@@ -185,26 +181,3 @@ def _entry_list(tree: str, file: str, entries: Any) -> dict[str, Any]:
     stored = ("TObjArray", {"@items": blocks}) if blocks else None
     names = {"fTreeName": tree, "fFileName": file}
     return {"fLists": None, "fNBlocks": len(blocks), "fBlocks": stored, "fN": len(entries), **names}
-
-
-def _stored(model: Model, depth: int) -> Object:
-    """Return an object that was read in the form in which it is written."""
-    if model.reason or depth > _DEEPEST:
-        raise UnsupportedError(f"the {model.classname} cannot be written: {model.reason or 'it is nested too deep'}")
-
-    def value(found: Foreign) -> Foreign:
-        if isinstance(found, Model):
-            return _stored(found, depth + 1)
-        if found is None or isinstance(found, (bool, int, float, str, np.ndarray)):
-            return found
-        raise UnsupportedError(f"the {model.classname} has a {type(found).__name__}, which cannot be written")
-
-    members = {key: value(found) for key, found in model.all_members.items() if key not in _ITS_OWN}
-    if isinstance(model, ObjectList):
-        members["@items"] = [value(item) for item in model]
-    if "@fBits" in members:
-        members["@fBits"] &= ~_MEMORY_BITS
-    for base in model.bases:
-        if base.classname.startswith("TArray"):
-            members[base.classname] = np.asarray(base)
-    return model.classname, members

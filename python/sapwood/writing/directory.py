@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
 from sapwood.table.filters import Filter, NameFilter, Rename, no_filter, renaming
 from sapwood.writing.columns import chunks_of, is_table
-from sapwood.writing.objects import NewObject, to_object
+from sapwood.writing.objects import NewObject, renamed, to_object
 from sapwood.writing.shapes import value_of
 from sapwood.writing.tables import TableDirectory
 from sapwood.writing.types import is_form
@@ -116,7 +116,7 @@ class WritableDirectory(TableDirectory):
             make = self.mktree if self._file.table_format == "ttree" else self.mkrntuple
             make(where, what)
         elif isinstance(what, Model) and what.key is not None:
-            self._copy(where, what.key)
+            self._write_model(where, what, what.key)
         elif dataclasses.is_dataclass(what) and not isinstance(what, (type, NewObject)):
             shape, column = value_of(what)
             directory, name = self._parent(where)
@@ -187,7 +187,7 @@ class WritableDirectory(TableDirectory):
 
         Raises
         ------
-        NotFoundError
+        NoMatchError
             No object passes the filters.
         UnsupportedError
             One of the objects is a tree. Write its data to a new tree instead, with
@@ -202,7 +202,7 @@ class WritableDirectory(TableDirectory):
             if passed[0](name.rpartition(";")[0]) and passed[1](source.key(name).fClassName)
         ]
         if not found and require_matches:
-            raise NotFoundError(f"nothing in {source.object_path!r} passes the filters")
+            raise NoMatchError(f"nothing in {source.object_path!r} passes the filters")
         newest = dict.fromkeys(name.rpartition(";")[0] for name, _ in found)
         for name in newest:
             key = next(key for full, key in found if full.rpartition(";")[0] == name)
@@ -210,6 +210,23 @@ class WritableDirectory(TableDirectory):
                 self.mkdir(renamed(name))
             else:
                 self._copy(renamed(name), key)
+
+    def _write_model(self, where: str, model: Model, key: ReadOnlyKey) -> None:
+        """Write an object that was read. It takes the name of its key.
+
+        Objects that sapwood cannot encode in full are copied without decoding, and keep their name.
+        """
+        last = where.strip("/").rpartition("/")[2]
+        if not key.file.closed and model.all_members.get("fName") in ("", last, None):
+            self._copy(where, key)
+            return
+        try:
+            title, written = renamed(model, last)
+        except SapwoodError:
+            self._copy(where, key)
+        else:
+            directory, name = self._parent(where)
+            self._file.native.write_object(directory._number, name, title, written)
 
     def _copy(self, where: str, key: ReadOnlyKey) -> None:
         directory, name = self._parent(where)

@@ -6,7 +6,7 @@ of a `TH1D`) is a member with the name of the base class. Members keep ROOT's na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.basic import ObjectList
+from sapwood.objects.model import Model
 from sapwood.writing.columns import cast
 
 Object = tuple[str, dict[str, Any]]
@@ -39,6 +41,9 @@ AXIS_LOOKS = {
     "fTitleFont": 42,
 }  # fmt: skip
 _AXES = ("xaxis", "yaxis", "zaxis")
+_MEMORY_BITS = 0x03000000
+"""Bits of an object (`TObject::fBits`) that describe its state in memory."""
+_DEEPEST = 20
 
 
 def to_object(data: Foreign, name: str) -> tuple[str, Object]:
@@ -312,4 +317,74 @@ class NewObject:
         if self.classname == "TObjString":
             return (self.classname, self.members)
         titled = not self.classname.startswith(("TParameter", "TList", "THashList"))
-        return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})
+        return (self.classname, {**({"fTitle": self.title} if titled else {}), **self.members, "fName": name})
+
+
+def stored(model: Model, left_out: frozenset[str] = frozenset(), depth: int = 0) -> Object:
+    """Return an object that was read in the form in which it is written, without some of its members.
+
+    Raises
+    ------
+    UnsupportedError
+        A part of the object cannot be written.
+    """
+    if model.reason or depth > _DEEPEST:
+        raise UnsupportedError(f"the {model.classname} cannot be written: {model.reason or 'it is nested too deep'}")
+
+    def value(found: Foreign) -> Foreign:
+        if isinstance(found, Model):
+            return stored(found, left_out, depth + 1)
+        if found is None or isinstance(found, (bool, int, float, str, np.ndarray)):
+            return found
+        raise UnsupportedError(f"the {model.classname} has a {type(found).__name__}, which cannot be written")
+
+    found, members = dict(model.all_members), dict[str, Any]()
+    if isinstance(model, ObjectList):
+        members["@items"] = [value(item) for item in model]
+        if any(found.pop("@options", ())):
+            raise UnsupportedError(f"the {model.classname} has options for drawing, which cannot be written")
+        found.pop("@items", None)
+    members |= {key: value(one) for key, one in found.items() if key not in left_out}
+    if "@fUniqueID" in members:
+        members["fUniqueID"] = members.pop("@fUniqueID")
+    if "@fBits" in members:
+        members["@fBits"] &= ~_MEMORY_BITS
+    members |= {base.classname: np.asarray(base) for base in _bases(model) if base.classname.startswith("TArray")}
+    return model.classname, members
+
+
+def _bases(model: Foreign) -> Generator[Foreign]:
+    for base in model.bases:
+        yield base
+        yield from _bases(base)
+
+
+def renamed(model: Model, name: str) -> tuple[str, Object]:
+    """Return the title and the ROOT object of an object that was read, with another name.
+
+    Raises
+    ------
+    SapwoodError
+        A part of the object cannot be written, or not as it was read.
+    """
+    classname, members = stored(model)
+    title = str(members.get("fTitle", ""))
+    if "fName" in members:
+        members["fName"] = name
+    again = stored(NewObject(classname, title, members).model)
+    if not _holds(again, (classname, members)):
+        raise UnsupportedError(f"the {classname} cannot be written with all of its members")
+    return title, (classname, members)
+
+
+def _holds(found: Foreign, expected: Foreign) -> bool:
+    """Return whether an object has the members of another one; it may have more."""
+    if isinstance(expected, dict):
+        return all(
+            key in found and (key in ("fName", "@pidf") or _holds(found[key], one)) for key, one in expected.items()
+        )
+    if isinstance(expected, np.ndarray):
+        return np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
+    if isinstance(expected, (tuple, list)):
+        return len(found) == len(expected) and all(map(_holds, found, expected))
+    return found == expected or found != found

@@ -21,6 +21,7 @@ from sapwood.compression import Compression, code_of
 from sapwood.errors import (
     ArgumentError,
     MissingFileError,
+    MissingPackageError,
     SapwoodWarning,
     StorageError,
     UnsupportedError,
@@ -95,7 +96,7 @@ class RemoteTarget:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise ArgumentError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
+            raise MissingPackageError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
         self._url = url
         self._system, self._place = url_to_fs(url, **options)
 

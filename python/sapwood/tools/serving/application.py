@@ -15,7 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodError, StorageError
+from sapwood.errors import (
+    ArgumentError,
+    MissingFileError,
+    MissingPackageError,
+    NotFoundError,
+    SapwoodError,
+    StorageError,
+)
 from sapwood.tools.serving.folder import ROOT_FILES, TABLE_FILES, TYPES, Folder, url_of
 
 try:
@@ -26,7 +33,7 @@ try:
     from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
     from starlette.routing import Route
 except ImportError as error:
-    raise ArgumentError(f"serving needs Starlette and uvicorn (pip install 'sapwood[serve]'): {error}") from None
+    raise MissingPackageError(f"serving needs Starlette and uvicorn (pip install 'sapwood[serve]'): {error}") from None
 
 from sapwood.lab.studies.page import SORT
 from sapwood.tools.serving import plots, views

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, one_line
+from sapwood.errors import ArgumentError, MissingFileError, MissingPackageError, NotFoundError, one_line
 from sapwood.files.kinds import TABLES
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches, split_path
@@ -647,7 +647,7 @@ def parse_settings(text: str, path: Path) -> Foreign:
 
         return yaml.safe_load(text)
     except ImportError as error:
-        raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
+        raise MissingPackageError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
     except Exception as error:  # parsers raise many types
         raise ArgumentError(f"{path} cannot be understood: {one_line(error)}") from error
 

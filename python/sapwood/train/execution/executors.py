@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.data.dataset import parse_settings
 from sapwood.train.execution.preload import script
 from sapwood.train.task.tasks import described
@@ -490,7 +490,7 @@ def _distributed() -> Foreign:
     try:
         return import_module("distributed")
     except ImportError as error:
-        raise ArgumentError("Dask needs the package distributed: pip install sapwood[dask]") from error
+        raise MissingPackageError("Dask needs the package distributed: pip install sapwood[dask]") from error
 
 
 _CALM: dict[str, Any] = {
@@ -576,7 +576,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         try:
             dask_jobqueue = import_module("dask_jobqueue")
         except ImportError as error:
-            raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
+            raise MissingPackageError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
         adapt = given.pop("adapt", None)
         kind, refused = getattr(dask_jobqueue, _QUEUES[text]), list[str]()
         if shutil.which(kind.job_cls.submit_command) is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.show.plot import Plot
 from sapwood.train.task.columns import Declaration
 
@@ -218,7 +218,7 @@ class NativeTask(Task):
         try:
             ak, numba = import_module("awkward"), import_module("numba")
         except ImportError as error:
-            raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
+            raise MissingPackageError(f"task {task_name(self)} needs the package numba: pip install numba") from error
         ak.numba.register_and_check()
         kernel = type(self).kernel
         self._compiled = kernel if hasattr(kernel, "py_func") else self._compile(numba, kernel)
