@@ -424,6 +424,11 @@ class _Fill:
         """The changes: equal for fills whose expressions have equal values."""
         return tuple(self.changed.items())
 
+    @property
+    def counts_items(self) -> bool:
+        """Whether cuts and weights may have lists, so that their items are counted."""
+        return not isinstance(self.of, Total) or self.of.expression is not None
+
     def empty(self) -> Foreign:
         return self.of.empty() if isinstance(self.of, Hist) else None
 
@@ -452,7 +457,6 @@ class _Program:
         self._recorder = Recorder(regular=True)
         self._symbols: dict[str, Any] = {}
         self._kinds = types
-        self._listed: dict[str, bool] = {}
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
@@ -496,30 +500,15 @@ class _Program:
         """Return the axes and the storage of a result; all its variations have the same."""
         known = self._kept.get(id(one.of))
         if known is None:
-            known = [], "sum"
+            known = [], "sum" if one.counts_items else "entries"
             if (empty := one.empty()) is not None:
                 storage = storage_of(empty, weighted=bool(one.wants.weights))
                 known = [axis_of(axis) for axis in empty.axes], storage
             self._kept[id(one.of)] = known
         return known
 
-    def _counts_items(self, one: _Fill) -> bool:
-        """Return whether cuts or weights of a number of events have lists; variations are not looked at."""
-        if one.changed or not isinstance(one.of, Total) or one.of.expression is not None:
-            return False
-
-        def nothing(name: str) -> Foreign:
-            return ak.Array(columns.form_of(self._kinds[name], name).length_zero_array())
-
-        for text in one.wants.texts:
-            if text not in self._listed:
-                self._listed[text] = _has_lists(self._task.evaluated(text, {}, self._names, nothing))
-        return any(self._listed[text] for text in one.wants.texts)
-
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
         wants = one.wants
-        if self._counts_items(one):
-            raise NotNativeError("a number of events needs cuts and weights without lists")
         bins, storage = self._bins(one)
         axes = [(*axis, self._number(text, one)) for axis, text in zip(bins, wants.values, strict=True)]
         sample = None if wants.sample is None else self._number(wants.sample, one)
@@ -566,7 +555,7 @@ class _Program:
             fill_arrays(histogram, one.wants, given)
             return histogram
         passed: Any = np.ones(len(events), dtype=bool)
-        if one.of.expression is None:
+        if not one.counts_items:
             for text in one.wants.texts:
                 if _has_lists(given[text]):
                     raise ArgumentError(
