@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -195,6 +196,10 @@ def test_skipped_entries_are_not_read(files: tuple[Path, Path]) -> None:
     assert 0 < trace.layers()["bytes_decompressed"] <= whole.layers()["bytes_decompressed"] / 19
 
 
+def _found(histogram: Any) -> list[int]:
+    return [value for value, count in zip(histogram.axes[0].edges, histogram.values(), strict=False) if count]
+
+
 class Selected(train.Task):
     """Takes the entries of a cut."""
 
@@ -223,9 +228,13 @@ def test_a_cut_of_one_percent_reads_less_than_three_percent_everywhere(tmp_path:
                 tree.extend({name: values[start : start + 500] for name, values in data.items()})
     low, high = 50_000, 51_000
     cut = f"(sorted >= {low}) & (sorted < {high})"
+    axis = hist.axis.Integer(low - 5, high + 5)
+    counted = train.Declared({"h": train.Hist("sorted", axis), "pt": train.Total("pt")}, name="counted", where=cut)
     ways: dict[str, Any] = {
         "arrays": lambda path: sapwood.open(f"{path}:t").arrays(["sorted", "pt"], cut)["sorted"].tolist(),
         "train": lambda path: train.run(Selected(cut), f"{path}:t", threads=1)["selected"]["found"],
+        "declared": lambda path: _found(train.run(counted, f"{path}:t", threads=1)["counted"]["h"]),
+        "hist": lambda path: _found(sapwood.open(f"{path}:t").hist("sorted", axis, where=[cut, "count(pt) >= 0"])),
     }
     if importlib.util.find_spec("duckdb"):
         import duckdb
@@ -267,6 +276,83 @@ def test_a_train_passes_over_what_no_task_wants(files: tuple[Path, Path], step: 
     for cut in (None, "sorted > sorted[::-1]"):
         tasks[1].cut = cut  # type: ignore[assignment]
         assert train.run(tasks, f"{files[1]}:t", threads=1).entries_passed_over == 0
+
+
+DECLARED: dict[str, Any] = {
+    "flow": train.CutFlow({"late": "sorted > 495"}),
+    "few": train.Total(),
+    "h": train.Hist("pt", hist.axis.Regular(20, 0, 2000), where="pt > 30", weight="small + 1"),
+}
+
+
+def declared(results: dict[str, Any] = DECLARED, **options: Any) -> train.Declared:
+    return train.Declared(results, name="declared", **options)
+
+
+@pytest.mark.parametrize("step", [70, 10**6])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(
+    ("task", "passed_over"),
+    [
+        (declared(where="sorted > 480"), 950),
+        (declared(where=["sorted > 480", "any(pt > 10)"]), 950),
+        (declared(where="late", aliases={"late": "number > 480", "number": "sorted"}), 950),
+        (declared(where="sorted > 480", vary={"wide": {"pt": "pt * 2"}}), 950),
+        # The cut of a variation may pass other entries.
+        (declared(where="sorted > 480", vary={"up": {"sorted": "sorted + 300"}}), 0),
+        (declared(where=["sorted > 480", "small < 200"], vary={"up": {"small": "small + 1"}}), 950),
+        # All events are counted.
+        (declared(), 0),
+        (declared({name: one for name, one in DECLARED.items() if name != "few"}), 0),
+        (declared({"a": train.Total(where="sorted < -460"), "b": train.Total("pt", "sorted > 480")}), 900),
+        (declared(where="sorted > 10_000"), 1000),
+        (declared(where="sorted > sorted[::-1]"), 0),
+        # An alias goes before a column of this name.
+        (declared({"a": train.Total("pt", "small > 18")}, aliases={"small": "sorted * 0 + 19"}), 0),
+    ],
+)  # fmt: skip
+def test_declared_results_pass_over_what_they_do_not_count(
+    files: tuple[Path, Path], task: train.Declared, passed_over: int, beside: bool, step: int
+) -> None:
+    tasks = [task, Selected("sorted > 480")] if beside else [task]
+    plain, indexed = (train.run(tasks, f"{path}:t", threads=1, step_size=step) for path in files)
+    assert repr(plain["declared"]) == repr(indexed["declared"])
+    if passed_over == 1000 and beside:
+        passed_over = 950
+    assert indexed.account()["entries_passed_over"] == passed_over
+    assert indexed.entries == ENTRIES
+    assert plain.account()["entries_passed_over"] == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "skips"), [("sorted > 480", True), (["sorted > 480", "pt > 1440"], True), ("pt > 1440", False)]
+)
+def test_a_histogram_skips_what_its_cuts_drop(
+    files: tuple[Path, Path], tmp_path: Path, where: Any, skips: bool
+) -> None:
+    found: list[Any] = []
+    used: list[int] = []
+    for path in files:
+        for options in ({}, {"column_cache": tmp_path / path.stem}):
+            with sapwood.open(f"{path}:t", **options) as table, sapwood.trace() as trace:
+                found.append(table.hist("pt", hist.axis.Regular(20, 0, 2000), where=where, weight="small"))
+            used.append(trace.layers()["bytes_decompressed"])
+    assert all(one == found[0] for one in found) and found[0].sum().value > 0
+    assert (used[2] < used[0] / 10, used[3] < used[1] / 10) == (skips, skips)
+
+
+@pytest.mark.parametrize(
+    "text", ["ak.local_index(sorted, axis=0)", "ak.sort(special, axis=0)", "ak.sum(small, axis=0) + 0 * sorted"]
+)
+def test_functions_of_awkward_that_mix_entries_see_all(files: tuple[Path, Path], text: str) -> None:
+    plain, indexed = (sapwood.open(f"{path}:t").arrays([text], "sorted > 480")[text].tolist() for path in files)
+    assert str(plain) == str(indexed)  # NaN differs from itself
+
+
+def test_functions_of_awkward_within_entries_skip(files: tuple[Path, Path]) -> None:
+    for text in ("ak.sum(pt, axis=1)", "ak.where(small > 3, small, 0)", "sqrt(small)"):
+        with sapwood.open(f"{files[1]}:t") as table:
+            assert table.explain(text, "sorted > 480").entries_skipped == 950
 
 
 def test_many_files_are_skipped_each_by_its_own_index(files: tuple[Path, Path]) -> None:

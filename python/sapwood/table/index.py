@@ -322,7 +322,7 @@ class _Stored(_Read):
         if kind is None or self._stored.find(places[0]) is None:
             return None
         try:
-            arrays: list[Array] = [np.asarray(self._stored[place].array(library="np")) for place in places]
+            arrays = _columns_of(self._stored, places)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"what it says of {name!r} cannot be read ({error})")
         types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
@@ -332,15 +332,22 @@ class _Stored(_Read):
         return FieldZones.joined([found, FieldZones.unknown(kind)]) if self._rest else found
 
 
+def _columns_of(stored: Table, names: Sequence[str]) -> list[Array]:
+    """Read columns of numbers at once."""
+    found = stored.engine.read([(stored.native, [stored[name].number for name in names], 0, stored.num_entries)])
+    arrays = [column[1] for column in found if column[0] == "number"]
+    if len(arrays) != len(names):
+        raise StorageError("it has values that are not numbers")
+    return arrays
+
+
 def _in_file(table: Table) -> Zones | None:
     """Return the index that is in the file of a table, None where there is none that can be used."""
     stored = table.stored_index
     if stored is None:
         return None
     try:
-        starts, lengths = (
-            np.asarray(stored[name].array(library="np"), np.int64) for name in ("_rangeStart", "_rangeLen")
-        )
+        starts, lengths = (one.astype(np.int64) for one in _columns_of(stored, ["_rangeStart", "_rangeLen"]))
     except (SapwoodError, KeyError, ValueError, TypeError) as error:
         return _not_used(stored.object_path, f"its zones cannot be read ({error})")
     edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []

@@ -25,7 +25,8 @@ from sapwood.errors import (
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
 from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
-from sapwood.table.query import Leaf
+from sapwood.table.predicates import of_selections
+from sapwood.table.query import Leaf, Query
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 from sapwood.train.task.columns import Declaration, language_with
 from sapwood.train.task.merging import Added
@@ -34,7 +35,9 @@ from sapwood.train.task.tasks import Task
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
     from sapwood.table.corrections import Given
-    from sapwood.table.query import Query
+    from sapwood.table.predicates import Predicate
+    from sapwood.table.schema import HasFields
+    from sapwood.train.task.columns import Resolved
 
 NOMINAL = "nominal"
 """The name of the result without a variation."""
@@ -324,8 +327,27 @@ class Declared(Task):
         program = self._program({name: columns.type_of(column) for name, column in data.items()})
         return {"bins": Added(program.fill(data, events))}
 
-    def filled(self, query: Query, names: Mapping[str, str], start: int, stop: int) -> Mapping[str, Any] | None:
-        """Fill all results with a range of entries while it is read; return None if the engine cannot fill all of them.
+    def needed(self, tree: HasFields, need: Resolved) -> Predicate | None:
+        """Return a condition that all entries meet that any result counts; None if any entry may count."""
+        if type(self).process is not Declared.process or not all(one.wants.where for one in self._fills):
+            return None
+        renamed = {name: formula.text for name, formula in need.fields if name != formula.text}
+        aliases = {**renamed, **self.aliases}
+        if any(tree.find(name) is not None for name in aliases):
+            return None  # a query takes the column, the task the alias
+        texts = {text: None for one in self._fills for text in (*one.wants.texts, *one.changed.values())}
+        query = Query(tree, list(texts), aliases=aliases, language=self._language)
+        nodes = dict(query.outputs)
+        unchanged = {
+            tuple(text for text in one.wants.where if self._used([text]).isdisjoint(one.changed)): None
+            for one in self._fills
+        }
+        return of_selections(query, [[nodes[text] for text in cuts] for cuts in unchanged])
+
+    def filled(
+        self, query: Query, names: Mapping[str, str], ranges: Sequence[tuple[int, int]]
+    ) -> Mapping[str, Any] | None:
+        """Fill all results with ranges of entries while they are read; return None if the engine cannot fill them all.
 
         `names` maps the names in expressions to the fields of the query.
         """
@@ -346,7 +368,7 @@ class Declared(Task):
             types[name] = leaf.field.type or ("dynamic",)
             fields.append(numbers[leaf.field])
         try:
-            found = self._program(types).read(query.source.table.native, fields, start, stop)
+            found = self._program(types).read(query.source.table.native, fields, ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
             return None  # the evaluation in Python reports the error and marks its place
         return None if found is None else {"bins": Added(found)}
@@ -517,11 +539,11 @@ class _Program:
         weight = self._joined(wants.weights, one, "multiply")
         return axes, self._joined(wants.where, one, "logical_and"), weight, sample, storage
 
-    def read(self, table: Foreign, fields: Sequence[int], start: int, stop: int) -> Bins | None:
+    def read(self, table: Foreign, fields: Sequence[int], ranges: Sequence[tuple[int, int]]) -> Bins | None:
         """Fill all results from fields of a table while they are read; return None if some need Python."""
         if len(self._native) != len(self._fills):
             return None
-        found = self._program.fill_tables(self._given, [(table, list(fields), start, stop)])
+        found = self._program.fill_tables(self._given, [(table, list(fields), *one) for one in ranges])
         return Bins(found, [None] * len(found))
 
     def fill(self, data: Mapping[str, Any], events: Foreign) -> Bins:
