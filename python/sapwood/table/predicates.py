@@ -143,7 +143,7 @@ class Compare(Predicate):
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
-        if found is None or value != value:
+        if found is None or value != value or _beyond(value, found.low.dtype):
             return Possible(true=True, false=True)
         try:
             with np.errstate(all="ignore"):
@@ -174,6 +174,14 @@ class Compare(Predicate):
             case _:
                 equal = (low <= value) & (high >= value), ~((low == value) & (high == value))
                 return equal if self.operation == "==" else equal[::-1]
+
+
+def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
+    """Return whether an integer has no place in an integer type, so that its comparison is an error in places."""
+    if kind.kind not in "iu" or not isinstance(value, int):
+        return False
+    bounds = np.iinfo(kind)
+    return not bounds.min <= value <= bounds.max
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
