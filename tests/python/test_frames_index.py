@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -417,6 +418,61 @@ def test_an_index_of_a_replaced_file_is_not_used(tmp_path: Path) -> None:
     assert path.stat().st_size == before.st_size
     with sapwood.open(f"{path}:t") as table, pytest.warns(SapwoodWarning, match="changed after it was made"):
         assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(499, 480, -1))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_file_of_the_same_size_and_time_has_neither_index_nor_columns_of_the_former(
+    indexed: Path, tmp_path: Path, cached: bool
+) -> None:
+    options: dict[str, Any] = {"column_cache": tmp_path / "cache"} if cached else {}
+
+    def look() -> list[int]:
+        with sapwood.open(f"{indexed}:t", **options) as table:
+            histogram = table.hist("sorted", hist.axis.Integer(-500, 500), where="sorted > 480")
+            found = table.arrays("sorted", "sorted > 480")["sorted"].tolist()
+        assert sorted(found) == _found(histogram)
+        return found
+
+    assert look() == list(range(481, 500))
+    before = indexed.stat()
+    other = tmp_path / "other.root"
+    write(other, DATA | {"sorted": DATA["sorted"][::-1]}, compression=None)
+    with indexed.open("r+b") as file:
+        file.truncate(0)
+        file.write(other.read_bytes())
+        file.truncate(max(before.st_size, other.stat().st_size))
+    os.utime(indexed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)
+        assert look() == list(range(499, 480, -1))
+
+
+def test_cuts_of_friends_exclude_nothing_and_those_beside_them_do(files: tuple[Path, Path], tmp_path: Path) -> None:
+    write(tmp_path / "friend.root", DATA | {"sorted": DATA["sorted"][::-1]})
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table, sapwood.open(f"{tmp_path}/friend.root:t") as friend:
+            table.add_friend(friend, "friend")
+            axis = hist.axis.Integer(-500, 500)
+            cuts = (["friend.sorted > 400"], ["friend.sorted > 400", "sorted < -450"], ["sorted > 480"])
+            filled = [_found(table.hist("friend.sorted", axis, where=cut)) for cut in cuts]
+            read = [table.arrays("sorted", " & ".join(f"({one})" for one in cut))["sorted"].tolist() for cut in cuts]
+            found.append((filled, read))
+    assert found[0] == found[1]
+    assert [len(one) for one in found[0][0]] == [99, 50, 19]
+
+
+@pytest.mark.parametrize("cut", ["small < -1", "small > 256", "small != 300"])
+def test_a_number_that_a_type_does_not_hold_gives_the_same_error_or_result(files: tuple[Path, Path], cut: str) -> None:
+    found: list[str] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            for way in (table.arrays, lambda *given, t=table: t.hist("pt", hist.axis.Regular(3, 0, 9), where=given[1])):
+                try:
+                    found.append(str(way("pt", cut)))
+                except ArgumentError:
+                    found.append("error")
+    assert found[:2] == found[2:]
 
 
 def test_an_index_of_an_appended_file_is_not_used(indexed: Path) -> None:
