@@ -62,11 +62,17 @@ def length_of(column: Column) -> int:
             raise _unknown(column)
 
 
+@cache
+def _name_of(kind: np.dtype[Any]) -> str:
+    """Return the name of a type; NumPy puts it together each time."""
+    return kind.name
+
+
 def type_of(column: Column) -> Type:
     """Return the type of a column."""
     match column:
         case ("number", values):
-            return ("number", values.dtype.name)
+            return ("number", _name_of(values.dtype))
         case ("text", _, _):
             return ("text",)
         case ("fixed", _, size, content):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,8 +92,8 @@ def test_values_are_bounded_alike_while_writing_and_zone_by_zone() -> None:
         edges = np.array([0, 1, len(values) // 3, len(values)])
         kind = index.number_type(columns.type_of(column))
         assert kind is not None
-        at_once, one_by_one = index.FieldZones.of(kind, 3), index.FieldZones.of(kind, 3)
-        at_once.take_all(column, edges, {})
+        at_once, one_by_one = index.FieldZones.of_column(column, edges, {}), index.FieldZones.of(kind, 3)
+        assert at_once is not None
         for zone in range(3):
             one_by_one.take(zone, columns.cut_out(column, int(edges[zone]), int(edges[zone + 1])))
         for one, other in zip(at_once.arrays(), one_by_one.arrays(), strict=True):
@@ -195,6 +197,10 @@ def test_skipped_entries_are_not_read(files: tuple[Path, Path]) -> None:
     assert 0 < trace.layers()["bytes_decompressed"] <= whole.layers()["bytes_decompressed"] / 19
 
 
+def _found(histogram: Any) -> list[int]:
+    return [value for value, count in zip(histogram.axes[0].edges, histogram.values(), strict=False) if count]
+
+
 class Selected(train.Task):
     """Takes the entries of a cut."""
 
@@ -223,9 +229,13 @@ def test_a_cut_of_one_percent_reads_less_than_three_percent_everywhere(tmp_path:
                 tree.extend({name: values[start : start + 500] for name, values in data.items()})
     low, high = 50_000, 51_000
     cut = f"(sorted >= {low}) & (sorted < {high})"
+    axis = hist.axis.Integer(low - 5, high + 5)
+    counted = train.Declared({"h": train.Hist("sorted", axis), "pt": train.Total("pt")}, name="counted", where=cut)
     ways: dict[str, Any] = {
         "arrays": lambda path: sapwood.open(f"{path}:t").arrays(["sorted", "pt"], cut)["sorted"].tolist(),
         "train": lambda path: train.run(Selected(cut), f"{path}:t", threads=1)["selected"]["found"],
+        "declared": lambda path: _found(train.run(counted, f"{path}:t", threads=1)["counted"]["h"]),
+        "hist": lambda path: _found(sapwood.open(f"{path}:t").hist("sorted", axis, where=[cut, "count(pt) >= 0"])),
     }
     if importlib.util.find_spec("duckdb"):
         import duckdb
@@ -267,6 +277,83 @@ def test_a_train_passes_over_what_no_task_wants(files: tuple[Path, Path], step: 
     for cut in (None, "sorted > sorted[::-1]"):
         tasks[1].cut = cut  # type: ignore[assignment]
         assert train.run(tasks, f"{files[1]}:t", threads=1).entries_passed_over == 0
+
+
+DECLARED: dict[str, Any] = {
+    "flow": train.CutFlow({"late": "sorted > 495"}),
+    "few": train.Total(),
+    "h": train.Hist("pt", hist.axis.Regular(20, 0, 2000), where="pt > 30", weight="small + 1"),
+}
+
+
+def declared(results: dict[str, Any] = DECLARED, **options: Any) -> train.Declared:
+    return train.Declared(results, name="declared", **options)
+
+
+@pytest.mark.parametrize("step", [70, 10**6])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(
+    ("task", "passed_over"),
+    [
+        (declared(where="sorted > 480"), 950),
+        (declared(where=["sorted > 480", "any(pt > 10)"]), 950),
+        (declared(where="late", aliases={"late": "number > 480", "number": "sorted"}), 950),
+        (declared(where="sorted > 480", vary={"wide": {"pt": "pt * 2"}}), 950),
+        # The cut of a variation may pass other entries.
+        (declared(where="sorted > 480", vary={"up": {"sorted": "sorted + 300"}}), 0),
+        (declared(where=["sorted > 480", "small < 200"], vary={"up": {"small": "small + 1"}}), 950),
+        # All events are counted.
+        (declared(), 0),
+        (declared({name: one for name, one in DECLARED.items() if name != "few"}), 0),
+        (declared({"a": train.Total(where="sorted < -460"), "b": train.Total("pt", "sorted > 480")}), 900),
+        (declared(where="sorted > 10_000"), 1000),
+        (declared(where="sorted > sorted[::-1]"), 0),
+        # An alias goes before a column of this name.
+        (declared({"a": train.Total("pt", "small > 18")}, aliases={"small": "sorted * 0 + 19"}), 0),
+    ],
+)  # fmt: skip
+def test_declared_results_pass_over_what_they_do_not_count(
+    files: tuple[Path, Path], task: train.Declared, passed_over: int, beside: bool, step: int
+) -> None:
+    tasks = [task, Selected("sorted > 480")] if beside else [task]
+    plain, indexed = (train.run(tasks, f"{path}:t", threads=1, step_size=step) for path in files)
+    assert repr(plain["declared"]) == repr(indexed["declared"])
+    if passed_over == 1000 and beside:
+        passed_over = 950
+    assert indexed.account()["entries_passed_over"] == passed_over
+    assert indexed.entries == ENTRIES
+    assert plain.account()["entries_passed_over"] == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "skips"), [("sorted > 480", True), (["sorted > 480", "pt > 1440"], True), ("pt > 1440", False)]
+)
+def test_a_histogram_skips_what_its_cuts_drop(
+    files: tuple[Path, Path], tmp_path: Path, where: Any, skips: bool
+) -> None:
+    found: list[Any] = []
+    used: list[int] = []
+    for path in files:
+        for options in ({}, {"column_cache": tmp_path / path.stem}):
+            with sapwood.open(f"{path}:t", **options) as table, sapwood.trace() as trace:
+                found.append(table.hist("pt", hist.axis.Regular(20, 0, 2000), where=where, weight="small"))
+            used.append(trace.layers()["bytes_decompressed"])
+    assert all(one == found[0] for one in found) and found[0].sum().value > 0
+    assert (used[2] < used[0] / 10, used[3] < used[1] / 10) == (skips, skips)
+
+
+@pytest.mark.parametrize(
+    "text", ["ak.local_index(sorted, axis=0)", "ak.sort(special, axis=0)", "ak.sum(small, axis=0) + 0 * sorted"]
+)
+def test_functions_of_awkward_that_mix_entries_see_all(files: tuple[Path, Path], text: str) -> None:
+    plain, indexed = (sapwood.open(f"{path}:t").arrays([text], "sorted > 480")[text].tolist() for path in files)
+    assert str(plain) == str(indexed)  # NaN differs from itself
+
+
+def test_functions_of_awkward_within_entries_skip(files: tuple[Path, Path]) -> None:
+    for text in ("ak.sum(pt, axis=1)", "ak.where(small > 3, small, 0)", "sqrt(small)"):
+        with sapwood.open(f"{files[1]}:t") as table:
+            assert table.explain(text, "sorted > 480").entries_skipped == 950
 
 
 def test_many_files_are_skipped_each_by_its_own_index(files: tuple[Path, Path]) -> None:
@@ -331,6 +418,61 @@ def test_an_index_of_a_replaced_file_is_not_used(tmp_path: Path) -> None:
     assert path.stat().st_size == before.st_size
     with sapwood.open(f"{path}:t") as table, pytest.warns(SapwoodWarning, match="changed after it was made"):
         assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(499, 480, -1))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_file_of_the_same_size_and_time_has_neither_index_nor_columns_of_the_former(
+    indexed: Path, tmp_path: Path, cached: bool
+) -> None:
+    options: dict[str, Any] = {"column_cache": tmp_path / "cache"} if cached else {}
+
+    def look() -> list[int]:
+        with sapwood.open(f"{indexed}:t", **options) as table:
+            histogram = table.hist("sorted", hist.axis.Integer(-500, 500), where="sorted > 480")
+            found = table.arrays("sorted", "sorted > 480")["sorted"].tolist()
+        assert sorted(found) == _found(histogram)
+        return found
+
+    assert look() == list(range(481, 500))
+    before = indexed.stat()
+    other = tmp_path / "other.root"
+    write(other, DATA | {"sorted": DATA["sorted"][::-1]}, compression=None)
+    with indexed.open("r+b") as file:
+        file.truncate(0)
+        file.write(other.read_bytes())
+        file.truncate(max(before.st_size, other.stat().st_size))
+    os.utime(indexed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)
+        assert look() == list(range(499, 480, -1))
+
+
+def test_cuts_of_friends_exclude_nothing_and_those_beside_them_do(files: tuple[Path, Path], tmp_path: Path) -> None:
+    write(tmp_path / "friend.root", DATA | {"sorted": DATA["sorted"][::-1]})
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table, sapwood.open(f"{tmp_path}/friend.root:t") as friend:
+            table.add_friend(friend, "friend")
+            axis = hist.axis.Integer(-500, 500)
+            cuts = (["friend.sorted > 400"], ["friend.sorted > 400", "sorted < -450"], ["sorted > 480"])
+            filled = [_found(table.hist("friend.sorted", axis, where=cut)) for cut in cuts]
+            read = [table.arrays("sorted", " & ".join(f"({one})" for one in cut))["sorted"].tolist() for cut in cuts]
+            found.append((filled, read))
+    assert found[0] == found[1]
+    assert [len(one) for one in found[0][0]] == [99, 50, 19]
+
+
+@pytest.mark.parametrize("cut", ["small < -1", "small > 256", "small != 300"])
+def test_a_number_that_a_type_does_not_hold_gives_the_same_error_or_result(files: tuple[Path, Path], cut: str) -> None:
+    found: list[str] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            for way in (table.arrays, lambda *given, t=table: t.hist("pt", hist.axis.Regular(3, 0, 9), where=given[1])):
+                try:
+                    found.append(str(way("pt", cut)))
+                except ArgumentError:
+                    found.append("error")
+    assert found[:2] == found[2:]
 
 
 def test_an_index_of_an_appended_file_is_not_used(indexed: Path) -> None:

@@ -343,3 +343,18 @@ def test_events_are_not_counted_by_the_items_of_their_lists(file: Path, cut: str
             failure = str(raised.value)
         assert "needs cuts and weights without lists" in failure
         assert "has lists" in failure
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_variation_that_makes_lists_of_a_cut_of_events_is_refused(file: Path, beside: bool) -> None:
+    for result in (CutFlow({"hard": "met > 30"}), Total(weight="met")):
+        task = Declared({"n": result}, name="declared", vary={"by_items": {"met": "pt"}})
+        tasks = [task, Python()] if beside else [task]
+        if beside:
+            failure = str(train.run(tasks, str(file), threads=1).account()["tasks"])
+        else:
+            with pytest.raises(train.TaskError) as raised:
+                train.run(tasks, str(file), threads=1)
+            failure = str(raised.value)
+        assert "needs cuts and weights without lists" in failure
+        assert "has lists" in failure

@@ -190,6 +190,7 @@ fn fills(given: Vec<FillGiven>) -> PyResult<Vec<Fill>> {
     let fill = |(axes, select, weight, sample, storage): FillGiven| {
         let storage = match storage.as_str() {
             "sum" => Storage::Sum,
+            "entries" => Storage::Entries,
             "weight" => Storage::Weight,
             "mean" => Storage::Mean,
             other => return Err(PyValueError::new_err(format!("no storage {other:?}"))),

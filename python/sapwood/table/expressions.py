@@ -320,10 +320,10 @@ class Expression:
                 raise
             raise ArgumentError(f"cannot read the expression: {error}\n{where}") from None
 
-    @property
-    def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions that it may call."""
-        return self._language.functions
+    def called(self, node: ast.Call) -> tuple[str, Callable[..., Any] | None]:
+        """Return the name and the function of a call; None for the one that takes the name of a field."""
+        name = self._language.function_name(node.func)
+        return name, None if name == self._language.getter else self._language.functions[name]
 
     def evaluate(self, value_of: Callable[[str], Foreign]) -> Foreign:
         """Compute the value, with `value_of` giving the array of each name in `needs`."""

@@ -97,16 +97,17 @@ class Filling:
             raise NotNativeError("a profile needs a sample")
         return axes, joined(wanted.where, "logical_and"), weight, sample, storage
 
-    def read(self, start: int, stop: int) -> None:
-        """Fill all histograms with a range of entries of the query's table, while it is read."""
+    def read(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Fill all histograms with ranges of entries of the query's table, while they are read."""
         table = self.query.source.table
         if getattr(table.file, "column_cache", None) is not None:
-            self._read_cached(start, stop)
+            for start, stop in ranges:
+                self._read_cached(start, stop)
             return
         native = table.native
         numbers = self.query.numbers
         fields = [numbers[place] for place in self._inputs] or numbers[:1]
-        self._add(self._program.fill_tables(self._fills, [(native, fields, start, stop)]))
+        self._add(self._program.fill_tables(self._fills, [(native, fields, *one) for one in ranges]))
 
     def _read_cached(self, start: int, stop: int) -> None:
         """Do the same with columns that are in the cache, or come there."""
@@ -126,7 +127,7 @@ class Filling:
 
 
 def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], start: int, stop: int) -> None:
-    """Fill empty histograms with a range of entries.
+    """Fill empty histograms with a range of entries, without those of which an index shows that all cuts drop them.
 
     Raises
     ------
@@ -136,9 +137,10 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
     from sapwood import _native
 
     engine: Any = query.source.table.engine
+    ranges = _ranges(query, wanted, start, stop)
     if query.fields and engine is _native:
         try:
-            Filling(query, wanted, histograms).read(start, stop)
+            Filling(query, wanted, histograms).read(ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
             # What is wrong with an expression is found, and marked, where it is computed without the engine.
             for histogram in histograms:
@@ -150,13 +152,26 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
     from sapwood.table.scan import Scan
     from sapwood.table.steps import StepPlan
 
-    steps = StepPlan(query, _STEP, (start, stop))
-    scan = Scan.stepping(query, _STEP, steps)
     form = ResultForm(library_of("ak"), dict)
-    for step in steps:
-        arrays = scan.arrays(*step, form)
-        for one, histogram in zip(wanted, histograms, strict=True):
-            fill_arrays(histogram, one, arrays)
+    for one in ranges:
+        steps = StepPlan(query, _STEP, one)
+        scan = Scan.stepping(query, _STEP, steps)
+        for step in steps:
+            arrays = scan.arrays(*step, form)
+            for own, histogram in zip(wanted, histograms, strict=True):
+                fill_arrays(histogram, own, arrays)
+
+
+def _ranges(query: Query, wanted: Sequence[Wants], start: int, stop: int) -> list[tuple[int, int]]:
+    """Return the entries to read between two, as ranges."""
+    if not all(one.where for one in wanted):
+        return [(start, stop)]
+    from sapwood.table.predicates import of_selections
+    from sapwood.table.scan import Kept
+
+    nodes = dict(query.outputs)
+    predicate = of_selections(query, [[nodes[text] for text in one.where] for one in wanted])
+    return Kept(query, predicate).between(start, stop) or [(start, start)]
 
 
 _LEAST = 400_000

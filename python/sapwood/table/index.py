@@ -80,32 +80,40 @@ class FieldZones:
         self._bound(zone, values)
         return values
 
-    def take_all(self, column: Column, edges: Array, known: dict[tuple[int, int], tuple[Array, ...]]) -> None:
-        """Look at the values of all zones, of which `edges` are the first entries and the end.
+    @staticmethod
+    def of_column(column: Column, edges: Array, known: dict[tuple[int, int], tuple[Array, ...]]) -> FieldZones | None:
+        """Look at a column in zones of which `edges` are the first entries and the end; None if it has no numbers.
 
         `known` keeps what was found of lists by the identity of their offsets and edges, which columns may share.
         """
         whole = column
         inside = edges
+        longest = np.zeros(len(edges) - 1, np.int64)
         while column[0] in ("list", "fixed"):
             if column[0] == "fixed":
                 inside = inside * column[2]
-                np.maximum(self.longest, column[2], out=self.longest)
+                longest = np.maximum(longest, column[2])
             else:
                 key = id(column[1]), id(inside)
                 if key not in known:
                     offsets = np.ascontiguousarray(column[1], np.int64)
                     # What the key names is kept, too, so that no other array gets its identity.
                     known[key] = _native.longest_lists(offsets, inside), offsets[inside], column[1], inside
-                longest, inside, *_ = known[key]
-                np.maximum(self.longest, longest, out=self.longest)
+                lengths, inside, *_ = known[key]
+                longest = np.maximum(longest, lengths)
             column = column[-1]
-        if column[0] != "number":
-            for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
-                self.take(zone, columns.cut_out(whole, start, stop))
-            return
-        self.count[:] = np.diff(inside)
-        self.low[:], self.high[:], self.nan[:] = _native.zone_extremes(np.ascontiguousarray(column[1]), inside)
+        if column[0] == "number":
+            values = np.ascontiguousarray(column[1])
+            low, high, nan = _native.zone_extremes(values, inside)
+            count = inside[1:] - inside[:-1]
+            return FieldZones(low, high, count, np.zeros(len(count), np.int64), nan, longest)
+        kind = number_type(columns.type_of(whole))
+        if kind is None:
+            return None
+        zones = FieldZones.of(kind, len(edges) - 1)
+        for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
+            zones.take(zone, columns.cut_out(whole, start, stop))
+        return zones
 
     def _bound(self, zone: int, values: Array) -> None:
         edges = np.array([0, len(values)], np.int64)
@@ -322,7 +330,7 @@ class _Stored(_Read):
         if kind is None or self._stored.find(places[0]) is None:
             return None
         try:
-            arrays: list[Array] = [np.asarray(self._stored[place].array(library="np")) for place in places]
+            arrays = _columns_of(self._stored, places)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"what it says of {name!r} cannot be read ({error})")
         types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
@@ -332,15 +340,22 @@ class _Stored(_Read):
         return FieldZones.joined([found, FieldZones.unknown(kind)]) if self._rest else found
 
 
+def _columns_of(stored: Table, names: Sequence[str]) -> list[Array]:
+    """Read columns of numbers at once."""
+    found = stored.engine.read([(stored.native, [stored[name].number for name in names], 0, stored.num_entries)])
+    arrays = [column[1] for column in found if column[0] == "number"]
+    if len(arrays) != len(names):
+        raise StorageError("it has values that are not numbers")
+    return arrays
+
+
 def _in_file(table: Table) -> Zones | None:
     """Return the index that is in the file of a table, None where there is none that can be used."""
     stored = table.stored_index
     if stored is None:
         return None
     try:
-        starts, lengths = (
-            np.asarray(stored[name].array(library="np"), np.int64) for name in ("_rangeStart", "_rangeLen")
-        )
+        starts, lengths = (one.astype(np.int64) for one in _columns_of(stored, ["_rangeStart", "_rangeLen"]))
     except (SapwoodError, KeyError, ValueError, TypeError) as error:
         return _not_used(stored.object_path, f"its zones cannot be read ({error})")
     edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []

@@ -8,13 +8,14 @@ whether it can be true for any of its entries, and whether it can be false for a
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sapwood.columns import Array
+from sapwood.columns import Array, is_settled
+from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import FUNCTIONS, Expression, dotted
 from sapwood.table.query import Formula, Leaf, Node, Query
 from sapwood.table.schema import Field
@@ -142,7 +143,7 @@ class Compare(Predicate):
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
-        if found is None or value != value:
+        if found is None or value != value or _beyond(value, found.low.dtype):
             return Possible(true=True, false=True)
         try:
             with np.errstate(all="ignore"):
@@ -175,6 +176,14 @@ class Compare(Predicate):
                 return equal if self.operation == "==" else equal[::-1]
 
 
+def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
+    """Return whether an integer has no place in an integer type, so that its comparison is an error in places."""
+    if kind.kind not in "iu" or not isinstance(value, int):
+        return False
+    bounds = np.iinfo(kind)
+    return not bounds.min <= value <= bounds.max
+
+
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
     """Return the condition that one of several holds."""
     return Not(All(tuple(Not(one) for one in predicates)))
@@ -197,15 +206,31 @@ _OPERATIONS: Mapping[type[ast.cmpop], str] = {
 
 
 def of_cut(query: Query) -> Predicate | None:
-    """Return the cut of a query as a predicate; None where entries cannot be left out before it is computed.
+    """Return the cut of a query as a predicate; None where entries cannot be left out before it is computed."""
+    return None if query.cut is None else of_selections(query, [[query.cut]])
 
-    That needs a cut with one value per entry, and results that are computed entry by entry.
+
+def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predicate | None:
+    """Return the condition that all cuts of one of several selections can hold; None where all entries are needed.
+
+    Cuts are nodes of the query. Those that do not have one value per entry exclude nothing. The results of the query
+    must be computed entry by entry.
     """
-    if query.cut is None or not all(_entry_by_entry(node, False) for _, node in query.outputs):
+    nodes = [node for _, node in query.outputs] + ([] if query.cut is None else [query.cut])
+    settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
+    if not settled or not all(_entry_by_entry(node, False) for node in nodes):
         return None
-    if query.beside and not _fields_of(query.cut) <= set(query.fields):
-        return None  # the index knows nothing of friends
-    return _of_node(query.cut) if _entry_by_entry(query.cut, True) else None
+    own = set(query.fields)  # the index knows nothing of friends
+    found: list[Predicate] = []
+    for cuts in selections:
+        usable = [
+            node for node in cuts if _entry_by_entry(node, True) and (not query.beside or _fields_of(node) <= own)
+        ]
+        known = tuple(one for one in map(_of_node, usable) if one is not UNKNOWN)
+        if not known:
+            return None
+        found.append(All(known))
+    return any_of(found) if found else None
 
 
 def _fields_of(node: Node) -> set[Field]:
@@ -223,12 +248,28 @@ def _entry_by_entry(node: Node, flat: bool) -> bool:
     return isinstance(node, Leaf) and node.field.type is not None and node.field.type[0] == "number"
 
 
+_WITHIN_ENTRIES = {"ak.fill_none", "ak.is_none", "ak.ones_like", "ak.where", "ak.zeros_like"}
+"""Functions of Awkward Array that compute each entry by itself, whatever their axis."""
+
+
 def _elementwise(expression: Expression) -> bool:
     nodes = list(ast.walk(expression.root))
-    called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return not any(isinstance(node, ast.Subscript) for node in nodes) and all(
-        expression.functions.get(name) is FUNCTIONS.get(name) for name in called
+        _calls_elementwise(node, expression) for node in nodes if isinstance(node, ast.Call)
     )
+
+
+def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
+    name, function = expression.called(node)
+    if (
+        function is None
+        or function is FUNCTIONS.get(name)
+        or isinstance(function, Corrections)
+        or name in _WITHIN_ENTRIES
+    ):
+        return True
+    axes = [one.value.value for one in node.keywords if one.arg == "axis" and isinstance(one.value, ast.Constant)]
+    return name.startswith("ak.") and any(isinstance(axis, int) and axis > 0 for axis in axes)
 
 
 def _of_node(node: Node) -> Predicate:

@@ -157,8 +157,7 @@ class Kept:
         if predicate is None and query.cut is not None:
             from sapwood.table.predicates import of_cut
 
-            if all(columns.is_settled(field.type or ("dynamic",)) for field in query.fields):
-                self._predicate = of_cut(query)
+            self._predicate = of_cut(query)
         if self._predicate is not None:
             from sapwood.table import index
 

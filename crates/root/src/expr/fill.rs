@@ -167,6 +167,8 @@ const MOST_BINS: usize = 1 << 28;
 pub enum Storage {
     /// The sum of weights.
     Sum,
+    /// The same of whole entries: a selection or a weight with lists is an error.
+    Entries,
     /// The sum of weights and the sum of squared weights.
     Weight,
     /// The count, the mean and the sum of squared deviations of a sample.
@@ -369,7 +371,7 @@ impl Bins {
         if bins > MOST_BINS {
             return Err(Error::limit(format!("a histogram of {bins} bins; the limit is {MOST_BINS}")));
         }
-        let none = if fill.storage == Storage::Sum { 0 } else { bins };
+        let none = if matches!(fill.storage, Storage::Sum | Storage::Entries) { 0 } else { bins };
         let deviations = if fill.storage == Storage::Mean { bins } else { 0 };
         Ok(Self {
             storage: fill.storage,
@@ -409,6 +411,10 @@ impl Bins {
         let mut values: Vec<&Value<'a>> = Vec::new();
         for node in nodes.iter().flatten().chain(fill.axes.iter().map(|(_, node)| node)) {
             values.push(of(*node)?);
+        }
+        let per_entry = |value: &&Value<'_>| matches!(value, Value::Numbers(..) | Value::Constant(_));
+        if fill.storage == Storage::Entries && !values.iter().all(per_entry) {
+            return Err(Error::argument("a number of entries needs cuts and weights without lists"));
         }
         if values.iter().all(|value| value.len().is_none()) {
             // Only constants: every entry counts.

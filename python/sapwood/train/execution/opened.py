@@ -18,6 +18,7 @@ from sapwood.train.data.catalogue import open_source
 from sapwood.train.data.dataset import find_tree
 from sapwood.train.execution.plan import BAD, FilePlan, Step
 from sapwood.train.task.columns import Block, Resolved
+from sapwood.train.task.results import Declared
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
@@ -95,15 +96,15 @@ class OpenTree:
         record = Scan(self.query(names, like)).arrays(start, stop, AWKWARD).layout
         return {name: record.content(name) for name in names}
 
-    def kept(self, needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges of entries that can pass the cut of a task, by the table's index.
+    def kept(self, tasks: Sequence[Any], needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges of entries that can pass the cut of a task, by the table's index; an empty one if none can.
 
-        `needs` must be the same in all calls.
+        The tasks and their needs must be the same in all calls.
         """
         with self._lock:
             if not self._narrowed:
                 self._narrowed = True
-                self._kept = self._narrow(needs)
+                self._kept = self._narrow(tasks, needs)
             if self._kept is None:
                 return [(start, stop)]
             zones, predicates = self._kept
@@ -114,11 +115,12 @@ class OpenTree:
                 joined[-1] = joined[-1][0], max(end, joined[-1][1])
             else:
                 joined.append((begin, end))
-        return joined
+        return joined or [(start, start)]
 
-    def _narrow(self, needs: Sequence[Resolved]) -> tuple[Zones, list[Predicate]] | None:
+    def _narrow(self, tasks: Sequence[Any], needs: Sequence[Resolved]) -> tuple[Zones, list[Predicate]] | None:
         """Return the table's index and the predicate of each task's cut; None if a task needs all entries."""
-        if not needs or any(need.cut is None or need.everything for need in needs):
+        pairs = list(zip(tasks, needs, strict=True))
+        if not pairs or any(need.everything or not (need.cut or isinstance(task, Declared)) for task, need in pairs):
             return None
         from sapwood.table import index
         from sapwood.table.predicates import of_cut
@@ -127,10 +129,13 @@ class OpenTree:
         if zones is None:
             return None
         found: list[Predicate] = []
-        for need in needs:
+        for task, need in pairs:
             texts = [formula.text for _, formula in need.fields if formula.branches]
             try:
-                predicate = None if need.cut is None else of_cut(Query(self.tree, texts, need.cut.text))
+                if need.cut is None:
+                    predicate = task.needed(self.tree, need)
+                else:
+                    predicate = of_cut(Query(self.tree, texts, need.cut.text))
             except SapwoodError:
                 return None  # names that are not columns of this table
             if predicate is None:

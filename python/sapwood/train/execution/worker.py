@@ -202,9 +202,10 @@ class Worker:
                 return False
             query = tree.query(shape.reads, shape.query)
             shape.query = shape.query or query
+            ranges = tree.kept(self.job.tasks, shape.needs, step.entry_start, step.entry_stop)
             with self._gate.work():
                 wall, cpu = time.perf_counter(), time.thread_time()
-                given = task.filled(query, names, step.entry_start, step.entry_stop)
+                given = task.filled(query, names, ranges)
                 if given is None:
                     return False
                 part.results.append(results_of(self._returned[0].new(given), "process"))
@@ -214,12 +215,12 @@ class Worker:
             tree.release()
         part.memory.append(0)
         part.touched.append(need.branches)
+        part.passed_over = step.wanted - sum(stop - start for start, stop in ranges)
         native = query.source.table.native
         numbers = dict(zip(query.fields, query.numbers, strict=True))
         for name, leaf in query.outputs:
             if isinstance(leaf, Leaf):
-                size = native.bytes_between([numbers[leaf.field]], step.entry_start, step.entry_stop)
-                part.sizes[name] += round(size)
+                part.sizes[name] += round(sum(native.bytes_between([numbers[leaf.field]], *one) for one in ranges))
         part.size = size_of(part.results)
         return True
 
@@ -277,8 +278,7 @@ class Worker:
         shape = self._shape(tree, file)
         ranges = [(step.entry_start, step.entry_stop)]
         if step.chosen is None and not self.job.friends:
-            # If no range is left, read an empty one for its types.
-            ranges = tree.kept(shape.needs, *ranges[0]) or [(step.entry_start, step.entry_start)]
+            ranges = tree.kept(self.job.tasks, shape.needs, *ranges[0])
         pieces = [tree.read(shape.reads, *one, shape.query) for one in ranges]
         layouts = pieces[0]
         if len(pieces) > 1:

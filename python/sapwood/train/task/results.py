@@ -25,7 +25,8 @@ from sapwood.errors import (
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
 from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
-from sapwood.table.query import Leaf
+from sapwood.table.predicates import of_selections
+from sapwood.table.query import Leaf, Query
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 from sapwood.train.task.columns import Declaration, language_with
 from sapwood.train.task.merging import Added
@@ -34,7 +35,9 @@ from sapwood.train.task.tasks import Task
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
     from sapwood.table.corrections import Given
-    from sapwood.table.query import Query
+    from sapwood.table.predicates import Predicate
+    from sapwood.table.schema import HasFields
+    from sapwood.train.task.columns import Resolved
 
 NOMINAL = "nominal"
 """The name of the result without a variation."""
@@ -324,8 +327,27 @@ class Declared(Task):
         program = self._program({name: columns.type_of(column) for name, column in data.items()})
         return {"bins": Added(program.fill(data, events))}
 
-    def filled(self, query: Query, names: Mapping[str, str], start: int, stop: int) -> Mapping[str, Any] | None:
-        """Fill all results with a range of entries while it is read; return None if the engine cannot fill all of them.
+    def needed(self, tree: HasFields, need: Resolved) -> Predicate | None:
+        """Return a condition that all entries meet that any result counts; None if any entry may count."""
+        if type(self).process is not Declared.process or not all(one.wants.where for one in self._fills):
+            return None
+        renamed = {name: formula.text for name, formula in need.fields if name != formula.text}
+        aliases = {**renamed, **self.aliases}
+        if any(tree.find(name) is not None for name in aliases):
+            return None  # a query takes the column, the task the alias
+        texts = {text: None for one in self._fills for text in (*one.wants.texts, *one.changed.values())}
+        query = Query(tree, list(texts), aliases=aliases, language=self._language)
+        nodes = dict(query.outputs)
+        unchanged = {
+            tuple(text for text in one.wants.where if self._used([text]).isdisjoint(one.changed)): None
+            for one in self._fills
+        }
+        return of_selections(query, [[nodes[text] for text in cuts] for cuts in unchanged])
+
+    def filled(
+        self, query: Query, names: Mapping[str, str], ranges: Sequence[tuple[int, int]]
+    ) -> Mapping[str, Any] | None:
+        """Fill all results with ranges of entries while they are read; return None if the engine cannot fill them all.
 
         `names` maps the names in expressions to the fields of the query.
         """
@@ -346,7 +368,7 @@ class Declared(Task):
             types[name] = leaf.field.type or ("dynamic",)
             fields.append(numbers[leaf.field])
         try:
-            found = self._program(types).read(query.source.table.native, fields, start, stop)
+            found = self._program(types).read(query.source.table.native, fields, ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
             return None  # the evaluation in Python reports the error and marks its place
         return None if found is None else {"bins": Added(found)}
@@ -424,6 +446,11 @@ class _Fill:
         """The changes: equal for fills whose expressions have equal values."""
         return tuple(self.changed.items())
 
+    @property
+    def counts_items(self) -> bool:
+        """Whether cuts and weights may have lists, so that their items are counted."""
+        return not isinstance(self.of, Total) or self.of.expression is not None
+
     def empty(self) -> Foreign:
         return self.of.empty() if isinstance(self.of, Hist) else None
 
@@ -452,7 +479,6 @@ class _Program:
         self._recorder = Recorder(regular=True)
         self._symbols: dict[str, Any] = {}
         self._kinds = types
-        self._listed: dict[str, bool] = {}
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
@@ -496,30 +522,15 @@ class _Program:
         """Return the axes and the storage of a result; all its variations have the same."""
         known = self._kept.get(id(one.of))
         if known is None:
-            known = [], "sum"
+            known = [], "sum" if one.counts_items else "entries"
             if (empty := one.empty()) is not None:
                 storage = storage_of(empty, weighted=bool(one.wants.weights))
                 known = [axis_of(axis) for axis in empty.axes], storage
             self._kept[id(one.of)] = known
         return known
 
-    def _counts_items(self, one: _Fill) -> bool:
-        """Return whether cuts or weights of a number of events have lists; variations are not looked at."""
-        if one.changed or not isinstance(one.of, Total) or one.of.expression is not None:
-            return False
-
-        def nothing(name: str) -> Foreign:
-            return ak.Array(columns.form_of(self._kinds[name], name).length_zero_array())
-
-        for text in one.wants.texts:
-            if text not in self._listed:
-                self._listed[text] = _has_lists(self._task.evaluated(text, {}, self._names, nothing))
-        return any(self._listed[text] for text in one.wants.texts)
-
     def _lowered(self, one: _Fill) -> tuple[Any, ...]:
         wants = one.wants
-        if self._counts_items(one):
-            raise NotNativeError("a number of events needs cuts and weights without lists")
         bins, storage = self._bins(one)
         axes = [(*axis, self._number(text, one)) for axis, text in zip(bins, wants.values, strict=True)]
         sample = None if wants.sample is None else self._number(wants.sample, one)
@@ -528,11 +539,11 @@ class _Program:
         weight = self._joined(wants.weights, one, "multiply")
         return axes, self._joined(wants.where, one, "logical_and"), weight, sample, storage
 
-    def read(self, table: Foreign, fields: Sequence[int], start: int, stop: int) -> Bins | None:
+    def read(self, table: Foreign, fields: Sequence[int], ranges: Sequence[tuple[int, int]]) -> Bins | None:
         """Fill all results from fields of a table while they are read; return None if some need Python."""
         if len(self._native) != len(self._fills):
             return None
-        found = self._program.fill_tables(self._given, [(table, list(fields), start, stop)])
+        found = self._program.fill_tables(self._given, [(table, list(fields), *one) for one in ranges])
         return Bins(found, [None] * len(found))
 
     def fill(self, data: Mapping[str, Any], events: Foreign) -> Bins:
@@ -566,7 +577,7 @@ class _Program:
             fill_arrays(histogram, one.wants, given)
             return histogram
         passed: Any = np.ones(len(events), dtype=bool)
-        if one.of.expression is None:
+        if not one.counts_items:
             for text in one.wants.texts:
                 if _has_lists(given[text]):
                     raise ArgumentError(
