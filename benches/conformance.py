@@ -627,6 +627,7 @@ OF_FILES = f"""
 Public files, by the version of ROOT in their headers. For each reader: files of which every column (first {ENTRIES}
 entries) and every object was read without an error, and in brackets the columns and objects read. Values are not
 compared here. Readers divide objects into columns in their own ways, so the numbers in brackets differ between them.
+A process that died, or gave no answer in time, counts as a file that was not read; the causes were not examined.
 
 """
 
