@@ -334,7 +334,8 @@ def test_a_histogram_skips_what_its_cuts_drop(
     found: list[Any] = []
     used: list[int] = []
     for path in files:
-        for options in ({}, {"column_cache": tmp_path / path.stem}):
+        choices: list[dict[str, Any]] = [{}, {"column_cache": tmp_path / path.stem}]
+        for options in choices:
             with sapwood.open(f"{path}:t", **options) as table, sapwood.trace() as trace:
                 found.append(table.hist("pt", hist.axis.Regular(20, 0, 2000), where=where, weight="small"))
             used.append(trace.layers()["bytes_decompressed"])
