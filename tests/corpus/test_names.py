@@ -57,3 +57,8 @@ def test_every_branch_has_a_compression(corpus: Path) -> None:
         branches = [branch for key in file.keys(filter_classname=list(TREES)) for branch in file[key].branches]
         assert {branch.native.compression for branch in branches} == {-1}
         assert {branch.compression for branch in branches} == {file.file.compression}
+
+
+def test_a_step_by_bytes_counts_baskets_inside_the_record_of_the_tree(corpus: Path) -> None:
+    with sapwood.open(corpus / "files" / "uproot-issue60.root") as mine:
+        assert 10 < mine["nllscan"].num_entries_for("10 kB") < 200

@@ -202,6 +202,10 @@ impl Embedded {
         let found = Self { entries, key_bytes, offsets: bytes("fOffsets").to_vec(), data };
         (entries > 0).then_some(found)
     }
+    /// Bytes of key, values and offsets, as `fTotBytes` counts other baskets.
+    pub fn bytes(&self) -> u64 {
+        (self.key_bytes + self.data.len() + self.offsets.len()) as u64
+    }
     /// Returns values and offsets.
     pub fn page(&self) -> Page<'_> {
         let table = self.offsets.get(..self.entries * 4);

@@ -189,6 +189,10 @@ impl Basket {
     pub fn bytes(&self) -> u64 {
         if let Place::File(_, bytes) = self.place { bytes } else { 0 }
     }
+    /// Bytes of key, values and offsets of a basket inside the tree object, else 0.
+    pub fn bytes_inside(&self) -> u64 {
+        if let Place::Tree(basket) = &self.place { basket.bytes() } else { 0 }
+    }
     /// Fetches and decompresses the values; returns `None` for a basket that is not stored.
     pub fn with_page<T>(
         &self,

@@ -3,7 +3,7 @@
 use super::decode::BranchDecoder;
 use super::layout::{BranchReader, Framing, Layout};
 use super::longest::longest_entry;
-use super::{Place, Tree};
+use super::{Basket, Place, Tree};
 use crate::array::{Builder, Column, Number, Type};
 use crate::compress::decode;
 use crate::error::{Error, Result};
@@ -62,7 +62,14 @@ impl Table for Tree {
         })
     }
     fn field_bytes(&self, field: usize) -> (u64, u64) {
-        self.branches.get(field).map_or((0, 0), |branch| (branch.total_bytes, branch.compressed_bytes))
+        self.branches.get(field).map_or((0, 0), |branch| {
+            // `fTotBytes` does not count a basket inside the tree object.
+            let total = match branch.total_bytes {
+                0 => branch.baskets.iter().map(Basket::bytes_inside).sum(),
+                total => total,
+            };
+            (total, branch.compressed_bytes)
+        })
     }
     fn path(&self, field: usize) -> String {
         Self::path(self, field)
