@@ -18,6 +18,10 @@ pub trait Sink: Send {
     fn finish(&mut self, length: u64) -> io::Result<()>;
     /// Name for messages.
     fn name(&self) -> &str;
+    /// Returns an error if another program removed, replaced or truncated the storage, so that written bytes are lost.
+    fn check_kept(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A local file, locked against other sinks if the file system has locks.
@@ -116,19 +120,6 @@ impl FileSink {
             ahead: None,
         })
     }
-    /// Returns an error if another program removed, replaced or truncated the file, so that written bytes are lost.
-    fn check_kept(&self) -> io::Result<()> {
-        if !self.regular {
-            return Ok(());
-        }
-        let open = self.file.metadata()?;
-        match self.path.metadata() {
-            Ok(named) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => self.check_length(&open),
-            Ok(_) => Err(self.lost("replaced by another file")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.lost("removed")),
-            Err(error) => Err(error),
-        }
-    }
     /// Returns an error if another program truncated the file. A write behind its end would hide that: the lost bytes
     /// would read as zeros.
     fn check_length(&self, open: &Metadata) -> io::Result<()> {
@@ -187,6 +178,18 @@ impl Sink for FileSink {
     }
     fn name(&self) -> &str {
         &self.name
+    }
+    fn check_kept(&self) -> io::Result<()> {
+        if !self.regular {
+            return Ok(());
+        }
+        let open = self.file.metadata()?;
+        match self.path.metadata() {
+            Ok(named) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => self.check_length(&open),
+            Ok(_) => Err(self.lost("replaced by another file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.lost("removed")),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -561,6 +561,9 @@ impl FileWriter {
                 "0 entries of {table} are safe: the file is not kept, and its path is as it was before"
             );
         }
+        if self.sink.check_kept().is_err() {
+            return format!("{written} entries of {table} had been written, {lost} more were not");
+        }
         format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
