@@ -132,7 +132,8 @@ def test_a_file_that_is_truncated_before_more_is_written(tmp_path: Path, make: s
     os.truncate(path, 300)
     # What is written behind the end would make the file as long as before, with zeros in place of what was lost.
     table.extend({"x": np.random.default_rng(1).integers(1 << 60, size=1000)})
-    with pytest.raises(sapwood.StorageError, match=r"file.root: the file was truncated while it was being written") as error:
+    said = r"file.root: the file was truncated while it was being written"
+    with pytest.raises(sapwood.StorageError, match=said) as error:
         file.commit()
     assert "are safe" not in str(error.value)
     with contextlib.suppress(sapwood.StorageError):
