@@ -608,8 +608,8 @@ groups) of {CLUSTER:,}. Q1 to Q8 are the queries of the ADL benchmarks, as histo
 Array, and the trace showed that exactly the needed columns were read, before the times. `bytes read` is the part of
 the ROOT file that was requested. Polars plans Q8 with four scans of its source, of
 Parquet too, and so reads its columns twice. The cuts are on {result["sorted"]:,} entries in 100 clusters, and their
-results were equal with and without an index. In each mode of batches, the batches of three ranks together had each entry
-once.
+results were equal with and without an index. In each mode of batches, the batches of three
+ranks together had each entry once.
 
 Ratios of medians of {result["repeats"]} or more rounds in one process in which rivals take turns; page cache warm.
 
