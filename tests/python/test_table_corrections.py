@@ -198,7 +198,7 @@ def test_corrections_are_declared_with_what_uses_them(file: Path, theirs: Any) -
         ("correction('whole transform', 'a', met, met)", ArgumentError, r"takes n \(int\)"),
         ("correction('infinite', met / 0.0 - met / 0.0, met)", ArgumentError, r"(?s)no bin for NaN of its input.*\^"),
         ("correction(met)", ArgumentError, "name of a correction first"),
-        ("correction('strict', met)", NotFoundError, "no correction 'strict'"),
+        ("correction('strict', met)", NotFoundError, "unknown correction 'strict'"),
         ("sqrt('text')", ArgumentError, r"(?s)cannot hold this.*\^"),
     ],
 )  # fmt: skip
@@ -241,7 +241,7 @@ def deep(levels: int) -> Any:
         (one(deep(100)), LimitError, "inside each other"),
         (one(formula("(" * 500 + "x" + ")" * 500), inputs=[X, Y]), LimitError, "nested operations"),
         (one(formula("x +"), inputs=[X, Y]), ArgumentError, "unexpected end"),
-        (one(formula("x + [7]"), inputs=[X, Y]), ArgumentError, r"no parameter \[7\]"),
+        (one(formula("x + [7]"), inputs=[X, Y]), ArgumentError, r"unknown parameter \[7\]"),
         (one(formula("system(x)"), inputs=[X, Y]), ArgumentError, "unexpected 'system'"),
         (one(formula("x ; y"), inputs=[X, Y]), ArgumentError, "cannot read"),
         (one(bins([2.0, 1.0, 3.0])), ArgumentError, "do not increase"),

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -243,14 +244,15 @@ def test_helpers_and_constants_of_task_files_are_part_of_a_run(folder: Path, tmp
     beside = f"from pathlib import Path\nGATE = Path({str(tmp_path / 'open')!r})\nCUT = "
     near.write_text(beside + "0\n")
     tasks.write_text(TASKS)
-    words = [sys.executable, "-m", "sapwood", "run", str(tasks), "-i", str(folder), "-o", str(tmp_path / "out"),
-             "-j", "1", "--checkpoint", str(state), "--checkpoint-every", "0", "--step-size", "500", "-q"]  # fmt: skip
+    words = [sys.executable, "-X", "faulthandler", "-m", "sapwood", "run", str(tasks), "-i", str(folder),
+             "-o", str(tmp_path / "out"), "-j", "1", "--checkpoint", str(state), "--checkpoint-every", "0",
+             "--step-size", "500", "-q"]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(words, env=environment) as first:
         limit = time.monotonic() + 60
         while not state.exists() and time.monotonic() < limit:
             time.sleep(0.01)
-        first.kill()
+        first.send_signal(signal.SIGKILL if state.exists() else signal.SIGABRT)  # the latter prints where it is
     kept = tmp_path / "kept"
     shutil.copy(state, kept)
     (tmp_path / "open").touch()

@@ -457,12 +457,12 @@ def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreig
         written += 1
         return len(batch)
 
-    def finish() -> None:
+    def finish(kind: type[BaseException] | None, *_: object) -> None:
         # Some readers, ak.from_parquet among them, need a row group.
-        if not written:
+        if kind is None and not written:
             writer.write_table(schema.empty_table())
 
-    stack.callback(finish)
+    stack.push(finish)
     return write
 
 
