@@ -204,6 +204,24 @@ def test_parts_of_fields_come_within_their_fields(records: Any, wanted: Any, typ
     assert kept.to_list() == [entry for entry, all_ in zip(found.to_list(), whole, strict=True) if all_["one"]["y"] > 1]
 
 
+@pytest.mark.parametrize("wanted", ["one.x", "many.x", ["many.tup.1", "many.x"], ["one.*", "tup.0"], "many.tup"])
+def test_parts_of_records_are_virtual_one_by_one(records: Any, wanted: str | list[str]) -> None:
+    log: list[Any] = []
+    found = records.arrays(filter_name=wanted, virtual=True, access_log=log)
+    eager = records.arrays(filter_name=wanted)
+    assert found.type == eager.type
+    assert not log
+    assert found.to_list() == eager.to_list()
+    assert {access.branch for access in log} == set(records.keys(filter_name=wanted))
+
+
+def test_looking_at_one_virtual_part_of_a_record_reads_no_other(records: Any) -> None:
+    log: list[Any] = []
+    found = records.arrays(filter_name=["one.x", "one.y"], virtual=True, access_log=log)
+    assert found["one", "y"].to_list() == [2.5, 4.5]
+    assert {access.branch for access in log} == {"one.y"}
+
+
 def _at(entries: list[Any], path: str) -> list[Any]:
     name, _, rest = path.partition(".")
     inner = [entry[name] for entry in entries]

@@ -125,7 +125,7 @@ class Readable(HasFields):
         query = self._query(expressions, cut, wanted)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if virtual:
-            return virtual_arrays(query, start, stop, form, access_log)
+            return virtual_arrays(query.nested() if form.nests else query, start, stop, form, access_log)
         if query.fills:
             return _filled(query, start, stop, form)
         if form.nests:

@@ -15,7 +15,7 @@ from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
 from sapwood.table.libraries import NO_UNIONS, Entries, Result
-from sapwood.table.query import Formula, Group, Leaf, Query
+from sapwood.table.query import Formula, Group, Leaf, Parts, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
 from sapwood.table.schema import Field, HasFields, Table
 from sapwood.table.steps import StepPlan, Windows, carried_bytes, carry_for
@@ -445,7 +445,7 @@ def virtual_arrays(
         if isinstance(node, Formula):
             continue
         try:
-            forms.append(_form(node, str(number), lazy, documentation(node.field, form.add_doc)))
+            forms.append(_form(node, str(number), lazy, reasons, documentation(node.field, form.add_doc)))
         except UnsupportedError as error:
             if node.field in query.named:
                 raise
@@ -465,11 +465,23 @@ def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Fo
     return ak.Array(virtual_arrays(query, start, stop, form, log).layout.content(0))
 
 
-def _form(node: Leaf | Group, key: str, lazy: _Virtual, parameters: dict[str, Any] | None) -> Foreign:
+def _form(
+    node: Leaf | Group, key: str, lazy: _Virtual, reasons: list[str], parameters: dict[str, Any] | None = None
+) -> Foreign:
     import awkward as ak
 
+    if isinstance(node, Parts):
+        parts: list[tuple[str, Any]] = []
+        for i, (name, inner) in enumerate(node.fields):
+            try:
+                parts.append((name, _form(inner, f"{key}/{i}", lazy, reasons)))
+            except UnsupportedError as error:
+                if i == len(node.fields) - 1 and not parts:
+                    raise
+                reasons.append(str(error))
+        return _in_record_forms(node.field.type, parts, parameters)
     if isinstance(node, Group):
-        forms = [_form(inner, f"{key}/{i}", lazy, None) for i, (_, inner) in enumerate(node.fields)]
+        forms = [_form(inner, f"{key}/{i}", lazy, reasons) for i, (_, inner) in enumerate(node.fields)]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
     field = node.field
     once = threading.Lock()
@@ -508,3 +520,21 @@ def _form(node: Leaf | Group, key: str, lazy: _Virtual, parameters: dict[str, An
     for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
         lazy.container[name] = buffer(name)
     return form
+
+
+def _in_record_forms(kind: Foreign, parts: list[tuple[str, Any]], parameters: dict[str, Any] | None = None) -> Foreign:
+    """Return forms of parts of a field as one form of records, within the lists that its type has around them.
+
+    The buffers of these lists are those of the first part.
+    """
+    from awkward import forms as f
+
+    first = parts[0][1]
+    if kind[0] in ("list", "fixed"):
+        content = _in_record_forms(kind[-1], [(name, part.content) for name, part in parts])
+        if kind[0] == "list":
+            return f.ListOffsetForm("i64", content, parameters=parameters, form_key=first.form_key)
+        return f.RegularForm(content, first.size, parameters=parameters, form_key=first.form_key)
+    is_tuple = all(name == str(place) for place, (name, _) in enumerate(kind[2]))
+    names = None if is_tuple else [name for name, _ in parts]
+    return f.RecordForm([part for _, part in parts], names, parameters=parameters)
