@@ -7,11 +7,13 @@ that `isinstance` and imports by these names work. One Python class may stand fo
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sapwood.files.many import concatenate, iterate
-from sapwood.files.ntuple import HasRFields, RField, RNTuple
+from sapwood.files.ntuple import HasRFields, RField, RNTuple, check_backend
 from sapwood.files.tree import HasBranches, TBranch, TTree
 from sapwood.objects import standard
 from sapwood.objects.model import class_behaviors
@@ -33,6 +35,17 @@ def _publish(name: str, members: dict[str, Any]) -> None:
     sys.modules[module.__name__] = globals()[name] = module
 
 
+def _decoding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function accept the only valid `backend` and `interpreter`."""
+
+    @wraps(function)
+    def call(*arguments: Any, backend: str = "cpu", interpreter: str = "cpu", **keywords: Any) -> Any:
+        check_backend(backend, interpreter)
+        return function(*arguments, **keywords)
+
+    return call
+
+
 for _name, _class in class_behaviors.items():
     if _name.isidentifier():
         _publish(_name, {_name: _class})
@@ -43,8 +56,8 @@ _publish(
         "HasFields": HasRFields,
         "RField": RField,
         "RNTuple": RNTuple,
-        "concatenate": concatenate,
-        "iterate": iterate,
+        "concatenate": _decoding(concatenate),
+        "iterate": _decoding(iterate),
     },
 )
 _publish(

@@ -251,6 +251,13 @@ def test_arguments_of_trees_and_of_other_backends(records: Any) -> None:
         records.arrays(backend="cuda")
     with pytest.raises(sapwood.ArgumentError, match="backend can only be 'cpu', not 'cuda'"):
         records["one"].array(backend="cuda")
+    for read in (
+        sapwood.behaviors.RNTuple.concatenate,
+        lambda *given, **options: next(sapwood.behaviors.RNTuple.iterate(*given, **options)),
+    ):
+        assert read(records, ["one"], backend="cpu", interpreter="cpu").fields == ["one"]
+        with pytest.raises(sapwood.ArgumentError, match="interpreter can only be 'cpu', not 'cuda'"):
+            read(records, ["one"], interpreter="cuda")
     with pytest.raises(sapwood.ArgumentError, match="another name for filter_field"):
         records.keys(filter_branch=lambda _: True, filter_field=lambda _: True)
 

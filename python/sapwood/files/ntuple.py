@@ -168,7 +168,7 @@ def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
         interpreter: str = "cpu",
         **keywords: Foreign,
     ) -> Foreign:
-        _check_backend(backend, interpreter)
+        check_backend(backend, interpreter)
         if filter_branch is not None:
             if "filter_field" in keywords or "filter_field" not in own:
                 raise ArgumentError("filter_branch is another name for filter_field, which is also given")
@@ -179,7 +179,14 @@ def _in_words(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _check_backend(backend: str, interpreter: str) -> None:
+def check_backend(backend: str, interpreter: str) -> None:
+    """Check the arguments of uproot for where to decode, of which sapwood has one each.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is not ``"cpu"``.
+    """
     for name, value in (("backend", backend), ("interpreter", interpreter)):
         if value != "cpu":
             raise ArgumentError(f"{name} can only be 'cpu', not {value!r}")
@@ -652,7 +659,7 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
         `backend` and `interpreter` can only be ``"cpu"``. The other arguments are those of `TBranch.array`, but the
         range comes first.
         """
-        _check_backend(backend, interpreter)
+        check_backend(backend, interpreter)
         return super().array(interpretation, entry_start, entry_stop, **options)
 
     @property
