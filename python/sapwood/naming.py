@@ -29,6 +29,9 @@ CODES = {code: (dtype, names[0]) for dtype, names, codes in _NUMBER_TYPES for co
 """NumPy's and C++'s name of a number type by its codes in streamer infos (`TVirtualStreamerInfo::EReadWrite`)."""
 
 
+_ENCODED = re.compile(r"(?:Model|Unknown)_((?:_(?:[0-9a-f]{2})+_|.)*?)(?:_v([0-9]+))?", re.DOTALL)
+
+
 def classname_encode(classname: str, version: int | None = None) -> str:
     """Write a C++ class as an identifier, as uproot calls its classes: ``"Model_TH1F_v3"``.
 
@@ -50,7 +53,8 @@ def classname_decode(encoded: str) -> tuple[str, int | None]:
     ArgumentError
         It is none.
     """
-    found = re.fullmatch(r"(?:Model|Unknown)_(.*?)(?:_v([0-9]+))?", encoded)
+    # The underscore after a code belongs to it: `_5f_v2` ends in no version, it is the `_v2` of the C++ name.
+    found = _ENCODED.fullmatch(encoded)
     try:
         if found is None:
             raise ValueError

@@ -87,3 +87,11 @@ def test_the_leaf_that_counts_is_that_of_uproot(path: Path) -> None:
     with sapwood.open(path) as file, theirs_file as other:
         assert file["t/x"].count_leaf is None
         assert file["t/lists"].count_leaf.member("fName") == other["t/lists"].count_leaf.member("fName")
+
+
+@pytest.mark.parametrize(
+    "name", ["TH1F", "xAOD::JetContainer_v2", "A_v2", "A__v3", "_v1", "A_5f", "a_3c_v4", "B<int>", "v2"]
+)
+@pytest.mark.parametrize("version", [None, 0, 12])
+def test_names_of_classes_survive_encoding(name: str, version: int | None) -> None:
+    assert sapwood.classname_decode(sapwood.classname_encode(name, version)) == (name, version)
