@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,21 @@ def test_a_report_names_files_that_failed(folder: Path) -> None:
     array, report = dask.compute(array.x, report, scheduler="sync")  # pyright: ignore[reportPrivateImportUsage]
     assert array.tolist() == list(range(10))
     assert report.exception.tolist() == [None, "FileNotFoundError"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 300])
+def test_a_report_names_files_that_were_cut_off(folder: Path, tmp_path: Path, length: int) -> None:
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    import dask
+
+    (tmp_path / "cut.root").write_bytes((folder / "a.root").read_bytes()[:length])
+    files = [f"{folder}/a.root:t", f"{tmp_path}/cut.root:t"]
+    array, report = sapwood.dask(files, open_files=False, allow_read_errors_with_report=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sapwood.SapwoodWarning)
+        array, report = dask.compute(array.x, report, scheduler="sync")  # pyright: ignore[reportPrivateImportUsage]
+    assert array.tolist() == list(range(10))
+    assert [error is None for error in report.exception.tolist()] == [True, False]
 
 
 def test_partitions_are_written_as_files(folder: Path, tmp_path: Path) -> None:

@@ -30,6 +30,20 @@ def test_a_file_cut_off_says_so(tmp_path: Path) -> None:
     assert "sapwood: warning: the list of keys of / was lost" in listed.stderr
 
 
+@pytest.mark.filterwarnings("ignore:the list of keys:sapwood.SapwoodWarning")
+def test_a_file_cut_off_is_not_skipped_as_one_without_the_tree(tmp_path: Path) -> None:
+    for name in ("whole.root", "cut.root"):
+        with sapwood.recreate(tmp_path / name) as file:
+            file["t"] = {"x": np.random.default_rng(1).random(1000)}
+    os.truncate(tmp_path / "cut.root", 4000)
+    files = {str(tmp_path / "*.root"): "t"}
+    for read in (sapwood.concatenate, lambda *given, **options: list(sapwood.iterate(*given, **options))):
+        with pytest.raises(sapwood.CorruptError, match="the list of keys was lost"):
+            read(files, "x", allow_missing=True)
+    with pytest.raises(sapwood.CorruptError, match="the list of keys was lost"):
+        list(sapwood.num_entries(files))
+
+
 def test_a_version_below_zero_is_that_of_a_small_file(tmp_path: Path) -> None:
     with sapwood.recreate(path := tmp_path / "small.root") as file:
         file["t"] = {"x": [1, 2, 3]}

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, Incident, NotFoundError, SapwoodWarning, StorageError, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    Incident,
+    NotFoundError,
+    SapwoodWarning,
+    StorageError,
+    stacklevel,
+)
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TABLES
@@ -232,7 +240,12 @@ class OpenFiles:
                 )
             raise NotFoundError(f"no tree\nin file {directory.file_path}")
         except NotFoundError as error:
+            is_incomplete = directory.native.recovered
             self._close(directory)
+            if is_incomplete:
+                raise CorruptError(
+                    f"the list of keys was lost (the file was not closed, or cut off): {error}"
+                ) from error
             self.skip(directory.file_path, error)
             return None
         except BaseException:
@@ -276,7 +289,8 @@ def iterate(
         of these. Paths and URLs may contain patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``). In URLs, ``?`` is no
         pattern, and ``[...]`` is one only together with another pattern. A file with one tree needs no tree name.
     allow_missing
-        Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
+        Skip files that have no such tree or branch, with a `SapwoodWarning` at the end. A file without its list of keys
+        (it was cut off, or not closed) is not skipped, but raises `CorruptError`.
     ledger
         A dict that receives, for each remote file by path, its `ledger()` when it is closed, or the failed attempts to
         open it. Open trees are not included: their own files have the ledger.

@@ -67,8 +67,8 @@ def dask(
     open_files
         Open all files now to find the number of entries. If false, open only the first file.
     allow_read_errors_with_report
-        With ``"ak"``: also return a second collection with a report per partition. A partition that raises `OSError`,
-        or one of these exceptions, is empty.
+        With ``"ak"``: also return a second collection with a report per partition. A partition that raises `OSError` or
+        `CorruptError`, or instead one of these exceptions, is empty.
     known_base_form
         The Awkward form of the trees, so that no file is opened now. Only with ``open_files=False``.
     custom_classes, decompression_executor, interpretation_executor

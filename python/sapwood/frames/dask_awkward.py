@@ -10,7 +10,7 @@ from typing import Any
 import awkward as ak
 
 from sapwood.columns import Foreign
-from sapwood.errors import MissingPackageError
+from sapwood.errors import CorruptError, MissingPackageError
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.table.schema import HasFields
 
@@ -43,7 +43,7 @@ class _Partitions:
         """Read a partition."""
         if not self._report:
             return self._read(partition)[0]
-        failures = self._report if isinstance(self._report, tuple) else (OSError,)
+        failures = self._report if isinstance(self._report, tuple) else (OSError, CorruptError)
         began, clock = time.time_ns(), time.monotonic()
         try:
             array, counters = self._read(partition)
