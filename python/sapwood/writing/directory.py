@@ -123,7 +123,7 @@ class WritableDirectory(TableDirectory):
             native.write_value(directory._number, name, "", shape, column)
         else:
             last = where.strip("/").rpartition("/")[2]
-            title, written = (what.title, what.named(last)) if isinstance(what, NewObject) else to_object(what, last)
+            title, written = (what.title, what.called(last)) if isinstance(what, NewObject) else to_object(what, last)
             directory, name = self._parent(where)
             native.write_object(directory._number, name, title, written)
 

@@ -303,7 +303,7 @@ class NewObject:
         """The object as a `sapwood.Model`, as if read from a file."""
         held = BytesIO()
         with import_module("sapwood.writing.file").recreate(held) as file:
-            file["object"] = NewObject(self.classname, self.title, self.named("")[1] | self.members)
+            file.file.native.write_object(file._number, "object", self.title, self.named(""))
         return import_module("sapwood.files.file").open(held.getvalue())["object"]
 
     def __getattr__(self, name: str) -> Any:
@@ -312,12 +312,17 @@ class NewObject:
             raise AttributeError(name)
         return getattr(self.model, name)
 
+    def called(self, name: str) -> Object:
+        """Return the object with a name among its members, whatever its own name was."""
+        classname, members = self.named(name)
+        return classname, members | ({"fName": name} if "fName" in members else {})
+
     def named(self, name: str) -> Object:
-        """Return the object with its name among its members."""
+        """Return the object with a name among its members: its own name if it has one, otherwise the given name."""
         if self.classname == "TObjString":
             return (self.classname, self.members)
         titled = not self.classname.startswith(("TParameter", "TList", "THashList"))
-        return (self.classname, {**({"fTitle": self.title} if titled else {}), **self.members, "fName": name})
+        return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})
 
 
 def stored(model: Model, left_out: frozenset[str] = frozenset(), depth: int = 0) -> Object:
