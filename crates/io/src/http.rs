@@ -282,6 +282,10 @@ impl Http {
         limit: Duration,
     ) -> std::result::Result<Response<Body>, Fault> {
         let agent = self.state().agent.clone();
+        // After the agent is taken: whoever cancels the request shuts this agent down, or has done so before.
+        if cancel::given_up() {
+            return Err(Fault::lasting(Error::from(ErrorKind::Interrupted)));
+        }
         let mut request = if method == "HEAD" { agent.head(url) } else { agent.get(url) };
         for (name, value) in headers {
             request = request.header(*name, *value);

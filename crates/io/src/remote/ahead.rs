@@ -53,15 +53,22 @@ impl Drop for Announced {
         kept.retain(|range| pieces.contains_key(range));
         lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
         self.shared.changed.notify_all();
-        if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
+        if state.pieces.is_empty() && state.workers > 0 {
             // Requests in progress are no longer needed.
             std::mem::take(&mut state.token).give_up();
-            self.shared.transport.interrupt();
+            self.shared.let_go(&state);
         }
     }
 }
 
 impl Shared {
+    /// Ends the requests in flight, if nobody waits for one of them.
+    pub(super) fn let_go(&self, state: &State) {
+        if state.pieces.is_empty() && state.direct == 0 {
+            self.transport.interrupt();
+        }
+    }
+
     /// Whether another request is worth sending in addition to those in flight.
     ///
     /// If all requests share one line, a request that is sent early delays those needed sooner. It is therefore sent

@@ -51,7 +51,13 @@ impl Shared {
                 }
             }
         };
-        self.state().direct -= 1;
+        let mut state = self.state();
+        state.direct -= 1;
+        if self.check().is_err() || state.workers > 0 {
+            // Its own request may be in flight, or those of an announcement that has ended meanwhile.
+            self.let_go(&state);
+        }
+        drop(state);
         result
     }
 
@@ -223,5 +229,100 @@ fn add(served: &mut Vec<Range>, new: Range) {
     match served.last_mut() {
         Some(last) if last.end() == new.offset => last.length += new.length,
         _ => served.push(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::ledger::Ledger;
+    use crate::remote::{Options, Remote, Transport};
+    use crate::source::{Origin, Source};
+    use std::sync::Condvar;
+
+    /// A server that answers nothing: each request ends when it is interrupted.
+    #[derive(Default)]
+    struct Silent {
+        /// Number of requests in flight, and of interruptions.
+        state: Mutex<(usize, usize)>,
+        changed: Condvar,
+    }
+
+    impl Silent {
+        /// Waits until `done` is true of the number of requests in flight; false if this takes too long.
+        fn until(&self, done: impl Fn(usize) -> bool) -> bool {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let limit = Duration::from_secs(10);
+            self.changed
+                .wait_timeout_while(state, limit, |state| !done(state.0))
+                .is_ok_and(|(s, _)| done(s.0))
+        }
+    }
+
+    impl Transport for Silent {
+        fn name(&self) -> &'static str {
+            "silent"
+        }
+        fn size(&self) -> u64 {
+            1 << 30
+        }
+        fn most_ranges(&self) -> usize {
+            10
+        }
+        fn request(
+            &self,
+            _ranges: &[Range],
+            _limit: Duration,
+            _take: &mut dyn FnMut(u64, &[u8]) -> bool,
+        ) -> std::result::Result<(), Fault> {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = state.1;
+            state.0 += 1;
+            self.changed.notify_all();
+            state = self
+                .changed
+                .wait_while(state, |state| state.1 == before)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.0 -= 1;
+            self.changed.notify_all();
+            Err(Fault::passing(Error::from(ErrorKind::ConnectionReset)))
+        }
+        fn interrupt(&self) {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
+            self.changed.notify_all();
+        }
+    }
+
+    #[test]
+    fn nothing_stays_in_flight_when_a_reading_is_cancelled() {
+        let ledger = || Ledger::of(Arc::new(Counters::default()));
+        let announced = Range { offset: 1 << 20, length: 1 << 20 };
+        let other = Range { offset: 1 << 25, length: 100 };
+        // An announcement may end before or after the read that waits beside it.
+        for first in [true, false] {
+            let silent = Arc::new(Silent::default());
+            let remote = Remote::new(silent.clone(), Options::default(), Vec::new(), ledger());
+            let announcement = remote.announce(&|| vec![announced], false);
+            assert!(silent.until(|flying| flying == 1));
+            let token = Token::default();
+            let ended = thread::scope(|scope| {
+                let read = || token.during(|| remote.fetch(&[other], &mut [0; 100], Cause::Page));
+                let reader = scope.spawn(read);
+                assert!(silent.until(|flying| flying == 2));
+                let last = if first {
+                    drop(announcement);
+                    None
+                } else {
+                    Some(announcement)
+                };
+                token.give_up();
+                let ended = reader.join();
+                drop(last);
+                ended
+            });
+            assert!(ended.is_ok_and(|result| result.is_err()));
+            assert!(silent.until(|flying| flying == 0));
+        }
     }
 }
