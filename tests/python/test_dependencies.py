@@ -82,3 +82,9 @@ def test_the_conda_recipe_has_the_version_and_requirements_of_the_package() -> N
     wanted = {f"python{python}", *re.findall(r'"([^"]+)"', needed)}
     run = recipe.split("  run:\n")[1].split("tests:")[0]
     assert {line.replace(" ", "") for line in re.findall(r"- (.+)", run)} == wanted
+
+
+def test_actions_that_can_be_replaced_by_other_code() -> None:
+    commit = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8"
+    steps = f"steps:\n  - uses: {commit} # v5.0.0\n  - uses: ./here\n  - name: a\n    uses: actions/checkout@v5\n"
+    assert list(dependencies.movable(steps)) == ["actions/checkout@v5: not named by a commit"]

@@ -1,7 +1,8 @@
 """Check what sapwood is built from: ``python tests/support/dependencies.py`` prints what `deny.toml` forbids.
 
 Licences, sources, wildcards and checksums of all crates, those for other systems included, by what `cargo metadata`
-and the lock files say. `cargo deny check`, where it is installed, looks for advisories and yanked versions as well.
+and the lock files say; and the actions of workflows, which are named by their commit. `cargo deny check`, where it is
+installed, looks for advisories and yanked versions as well.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ else:
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
 HASH = re.compile(r"[0-9a-f]{64}")
+ACTION = re.compile(r"(?m)^\s*(?:-\s+)?uses:\s*(\S+)")
 
 
 def allowed(expression: str, licences: Collection[str]) -> bool:
@@ -84,8 +86,15 @@ def unpinned(lock: Mapping[str, Any]) -> Iterator[str]:
             yield f"{package['name']} {package['version']}: no checksum in the lock file"
 
 
+def movable(workflow: str) -> Iterator[str]:
+    """Return the actions of a workflow that are not named by a commit: a tag can be moved to other code."""
+    for action in ACTION.findall(workflow):
+        if not action.startswith("./") and not re.fullmatch(r"[^@]+@[0-9a-f]{40}", action):
+            yield f"{action}: not named by a commit"
+
+
 def main() -> None:
-    """Check the workspace and the fuzz targets."""
+    """Check the workspace, the fuzz targets and the workflows."""
     rules = tomllib.loads((ROOT / "deny.toml").read_text())
     found: list[str] = []
     count = 0
@@ -99,6 +108,8 @@ def main() -> None:
         count += len(packages)
         lock = tomllib.loads(path.with_suffix(".lock").read_text())
         found += [f"{manifest}: {fault}" for fault in (*faults(packages, rules), *unpinned(lock))]
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        found += [f"{path.relative_to(ROOT)}: {fault}" for fault in movable(path.read_text())]
     for fault in found:
         print(fault)
     if found:
