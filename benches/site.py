@@ -58,9 +58,9 @@ def main() -> int:
         pooled = pool.url("").rstrip("/") + "/"
         command = [sys.executable, "-m", "sapwood", "lab", "site", *map(str, local.values())]
         command += [f"{start}/{name}" for start in (distant, pooled) for name in local]
-        command += ["--storage", f"local disk={folder / 'disk'}"]
-        command += ["--storage", f"XRootD at {given.latency:g} ms={distant}"]
-        command += ["--storage", f"pool of {SERVERS} XRootD servers={pooled}"]
+        command += ["--storage-name", f"local disk={folder / 'disk'}"]
+        command += ["--storage-name", f"XRootD at {given.latency:g} ms={distant}"]
+        command += ["--storage-name", f"pool of {SERVERS} XRootD servers={pooled}"]
         command += ["--jobs", given.jobs, "--engine", "sapwood,root,raw" if given.root else "sapwood,raw", "--quick"]
         command += ["--rounds", str(given.rounds), "--budget", given.budget, "--fresh", "-o", str(output)]
         command += ["--label", f"local disk, XRootD with {given.latency:g} ms of latency, and a pool, on one machine"]

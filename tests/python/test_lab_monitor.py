@@ -260,7 +260,7 @@ def test_the_command_watches_a_program(tmp_path: Path) -> None:
         "-c",
         f"x = bytearray(50_000_000); open({str(grown)!r}, 'w').write('12345')\nraise SystemExit(4)",
     ]
-    command = [sys.executable, "-m", "sapwood", "lab", "monitor", "-o", output, "--file", grown, "--interval", "0.01"]
+    command = [sys.executable, "-m", "sapwood", "lab", "monitor", "-o", output, "--file", grown, "--interval", "10ms"]
     done = subprocess.run([*command, "--", *program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (4, ""), done.stderr
     summary = json.loads(output.read_text())["summary"]
@@ -326,7 +326,7 @@ def test_a_program_shorter_than_the_interval(between: list[str], tmp_path: Path)
     output = tmp_path / "m.json"
     # Who starts the monitor has more memory than the program: that does not count.
     large = "import subprocess, sys\nx = bytearray(b'x') * 400_000_000\nsubprocess.run(sys.argv[1:], check=True)"
-    words = [*COMMAND, "-o", output, "--interval", "60", "--", *between, sys.executable, "-c", BURN]
+    words = [*COMMAND, "-o", output, "--interval", "1m", "--", *between, sys.executable, "-c", BURN]
     subprocess.run([sys.executable, "-c", large, *words], check=True)
     written = json.loads(output.read_text())
     assert [row[1] for row in written["records"]] == ["begin", "end"]
@@ -357,7 +357,7 @@ def test_what_a_process_started_counts_with_it() -> None:
 def test_a_process_is_looked_at_once_an_interval(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
     output = tmp_path / "m.json"
-    subprocess.run([*COMMAND, "-o", output, "--interval", "0.5", "--pid", str(process.pid)], check=True)
+    subprocess.run([*COMMAND, "-o", output, "--interval", "500ms", "--pid", str(process.pid)], check=True)
     process.wait()
     times = [row[2] for row in json.loads(output.read_text())["records"]]
     assert 3 <= len(times) <= 7
@@ -373,7 +373,7 @@ def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool,
     program = [sys.executable, "-c", code]
     other = subprocess.Popen(program) if attached else None
     what = ["--pid", str(other.pid)] if other else ["--", *program]
-    watching = subprocess.Popen([*COMMAND, "-o", output, "--interval", "60", *what], stderr=subprocess.PIPE)
+    watching = subprocess.Popen([*COMMAND, "-o", output, "--interval", "1m", *what], stderr=subprocess.PIPE)
     end = time.monotonic() + 30
     while not ready.exists() and time.monotonic() < end:
         time.sleep(0.05)

@@ -32,7 +32,7 @@ def test_reads_of_root_stand_beside_ours(
     program.chmod(0o755)
     monkeypatch.setattr(reads, "compiled", lambda *_, **__: (program, None))
     out = tmp_path / "out"
-    assert main(["trace", "root", str(path), "-o", str(out), "--branch", "x", "--cache", "0 MB, 1 MB"]) == 0
+    assert main(["trace", "root", str(path), "-o", str(out), "--branch", "x", "--read-ahead", "0 MB, 1 MB"]) == 0
     assert (tmp_path / "program.words").read_text() == f"{path} T 0 x\n{path} T 1000000 x\n"
     names = ["ROOT without cache", "ROOT with 1 MB of cache"]
     shown = capsys.readouterr().out

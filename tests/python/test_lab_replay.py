@@ -232,8 +232,8 @@ def test_what_has_no_effect_is_refused(traced: Trace, path: Path, capsys: pytest
         (["--latency", "1ms", "--cluster-size", "5MB"], "--layout"),
         (["--latency", "1ms", "--in-flight", "0"], "1 or more"),
         (["--in-flight", "-1"], "1 or more"),
-        (["--branches", "x1", "--think"], "--think"),
-        (["--branches", "x1", "--on", str(path), "--prefetch-size", "1MB"], "--prefetch-size"),
+        (["--branch", "x1", "--think"], "--think"),
+        (["--branch", "x1", "--on", str(path), "--prefetch-size", "1MB"], "--prefetch-size"),
         (["--merge-clusters", "0", "--latency", "1ms"], "1 or more"),
     ]:
         assert main(["replay", str(file), *words]) == 2

@@ -339,8 +339,8 @@ def test_storages_have_the_names_that_they_are_given(tmp_path: Path, capsys: pyt
     assert list(site_run.by_storage(files[1:], {})) == [FILES]
     with pytest.raises(ArgumentError, match="no file lies on the storage 'tape': none begins with /tape/"):
         site_run.by_storage(files, {"tape": "/tape/"})
-    assert main(["lab", "site", "-o", str(tmp_path), "--storage", "nothing"]) == 2
-    assert "--storage takes NAME=START, not 'nothing'" in capsys.readouterr().err
+    assert main(["lab", "site", "-o", str(tmp_path), "--storage-name", "nothing"]) == 2
+    assert "--storage-name takes NAME=START, not 'nothing'" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -685,13 +685,13 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
         event.run(tmp_path, names=["pickle"])
     with pytest.raises(ArgumentError, match="none of the engines can run: there is no C"):
         event.run(tmp_path / "b", names=["root"])
-    bad: list[dict[str, Any]] = [{"split_levels": [0, 100]}, {"streaming": "backwards"}]
+    bad: list[dict[str, Any]] = [{"split_levels": [0, 100]}, {"streaming": ["backwards"]}]
     for wrong in bad:
         with pytest.raises(ArgumentError, match="split levels from 0 to 99"):
             event.run(tmp_path / "c", **wrong)
-    for split in ([], [99], [0, 99]):
-        with pytest.raises(ArgumentError, match="in one branch only: give a split level of 0"):
-            event.run(tmp_path / "c", streaming="object-wise", split_levels=split)
+    for split in ([], [99]):
+        with pytest.raises(ArgumentError, match="needs --split-level 0"):
+            event.run(tmp_path / "c", streaming=["object-wise"], split_levels=split)
 
 
 def test_a_page_of_many_rows_is_printed_on_two_sheets(tmp_path: Path) -> None:
@@ -742,23 +742,6 @@ def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytes
     assert "uncompressed, split 0 reads quickest" in best and "zstd:5, split 0 has the smallest file" in best
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        (["sweep", "f.root", "--codec", "zstd:5"], "--codec is now --compression"),
-        (["sweep", "f.root", "--cluster=1 MB"], "--cluster is now --cluster-size"),
-        (["sweep", "f.root", "--basket", "1 MB"], "--basket is now --basket-size"),
-        (["sweep", "f.root", "--split", "0"], "--split is now --split-level"),
-        (["site", "--disk", "/tmp"], "--disk is now --folder"),
-    ],
-)
-def test_former_names_of_options_are_answered_with_the_new_ones(
-    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["lab", *words, "-o", "none"]) == 2
-    assert hint in capsys.readouterr().err
-
-
 def test_one_name_for_one_thing_in_all_studies() -> None:
     actions: dict[str, dict[str, argparse.Action]] = {}
     for name, module in COMMANDS.items():
@@ -772,7 +755,7 @@ def test_one_name_for_one_thing_in_all_studies() -> None:
                 metavars.setdefault(word, set()).add(one.metavar)
     assert [word for word, found in metavars.items() if len(found) > 1] == []
     kinds = {word: {type(one) for o in actions.values() if (one := o.get(word))} for word in metavars}
-    assert [word for word, found in kinds.items() if len(found) > 1] == ["--streaming"]  # lab event takes one way
+    assert [word for word, found in kinds.items() if len(found) > 1] == []
     every = {"--output", "--quiet", "--json", "--csv", "--label"}
     judged, measuring = {"--fail-on-warning"}, {"--quick", "--rounds", "--fresh", "--budget", "--reference"}
     for name, options in actions.items():

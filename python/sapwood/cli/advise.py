@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="allowed relative change of floats, such as 0.001",
     )
     parser.add_argument("--no-trials", action="store_true", help="only list problems found in the metadata of trees")
-    parser.add_argument("--costs", action="store_true", help="measure the cost of the largest branches")
+    parser.add_argument("--branch-costs", action="store_true", help="measure the cost of the largest branches")
     parser.add_argument("--rntuple", action="store_true", help="measure the gain of a conversion to an RNTuple")
     parser.add_argument("-o", "--output", metavar="PATH", help="write a page (.html)")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         sample=0 if arguments.no_trials else parse_size(arguments.sample),
         memory=parse_size(arguments.memory),
         loss=arguments.loss,
-        costs=arguments.costs,
+        costs=arguments.branch_costs,
         rntuple=arguments.rntuple,
     )
     if arguments.output is not None:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--think", action="store_true", help="keep the pauses between requests")
     change = parser.add_argument_group("what if")
     change.add_argument("--prefetch-size", metavar="SIZE", help="prefetch memory, e.g. 32MiB")
-    change.add_argument("--branches", action="append", metavar="PATTERN", help="read other branches; may be repeated")
+    change.add_argument("--branch", action="append", metavar="PATTERN", help="read other branches; may be repeated")
     change.add_argument(
         "--layout", choices=("advised", "default"), help="layout of a rewritten file, as in sapwood rewrite"
     )
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     changes = Changes(
         prefetch_size=arguments.prefetch_size,
-        branches=arguments.branches,
+        branches=arguments.branch,
         layout=arguments.layout,
         cluster_size=arguments.cluster_size,
         merge_clusters=arguments.merge_clusters,

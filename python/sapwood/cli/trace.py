@@ -64,6 +64,7 @@ def _show(words: list[str]) -> int:
 
 
 def _root(words: list[str]) -> int:
+    from sapwood.cli.lab.options import add_list, add_repeated, add_tree_argument
     from sapwood.lab.studies import reads
     from sapwood.show.text import layout
 
@@ -73,16 +74,12 @@ def _root(words: list[str]) -> int:
     )
     parser.add_argument("file", metavar="FILE", help="file, or FILE.root:TREE")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the page and the traces")
-    parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
-    parser.add_argument(
-        "--branch", metavar="PATTERN", action="append", default=[], help="read only these branches; may be repeated"
-    )
-    parser.add_argument(
-        "--cache", metavar="SIZE,...", default=",".join(reads.CACHES),
-        help="sizes of ROOT's tree cache, 0 is none (default %(default)s)",
-    )  # fmt: skip
+    add_tree_argument(parser)
+    add_repeated(parser, "--branch", "PATTERN", "read only these branches")
+    usual = ", ".join(reads.CACHES)
+    add_list(parser, "--read-ahead", "SIZE", f"a size of ROOT's tree cache; 0 MB turns it off (default {usual})")
     chosen = parser.parse_args(words)
-    caches = [one.strip() for one in chosen.cache.split(",")]
+    caches = chosen.read_ahead or reads.CACHES
     traces, written = reads.run(chosen.file, chosen.output, tree=chosen.tree, branches=chosen.branch, caches=caches)
     rows = reads.rows_of(traces)
     say(layout(rows, right=range(1, len(rows[0]))))

@@ -13,14 +13,14 @@ from sapwood.show.safe import safe_line
 def document(title: str, body: Iterable[str], footer: str) -> str:
     """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
 
-    A page is made to be passed on: what grants access in URLs is left out.
+    A page is made to be passed on: what grants access in URLs is left out. Lines do not break within a number.
     """
     style = (resources.files("sapwood.show") / "page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
-        + without_secrets("\n".join(part for part in body if part))
+        + without_secrets("\n".join(part for part in body if part)).replace("\u2009", "\u202f")
         + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
     )
 

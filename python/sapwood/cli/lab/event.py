@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_engine_argument, add_list, add_study_arguments, engines_of, run_study
+from sapwood.cli.lab.options import (
+    add_engine_argument,
+    add_list,
+    add_streaming_argument,
+    add_study_arguments,
+    engines_of,
+    run_study,
+)
 
 HELP = "Make, write, read and histogram events with sapwood, ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
 EPILOG = (
@@ -27,12 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "write tracks as objects: 99 for a branch per member, 0 for one branch (default: lists of numbers)",
         int,
     )
-    parser.add_argument(
-        "--streaming",
-        choices=("member-wise", "object-wise"),
-        default="member-wise",
-        help="layout of objects that are not split (default %(default)s)",
-    )
+    add_streaming_argument(parser)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="sapwood's threads (default %(default)s)")
 
 

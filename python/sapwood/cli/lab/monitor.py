@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_printing_arguments, print_form
+from sapwood.cli.lab.options import add_printing_arguments, add_repeated, print_form
 from sapwood.show.safe import complain
 
 HELP = "Record memory, processor time and file sizes of a program or of a running process."
@@ -28,23 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files for the records: .root, .json, .csv or .html (a page)",
     )
     add_printing_arguments(parser)
-    parser.add_argument(
-        "--interval", type=float, default=1.0, metavar="SECONDS", help="time between records (default %(default)s)"
-    )
-    parser.add_argument(
-        "--file", action="append", default=[], metavar="PATH", help="record the size of this file; may be repeated"
-    )
+    parser.add_argument("--interval", default="1s", metavar="TIME", help="time between records (default %(default)s)")
+    add_repeated(parser, "--file", "PATH", "record the size of this file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch the program or the process."""
     from sapwood.lab.monitor import summary_text, watch_program
+    from sapwood.show.units import parse_time
 
     code, monitor = watch_program(
         arguments.program,
         arguments.pid,
         arguments.output,
-        interval=arguments.interval,
+        interval=parse_time(arguments.interval),
         files=arguments.file,
         label=arguments.label,
     )

@@ -115,17 +115,10 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--split-level", "N", "try this split level of objects, such as 0", int)
 
 
-class _Renamed(argparse.Action):
-    """An option that was renamed. The error gives its new name."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        parser.error(f"{self.option_strings[0]} is now {self.const}")
-
-
-def renamed(parser: argparse.ArgumentParser, **names: str) -> None:
-    """Answer former option names with an error that gives the new names. Names have no dashes here."""
-    for old, new in names.items():
-        parser.add_argument(f"--{old}", action=_Renamed, const=f"--{new}", nargs="?", help=argparse.SUPPRESS)
+def add_streaming_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the ways of writing objects that are not split."""
+    text = "write objects in one branch member-wise or object-wise (default member-wise)"
+    add_list(parser, "--streaming", "WAY", text)
 
 
 def run_study(

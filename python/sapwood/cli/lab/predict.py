@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file"
     )
     add_output_arguments(parser)
-    parser.add_argument("--costs", metavar="RESULT", help="take the costs of a job from this result of lab site")
-    parser.add_argument("--check", metavar="RESULT", help="predict the curve of this result of lab site, and compare")
+    parser.add_argument("--costs", metavar="STUDY.json", help="take the costs of a job from this result of lab site")
+    parser.add_argument("--check", metavar="STUDY.json", help="predict the curve of this result of lab site, and compare")
     parser.add_argument("--data", metavar="NAME", help="name of the data in the result, such as esd")
     parser.add_argument("--gsi", action="store_true", help="compare with the published figures of the study at GSI")
 

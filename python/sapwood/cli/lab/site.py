@@ -11,7 +11,6 @@ from sapwood.cli.lab.options import (
     add_study_arguments,
     add_tree_argument,
     engines_of,
-    renamed,
     run_study,
 )
 
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--compression", "CODEC:LEVEL", "try files compressed with this codec, such as zstd:5 or none")
     add_list(parser, "--read-ahead", "SIZE", "try this read-ahead, such as '8 MB'")
     add_repeated(parser, "--folder", "DIR", "make files here, one folder per disk")
-    add_repeated(parser, "--storage", "NAME=START", "name the storage of files whose path or URL begins with START")
+    add_repeated(parser, "--storage-name", "NAME=START", "name the storage of files whose path or URL begins with START")
     add_list(parser, "--host", "NAME", "run jobs on these hosts in turn; all must see the files and this Python")
     parser.add_argument(
         "--launch",
@@ -56,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="run jobs on the workers of this Dask scheduler in turn, instead of hosts"
     )
-    renamed(parser, disk="folder")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -64,7 +62,7 @@ def _named(text: str) -> tuple[str, str]:
 
     name, equals, start = text.partition("=")
     if not (name and equals and start):
-        raise ArgumentError(f"--storage takes NAME=START, not {text!r}")
+        raise ArgumentError(f"--storage-name takes NAME=START, not {text!r}")
     return name, start
 
 
@@ -88,5 +86,5 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=arguments.host,
         launch=arguments.launch,
         dask=arguments.dask,
-        storages=dict(map(_named, arguments.storage)),
+        storages=dict(map(_named, arguments.storage_name)),
     )

@@ -9,10 +9,10 @@ from sapwood.cli.lab.options import (
     add_layout_arguments,
     add_list,
     add_price_arguments,
+    add_streaming_argument,
     add_study_arguments,
     add_tree_argument,
     engines_of,
-    renamed,
     run_study,
 )
 
@@ -36,16 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tree_argument(parser)
     add_engine_argument(parser, "sapwood")
     add_layout_arguments(parser)
-    parser.add_argument(
-        "--streaming", action="append", default=[], choices=("member-wise", "object-wise"),
-        help="try this layout of objects in one branch (member-wise); may be repeated",
-    )  # fmt: skip
+    add_streaming_argument(parser)
     add_list(parser, "--streams", "N", "write this many files at once", int)
     parser.add_argument(
         "--summary", choices=("without", "with", "both"), help="try files without a summary record, with one, or both"
     )
     add_price_arguments(parser)
-    renamed(parser, codec="compression", cluster="cluster-size", basket="basket-size", split="split-level")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -64,7 +64,7 @@ def run(
     events: int | None = None,
     codecs: Sequence[str] = (),
     split_levels: Sequence[int] = (),
-    streaming: str = STREAMING[0],
+    streaming: Sequence[str] = (),
     threads: int = 1,
     rounds: int = ROUNDS,
     quick: bool = False,
@@ -89,7 +89,7 @@ def run(
         Write the tracks as objects with these split levels: 99 for a branch of each member, 0 for one branch. Without
         a split level, each member is a list.
     streaming
-        How unsplit objects are written, from `STREAMING`.
+        How unsplit objects are written, from `STREAMING`; each way is measured. The first by default.
     threads
         Threads of sapwood.
     rounds
@@ -116,16 +116,22 @@ def run(
     if count < engines.CHUNK or rounds < 1 or threads < 1:
         raise ArgumentError(f"lab event needs {engines.CHUNK} events or more, one round or more, one thread or more")
     splits = list(split_levels) or [None]
-    if streaming not in STREAMING or any(not 0 <= (split or 0) <= 99 for split in splits):
+    if any(one not in STREAMING for one in streaming) or any(not 0 <= (split or 0) <= 99 for split in splits):
         raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
-    if streaming != STREAMING[0] and splits != [0]:
-        raise ArgumentError(f"objects are streamed {streaming} in one branch only: give a split level of 0, too")
+    if streaming and 0 not in splits:
+        raise ArgumentError("--streaming is for objects in one branch: it needs --split-level 0")
     words = [codec_text(parse_codec(codec)) for codec in codecs or ("zstd:5",)]
-    ways = [engines.Settings(codec, split, streaming == STREAMING[0]) for split in splits for codec in words]
+    ways = [
+        engines.Settings(codec, split, one == STREAMING[0])
+        for split in splits
+        for one in (dict.fromkeys(streaming or STREAMING[:1]) if split == 0 else STREAMING[:1])
+        for codec in words
+    ]
     settings: dict[str, Any] = {"events": count, **dataclasses.asdict(ways[0]), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
     if len(ways) > 1:
         settings |= {"codec": words, "split": splits}
+        settings |= {"streaming": list(streaming)} if streaming else {}
     study = Study("event", settings, folder, fresh=fresh, progress=progress, **frame)
     with scratch(folder, "event") as made:
         workers = [
@@ -181,6 +187,7 @@ def _workers(
     workers: list[_Worker] = []
     codec_word = "uncompressed" if how.codec == "none" else how.codec
     settings = "" if place is None else codec_word + ("" if how.split is None else f", split {how.split}")
+    settings += "" if place is None or how.member_wise else f", {STREAMING[1]}"
     for name in names:
         if name in ALIKE and place:
             continue  # measured with the first settings

@@ -25,8 +25,8 @@ _STYLE = (
 """The style of a figure that is saved as a file."""
 _ROW = 20
 """Height of a line of a legend in pixels."""
-_SHOWN, _PRINTED = 6, 1
-"""Number of findings that are shown at first, and of tables that are printed."""
+_SHOWN = 6
+"""Number of findings that are shown at first."""
 _SHEETS, _LINE_MM = 2 * 269.0, 3.8
 """Height of two sheets of A4 without margins, and of a printed line of text, in mm."""
 _ITEMS = 6
@@ -100,16 +100,18 @@ def _printed(content: Mapping[str, Any]) -> dict[int, int]:
     pairs = [max(heights[place : place + 2]) for place in range(1, len(heights), 2)]
     room -= sum(heights[:1]) + sum(pairs) + 10 + max([*pairs, 0.0])  # a figure that does not fit leaves a gap
     fitting: dict[int, int] = {}
-    for place, one in enumerate(content["tables"]):
-        if place >= _PRINTED and not one.get("printed"):
-            continue
+    for place, one in sorted(enumerate(content["tables"]), key=lambda table: table[0] > 0 and not table[1].get("printed")):
         room -= 12 + _LINE_MM * -(-len(one.get("caption", "")) // 80)
-        lines = -(-max((sum(map(len, row)) for row in one["rows"]), default=0) // 125)  # of a row
-        rows = min(_ROWS, len(one["rows"]), int(room / (_LINE_MM * max(lines, 1) + 1.2)) + _FEW - 1)
-        if rows < min(_FEW, len(one["rows"])) and fitting:
+        rows = 0
+        for row in one["rows"][:_ROWS]:
+            lines = max(1, -(-sum(map(len, row)) // 125), *(-(-len(cell) // 40) for cell in row))
+            room -= _LINE_MM * lines + 1.2
+            if room < 0 and (rows >= _FEW or fitting):
+                break
+            rows += 1
+        if rows < min(_FEW, len(one["rows"])):
             break
-        fitting[place] = max(rows, _FEW)
-        room -= rows * (_LINE_MM * max(lines, 1) + 1.2)
+        fitting[place] = rows
     return fitting
 
 

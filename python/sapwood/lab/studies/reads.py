@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def run(
         program, reason = compiled(own, "reads", libraries=("TreePlayer",))
         if program is None:
             raise SapwoodError(f"ROOT's reading cannot be traced: {reason}")
-        traces = {OURS: _ours(where.path, paths[0], wanted)}
+        traces = {OURS: _ours(where.path, paths[0], set(wanted))}
         names = [] if not branches else wanted
         for cache, size in sizes.items():
             name = f"ROOT with {cache} of cache" if size else "ROOT without cache"
@@ -104,12 +104,14 @@ def _wanted(tree: Any, patterns: Sequence[str]) -> list[str]:
     return [name for name in names if not patterns or any(fnmatchcase(name, one) for one in patterns)]
 
 
-def _ours(path: str, tree: str, branches: Sequence[str]) -> Trace:
-    """Trace sapwood's reading, without the opening of the file, in steps of the usual size."""
+def _ours(path: str, tree: str, branches: Set[str]) -> Trace:
+    """Trace sapwood's reading of all baskets, without the opening of the file, in steps of the usual size."""
     with sapwood.open({path: None}) as file:
         found = file[tree]
+        # An object that is split into lists does not contain them: the branches with baskets are named.
+        names = [name for name, one in found.items() if name.split("/")[0] in branches and one.num_baskets]
         with sapwood.trace() as trace:
-            for _ in found.iterate(list(branches), library="np", how=dict):
+            for _ in found.iterate(names, library="np", how=dict):
                 pass
     return trace
 

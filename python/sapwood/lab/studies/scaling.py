@@ -105,7 +105,7 @@ def run(
             for name in ranked
         ],
         "keys": [[name, speeds[name], *(values[name][what] for what in shown)] for name in ranked],
-        "caption": f"Sorted by {order}, fastest first. The application follows these benchmarks most closely.",
+        "caption": f"Sorted by {order}, fastest first. The benchmarks with the smallest deviations, see below.",
     }  # fmt: skip
     rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
     follows = {
@@ -121,7 +121,7 @@ def run(
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
     quickest = max(speeds, key=speeds.__getitem__)
     tiles = [(str(len(speeds)), f"machines; {quickest} is the fastest")]
-    if lines:
+    if lines and _apart(speeds) > _least(noise):
         best, one = next(iter(lines.items()))
         tiles.append((best, f"is what {application} follows most closely"))
         tiles.append((f"{100 * one.spread:.1f} %", f"deviation from it; {' at '.join(_worst(one))} at most"))
@@ -230,15 +230,24 @@ def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: st
     return worst
 
 
+def _apart(speeds: Mapping[str, float]) -> float:
+    """Return by which part the fastest machine is faster than the slowest one."""
+    return max(speeds.values()) / min(speeds.values()) - 1
+
+
+def _least(noise: Mapping[str, float]) -> float:
+    """Return the difference of machines above which something can be said of them."""
+    return max(NOISE, min(noise.values()))
+
+
 def _findings(
     lines: Mapping[str, Line], application: str, speeds: Mapping[str, float], noise: Mapping[str, float]
 ) -> list[str]:
     """Return the benchmarks that the application follows, if the machines differ by more than noise."""
     if not lines:
         return []
-    apart = max(speeds.values()) / min(speeds.values()) - 1
-    if apart <= max(NOISE, min(noise.values())):
-        said = f"The speeds of {application} differ by {100 * apart:.0f} % at most. This may be noise: "
+    if _apart(speeds) <= _least(noise):
+        said = f"The speeds of {application} differ by {100 * _apart(speeds):.0f} % at most. This may be noise: "
         return [said + "it cannot be said what they follow."]
     (best, one), (worst, last) = next(iter(lines.items())), list(lines.items())[-1]
     alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]

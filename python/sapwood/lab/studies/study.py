@@ -309,7 +309,7 @@ class Study:
 
             both = [self._reference, self.path]
             names = names_of([read(path) for path in both])
-            self.content["tables"].append(ratio_table(compare(both), names, "Beside the reference"))
+            self.content["tables"].insert(0, ratio_table(compare(both), names, "Beside the reference"))
             self.save()
         page = self.path.with_suffix(".html")
         page.write_text(render(self.content), encoding="utf-8")

@@ -47,7 +47,7 @@ def run(
     rows = [
         [
             name, *(value_text(statistics.median(of), units) if of else "–" for of in _row(series[name], len(studies))),
-            f"{_ratio(series[name]):.2f}{'' if name in changed else ' ~'}",
+            f"{'' if name in changed else '~'}{_ratio(series[name]):.2f}",
         ]
         for name in ordered
         for units in [_unit(studies, name)]
@@ -55,7 +55,7 @@ def run(
     dates = [f"{one['started'][:16].replace('T', ' ')} {label_of(one)}".strip() for one in studies]
     table = {
         "title": f"Trend of lab {studies[0]['study']}", "head": ["What", *dates, "last to first"], "rows": rows,
-        "caption": "Medians. A ratio with ~ may be noise.",
+        "caption": "Medians. ~: noise may explain the difference.",
     }  # fmt: skip
     found = [
         f"{name}: {_ratio(series[name]):.2f} × the first result, from {value_text(old, unit)} to "
