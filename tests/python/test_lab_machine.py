@@ -216,6 +216,8 @@ def test_noise_ranks_no_benchmarks(tmp_path: Path) -> None:
     for other in (one, machine(103.0, integer=10.3, triad=4.9)):
         found = _ranks(tmp_path / str(other is one), old=one, new=other)
         assert "it cannot be said what they follow" in found and "integer" not in found
+        tiles = json.loads((tmp_path / str(other is one) / "out" / "scaling.json").read_text())["tiles"]
+        assert [value for value, _ in tiles] == ["2"]  # none says what they follow either
     new = machine(200.0, integer=20.0, triad=9.8, copy=6.0)
     found = _ranks(tmp_path / "other", old=one | machine(100.0, copy=5.0), new=new)
     assert "follows “integer” most closely" in found and ", and “copy” least" in found

@@ -63,6 +63,43 @@ def test_what_is_asked_must_be_there(path: Path, tmp_path: Path, monkeypatch: py
         reads.run(str(path), tmp_path / "out")
 
 
+WRITE = """
+import sys, ROOT
+ROOT.gSystem.SetBuildDir(sys.argv[2], True)
+assert ROOT.gROOT.ProcessLine(".L " + sys.argv[2] + "/hits.h+") == 0
+ROOT.fill(sys.argv[1])
+"""
+HITS = """
+#include <TClonesArray.h>
+#include <TFile.h>
+#include <TTree.h>
+struct Hit : TObject { float x = 0; ClassDef(Hit, 1) };
+struct Event : TObject { int n = 0; TClonesArray *hits = new TClonesArray("Hit", 4); ClassDef(Event, 1) };
+void fill(const char *path) {
+   TFile file(path, "RECREATE"); file.SetCompressionLevel(0);
+   TTree tree("T", "T"); auto event = new Event; tree.Branch("event.", &event, 32000, 99);
+   for (int i = 0; i < 500; ++i) {
+      event->n = i; event->hits->Clear();
+      for (int k = 0; k < 40; ++k) static_cast<Hit *>(event->hits->ConstructedAt(k))->x = i + k;
+      tree.Fill();
+   }
+   tree.Write();
+}
+"""
+
+
+@pytest.mark.oracle
+def test_the_members_of_split_lists_are_read_too(tmp_path: Path, root_python: Path) -> None:
+    (tmp_path / "hits.h").write_text(HITS)
+    path = tmp_path / "hits.root"
+    subprocess.run([root_python, "-c", WRITE, path, tmp_path], check=True, capture_output=True, timeout=300)
+    with sapwood.open(f"{path}:T") as tree:
+        stored = sum(one.compressed_bytes for one in tree.values())
+        assert tree["event./event.hits/event.hits.x"].num_entries == 500
+    trace = reads._ours(str(path), "T", {"event."})
+    assert trace["length"][trace.is_request].sum() > 0.9 * stored > 70_000
+
+
 @pytest.mark.oracle
 def test_root_reads_each_basket_without_its_cache(
     path: Path, tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ import pytest
 from browser import looks
 from printed import example
 from servers import Server, serving
+from slurm_cluster import NODE, slurm_cluster, wait
 from xrootd_servers import cluster, single
 
 import sapwood
@@ -636,7 +639,7 @@ def test_jobs_run_on_the_hosts_in_turn(
 ) -> None:
     monkeypatch.setattr(samples, "KINDS", SMALL)
     program = tmp_path / launch.split(maxsplit=1)[0]  # notes its words, and runs the command behind them here
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nshift {len(words.split())}\nexec "$@"\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nshift {len(words.split())}\nexec sh -c "$*"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     runner = site_jobs.Runner(_stock(tmp_path), ON_HOSTS, {}, ["near", "far"], launch)
@@ -645,6 +648,59 @@ def test_jobs_run_on_the_hosts_in_turn(
     said = sorted((tmp_path / "log").read_text().splitlines())
     for line, host in zip(said, ("far", "near"), strict=True):
         assert line.startswith(f"{words.format(host=host)} env --unset=SAPWOOD_BLOCK_CACHE SAPWOOD_NUM_THREADS=1 ")
+
+
+def test_jobs_run_as_steps_of_a_slurm_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "KINDS", SMALL)
+    _stock(tmp_path)
+    files = [str(tmp_path / f"{number}.root") for number in range(2)]
+    words = ["lab", "site", "-o", str(tmp_path / "out"), *files, "--host", NODE, "--jobs", "1,2"]
+    words += ["--launch", "srun --quiet --overlap --ntasks=1 --nodelist={host}", "--engine", "sapwood,raw", "--quick"]
+    with slurm_cluster() as place:
+        command = ["salloc", "--quiet", "--ntasks=2", "--overcommit", sys.executable, "-m", "sapwood", *words]
+        done = subprocess.run([*command, "--rounds", "1"], capture_output=True, text=True, timeout=300)
+        started = (place / "slurmd.log").read_text().count("launch task")
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads((tmp_path / "out" / "site.json").read_text())
+    assert {m["engine"] for m in result["measurements"]} >= {"sapwood", "raw"} and not result["left_out"]
+    assert started >= sum(m["engine"] in ("sapwood", "raw") for m in result["measurements"])
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Iterator[str]:
+    """Start an SSH server on this machine; gives the command that logs in, with {host} for the host."""
+    server = shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}")
+    if server is None or shutil.which("ssh") is None or os.getuid():
+        pytest.skip("needs an SSH client and server, and to be root")
+    place = tmp_path / "ssh"
+    place.mkdir(mode=0o700)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {"ListenAddress": "127.0.0.1", "AuthorizedKeysFile": place / "user.pub", "PidFile": "none"}
+    settings |= {"StrictModes": "no", "UsePAM": "no", "PermitRootLogin": "yes"}
+    options = [f"-o{name}={value}" for name, value in settings.items()]
+    Path("/run/sshd").mkdir(exist_ok=True)  # it demands this folder
+    command = [server, "-D", "-e", "-f", "/dev/null", "-h", place / "host", "-p", str(port), *options]
+    with (place / "log").open("wb") as log:
+        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait(lambda: b"listening on" in (place / "log").read_bytes())
+        known = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        yield f"ssh -F none -o BatchMode=yes {known} -p {port} -i {place / 'user'} {{host}}"
+    finally:
+        running.terminate()
+        running.wait(10)
+
+
+def test_jobs_run_by_ssh(ssh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "KINDS", SMALL)
+    # The shell on the host must not split the words of the command.
+    job_there = ["env", "NAME=two words; false", *ON_HOSTS["sapwood"]]
+    runner = site_jobs.Runner(_stock(tmp_path), {"sapwood": job_there}, {}, ["127.0.0.1"], ssh)
+    assert runner.measure(_of_files(2))["events"] == 2 * 30
 
 
 def test_hosts_that_cannot_be_used_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

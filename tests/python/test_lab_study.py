@@ -32,6 +32,7 @@ from sapwood.lab.studies import study as study_module
 from sapwood.lab.studies.drawing import colours, draw
 from sapwood.lab.studies.export import to_prometheus
 from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
+from sapwood.show.units import count_text
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
 
@@ -710,6 +711,32 @@ def test_a_page_of_many_rows_is_printed_on_two_sheets(tmp_path: Path) -> None:
     assert sheets(written["html"], tmp_path) == 2
 
 
+def test_paper_has_as_many_tables_as_fit_and_the_marked_ones_first(tmp_path: Path) -> None:
+    made = Study("toy", {}, tmp_path)
+    made.run([Step("work", "it", "s", lambda: {"value": 1.0})], 1)
+
+    def table(name: str, rows: int, **more: bool) -> dict[str, Any]:
+        return {"title": name, "head": ["Case", "a"], "rows": [[f"case {n}", "1 s"] for n in range(rows)], **more}
+
+    tables = [table("first", 5), table("small", 5), table("large", 90), table("marked", 5, printed=True)]
+    written = made.finish(tables=tables, figures=[], findings=["It is so."])
+    page = written["html"].read_text()
+    assert [re.search(f"<section class='(minor)?'><h2>{one}", page)[1] for one in ("first", "small", "marked")] == [
+        None, None, None,
+    ]  # fmt: skip
+    many = [table(f"table {place}", 30) for place in range(9)]
+    page = made.finish(tables=[*many, tables[3]], figures=[], findings=["It is so."])["html"].read_text()
+    shown = re.findall(r"<section class=''><h2>(table \d|marked)", page)
+    assert shown[0] == "table 0" and shown[-1] == "marked" and 2 < len(shown) < 6
+    assert sheets(written["html"], tmp_path) == 2
+
+
+def test_numbers_of_a_page_are_not_parted(tmp_path: Path) -> None:
+    made = Study("toy", {}, tmp_path)
+    page = made.finish(tables=[], figures=[], findings=[f"{count_text(12345)} events"])["html"].read_text()
+    assert "12\u202f345 events" in page and "\u2009" not in page
+
+
 def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def do(self: event._Worker, action: str) -> dict[str, Any]:
         size = 900 if "uncompressed" in self.name else 300
@@ -740,6 +767,10 @@ def test_split_levels_and_codecs_in_one_study(tmp_path: Path, monkeypatch: pytes
     assert made.content["headline"].startswith("Measured once: sapwood, uncompressed, split 0 reads 500 events")
     best = made.content["findings"][1]
     assert "uncompressed, split 0 reads quickest" in best and "zstd:5, split 0 has the smallest file" in best
+    # Only objects in one branch can be written object by object.
+    words = {"codecs": ["none"], "split_levels": [0, 99], "streaming": ["member-wise", "object-wise"], "rounds": 1}
+    made, _ = event.run(tmp_path / "streamed", names=["sapwood"], events=500, **words)
+    assert [row[0] for row in made.content["tables"][0]["rows"]] == ["0", "0, object-wise", "99"]
 
 
 def test_one_name_for_one_thing_in_all_studies() -> None:

@@ -12,10 +12,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slurm_cluster import slurm_cluster, wait
 
 import sapwood
 from sapwood import train
@@ -113,87 +112,11 @@ def test_one_machine(tasks: Path, folder: Path, expected: dict[str, Any], name: 
     assert results(go(tasks, folder, train.load_site(SITES / f"{name}.yaml"))) == expected
 
 
-SLURM = """
-ClusterName=mini
-SlurmctldHost=localhost
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={place}/run/munge.socket
-CryptoType=crypto/munge
-StateSaveLocation={place}/state
-SlurmdSpoolDir={place}/spool
-SlurmctldPidFile={place}/run/slurmctld.pid
-SlurmdPidFile={place}/run/slurmd.pid
-SlurmctldLogFile={place}/slurmctld.log
-SlurmdLogFile={place}/slurmd.log
-SlurmctldPort={ports[0]}
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-ReturnToService=2
-SwitchType=switch/none
-MpiDefault=none
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs={cpus} RealMemory=4000 State=UNKNOWN
-PartitionName=main Nodes=n1 Default=YES MaxTime=60 State=UP
-"""
-
-
 @pytest.fixture
-def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Start a Slurm cluster of one node on this machine; gives its folder."""
+def slurm() -> Iterator[Path]:
     pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install sapwood[dask])")
-    missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shutil.which(name) is None]
-    if missing or os.getuid() or not Path("/etc/munge/munge.key").exists():
-        pytest.skip(f"needs Slurm and munge (without: {', '.join(missing) or 'a key'}), and to be root")
-    place = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # sockets have short paths
-    place.chmod(0o711)
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for name in ("run", "munge", "state", "spool"):
-            (place / name).mkdir()
-        shutil.chown(place / "run", "munge", "munge")
-        shutil.chown(place / "munge", "munge", "munge")
-        ports = []
-        for _ in range(2):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                ports.append(free.getsockname()[1])
-        text = SLURM.format(place=place, ports=ports, host=socket.gethostname(), cpus=os.cpu_count())
-        (place / "slurm.conf").write_text(text)
-        monkeypatch.setenv("SLURM_CONF", str(place / "slurm.conf"))
-
-        def start(*words: str) -> None:
-            with (place / "out").open("ab") as out:
-                running.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out))
-
-        start("setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups", "munged", "--foreground",
-              f"--socket={place}/run/munge.socket", f"--pid-file={place}/munge/pid",
-              f"--log-file={place}/munge/log", f"--seed-file={place}/munge/seed")  # fmt: skip
-        wait((place / "run" / "munge.socket").exists)
-        start("slurmctld", "-D")
-        start("slurmd", "-D", "-N", "n1")
-        wait(lambda: b"idle" in subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True).stdout)
+    with slurm_cluster() as place:
         yield place
-        wait(lambda: not subprocess.run(["squeue", "-h"], capture_output=True).stdout)  # else what ran them stays
-    finally:
-        for process in reversed(running):
-            process.send_signal(signal.SIGTERM)
-        for process in running:
-            try:
-                process.wait(3)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def wait(ready: Any) -> None:
-    limit = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < limit, "Slurm does not start"
-        time.sleep(0.1)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of Dask

@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output_arguments(parser)
     parser.add_argument("--costs", metavar="STUDY.json", help="take the costs of a job from this result of lab site")
-    parser.add_argument("--check", metavar="STUDY.json", help="predict the curve of this result of lab site, and compare")
+    parser.add_argument(
+        "--check", metavar="STUDY.json", help="predict the curve of this result of lab site, and compare"
+    )
     parser.add_argument("--data", metavar="NAME", help="name of the data in the result, such as esd")
     parser.add_argument("--gsi", action="store_true", help="compare with the published figures of the study at GSI")
 

@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--compression", "CODEC:LEVEL", "try files compressed with this codec, such as zstd:5 or none")
     add_list(parser, "--read-ahead", "SIZE", "try this read-ahead, such as '8 MB'")
     add_repeated(parser, "--folder", "DIR", "make files here, one folder per disk")
-    add_repeated(parser, "--storage-name", "NAME=START", "name the storage of files whose path or URL begins with START")
+    add_repeated(
+        parser, "--storage-name", "NAME=START", "name the storage of files whose path or URL begins with START"
+    )
     add_list(parser, "--host", "NAME", "run jobs on these hosts in turn; all must see the files and this Python")
     parser.add_argument(
         "--launch",

@@ -27,8 +27,8 @@ _ROW = 20
 """Height of a line of a legend in pixels."""
 _SHOWN = 6
 """Number of findings that are shown at first."""
-_SHEETS, _LINE_MM = 2 * 269.0, 3.8
-"""Height of two sheets of A4 without margins, and of a printed line of text, in mm."""
+_SHEET_MM, _LINE_MM = 269.0, 3.8
+"""Height of a sheet of A4 without margins, and of a printed line of text, in mm."""
 _ITEMS = 6
 """Number of items of a setting that are shown."""
 _ROWS, _FEW = 30, 3
@@ -88,23 +88,28 @@ def render(content: Mapping[str, Any]) -> str:
 def _printed(content: Mapping[str, Any]) -> dict[int, int]:
     """Return the numbers of the tables that are printed, with the rows of each that fit on two sheets of A4.
 
-    Heights are estimates in mm, from the style of the page in print.
+    The first table comes first, then those marked ``printed``. Heights are estimates in mm, from the style in print.
     """
     findings = content["findings"][1 : _SHOWN + 1]
     shown = [figure for figure in content["figures"] if figure.get("printed", True)]
     notices = [f"{w['text']} {w['where']}" for w in content["warnings"]] + list(content["left_out"].values())
-    room = _SHEETS - 40.0
-    room -= 10 + sum(_LINE_MM * -(-len(finding) // 110) for finding in findings) if findings else 0
-    room -= 10 + sum(_LINE_MM * -(-len(notice) // 60) for notice in notices) if notices else 0
+    used = 40.0
+    used += 10 + sum(_LINE_MM * -(-len(finding) // 110) for finding in findings) if findings else 0
+    used += 10 + sum(_LINE_MM * -(-len(notice) // 70) for notice in notices) if notices else 0
     heights = [_height(figure, 112 if place == 0 else 80) for place, figure in enumerate(shown[:5])]
     pairs = [max(heights[place : place + 2]) for place in range(1, len(heights), 2)]
-    room -= sum(heights[:1]) + sum(pairs) + 10 + max([*pairs, 0.0])  # a figure that does not fit leaves a gap
+    used += sum(heights[:1]) + 10
+    for pair in pairs:
+        left = _SHEET_MM - used % _SHEET_MM
+        used += pair + (left if pair > left - 12 else 0.0)  # a figure that does not fit leaves a gap
+    room = 2 * _SHEET_MM - used - 35
     fitting: dict[int, int] = {}
-    for place, one in sorted(enumerate(content["tables"]), key=lambda table: table[0] > 0 and not table[1].get("printed")):
+    tables = sorted(enumerate(content["tables"]), key=lambda table: table[0] > 0 and not table[1].get("printed"))
+    for place, one in tables:
         room -= 12 + _LINE_MM * -(-len(one.get("caption", "")) // 80)
         rows = 0
         for row in one["rows"][:_ROWS]:
-            lines = max(1, -(-sum(map(len, row)) // 125), *(-(-len(cell) // 40) for cell in row))
+            lines = max(1, -(-sum(map(len, row)) // 125), *(-(-len(cell) // 60) for cell in row))
             room -= _LINE_MM * lines + 1.2
             if room < 0 and (rows >= _FEW or fitting):
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import subprocess
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def _wanted(tree: Any, patterns: Sequence[str]) -> list[str]:
     return [name for name in names if not patterns or any(fnmatchcase(name, one) for one in patterns)]
 
 
-def _ours(path: str, tree: str, branches: Set[str]) -> Trace:
+def _ours(path: str, tree: str, branches: Collection[str]) -> Trace:
     """Trace sapwood's reading of all baskets, without the opening of the file, in steps of the usual size."""
     with sapwood.open({path: None}) as file:
         found = file[tree]

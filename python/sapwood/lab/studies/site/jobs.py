@@ -94,7 +94,10 @@ class Runner:
             running: list[Job] = []
             for place, files in enumerate(lists):
                 launcher = self._launchers[place % len(self._launchers)]
-                command = [*launcher, *(_SETTINGS if launcher else ()), *self._engines[case.engine]]
+                command = [*(_SETTINGS if launcher else ()), *self._engines[case.engine]]
+                if launcher and Path(launcher[0]).name == "ssh":
+                    command = [shlex.join(command)]  # for the shell of the host
+                command = [*launcher, *command]
                 running.append(Job(case, command, self._specification(case, files, tasks)))
                 stack.callback(running[-1].end)
             ready = [one.answer().split() for one in running]

@@ -70,7 +70,8 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
             "MB/s: stored bytes of the branches that are read; for raw and direct reading, of whole files. "
             "processor: rate of zlib from memory for as many jobs."
         )
-        tables.append({"title": f"{data}, {task}", "head": ["Jobs", *engines], "rows": rows, "caption": caption})
+        table = {"title": f"{data}, {task}", "head": ["Jobs", *engines], "rows": rows, "caption": caption}
+        tables.append(table | {"printed": task == ALL})
     rows = []
     for case in cases:
         if case.task == TRAIN and case.variant == AS_IS:
