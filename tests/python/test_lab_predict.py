@@ -314,6 +314,10 @@ def test_the_figures_of_gsi(tmp_path: Path) -> None:
     assert len(points["rows"]) == 27 and {row[2] for row in inputs["rows"]} == {"published", "assumed"}
     stated = {row[0]: row[1] for row in inputs["rows"] if row[2] == "published"}
     assert stated["cores"] == "8" and stated["one disk"] == "70 MB/s" and stated["network"] == "125 MB/s"
+    assert {row[0] for row in inputs["rows"] if row[2] == "assumed"} == {
+        "seek", "one turn of a disk", "read by a disk before it serves another job", "accesses to open a file",
+        "disks of the remote servers",
+    }  # fmt: skip
     solved = [one for one in gsi.solve(gsi.Inputs()) if one.point.is_clear]
     assert len(solved) == 21 and gsi.median_error(solved) < 0.15  # without a fitted parameter
     flat = {row[0]: row[1:3] for row in points["rows"] if "flattens" in row[0]}
