@@ -27,7 +27,7 @@ from sapwood.lab.advice.layout import file_layout
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster
 from sapwood.lab.advice.text import advice_text, verdict
-from sapwood.lab.advice.trials import Trial
+from sapwood.lab.advice.trials import Trial, sampled_share, write_rntuple
 from sapwood.lab.advice.usage import Recorded, used_branches
 from sapwood.train.data.dataset import Source
 
@@ -327,6 +327,39 @@ def test_an_rntuple_and_branches_are_measured(tmp_path: Path) -> None:
     said = advice_text(advice)
     assert "T: the largest branches" in said and "RNTuple instead of a tree" in said
     assert advice.tojson()["rntuple"]["code"] == "rntuple"
+
+
+def test_a_conversion_to_an_rntuple_renames_as_roots_importer_does(tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    tracks = ak.zip({name: chance.random(ENTRIES).astype(np.float32) for name in ("px", "py")})
+    counts = chance.integers(0, 5, ENTRIES)
+    hits = {name: ak.unflatten(chance.integers(0, 99, counts.sum()), counts) for name in ("hit.x", "hit.y")}
+    file = write(tmp_path / "dots.root", {"event.": tracks, **hits}, records="class", counter_name=lambda name: "nhit")
+    advice = advise(str(file), sample=1_000_000, rntuple=True)
+    assert advice.rntuple is not None and not advice.rntuple.note
+    trial = advice.rntuple.trial
+    assert trial is not None and trial.before.entries == trial.after.entries > 0
+    with sapwood.open(file) as opened:
+        write_rntuple(opened["T"], tmp_path / "n.root", GOOD, 10)
+    with sapwood.open(f"{tmp_path / 'n.root'}:T") as new:
+        # Lists of one counter have their lengths once.
+        assert set(new.keys(recursive=False)) == {"event_px", "event_py", "_collection0", "hit_x", "hit_y", "nhit"}
+        assert new["hit_x"].array().to_list() == hits["hit.x"][:10].to_list()
+
+
+@pytest.mark.parametrize("rntuples", [False, True])
+def test_a_sample_is_measured_in_proportion(rntuples: bool, tmp_path: Path) -> None:
+    """Baskets reach beyond a small sample, and the page cache has them after the first reading."""
+    make = rntuple if rntuples else write
+    file = make(tmp_path / "a.root", {"x": CHANCE.integers(0, 1 << 20, 400_000, np.int32)})
+    (where,) = file_layout(Source(str(file))).trees
+    with sapwood.open(file) as opened:
+        table = opened["N" if rntuples else "T"]
+        first, again = (cost_of([table], 0, 1000) for _ in range(2))
+        whole = cost_of([table]).stored
+        assert first.stored == again.stored > 2 * whole * 1000 / 400_000
+        assert first.stored * sampled_share(where, 1000) == pytest.approx(whole * 1000 / 400_000, rel=0.05)
+    assert sampled_share(where, 400_000) == 1.0
 
 
 def test_values_that_cannot_be_written_are_compressed_again(tmp_path: Path) -> None:
