@@ -17,11 +17,11 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.compression import ZSTD, Compression, code_of
+from sapwood.compression import ZSTD, Compression
 from sapwood.errors import ArgumentError, one_line
 from sapwood.lab.advice.layout import TreeLayout, file_layout, plain_path, readable
 from sapwood.lab.advice.price import Price
-from sapwood.lab.advice.rewriting import Cost, Layout, cost_of, read_once, rewrite, write_part
+from sapwood.lab.advice.rewriting import Cost, Layout, cost_of, read_once, recompress, rewrite, write_part
 from sapwood.lab.wanted import requests_for
 from sapwood.show.units import bytes_text
 from sapwood.train.data.dataset import Dataset, Source
@@ -114,11 +114,12 @@ def try_layout(
             _write(tree, where, part, layout, stop)
         except sapwood.UnsupportedError as error:
             why = f"no remedy was tried: {one_line(error)}"
-            codec = _only_codec(layout, where)
-            if codec is None or where.full > _WHOLE * sample:
+            codec = layout.only_codec(plain_path(where.tree))
+            if isinstance(codec, EllipsisType) or where.full > _WHOLE * sample:
                 return None, why
             stop, alone = where.entries, False
-            recompress(file, where, part, codec)
+            with sapwood.recreate(part, compression=codec, commit_every=None) as new:
+                recompress(new, "T", [file], codec, where.tree)
         # Unread branches cost space, but no time.
         of_size = None if of_all else names
         with contextlib.ExitStack() as stack:
@@ -160,27 +161,10 @@ def write_rntuple(
 
 def _codec_of(layout: Layout, where: TreeLayout) -> Compression | None:
     """Return the codec for rewriting an RNTuple: the requested one, otherwise the codec of most bytes."""
-    if (wanted := _only_codec(layout, where)) is not None:
+    if not isinstance(wanted := layout.only_codec(plain_path(where.tree)), EllipsisType):
         return wanted
     most = max(where.branches, key=lambda branch: branch.stored, default=None)
     return most.compression if most is not None else ZSTD(5)
-
-
-def _only_codec(layout: Layout, where: TreeLayout) -> Compression | None:
-    """Return the codec that a layout sets for branches, if it changes nothing else."""
-    wanted = set(layout.codecs.get(plain_path(where.tree), {}).values())
-    if not isinstance(layout.compression, EllipsisType):
-        wanted.add(layout.compression)
-    return wanted.pop() if len(wanted) == 1 else None
-
-
-def recompress(file: Foreign, where: TreeLayout, path: Path, codec: Compression) -> None:
-    """Compress all baskets of a tree again, without decoding, as tree ``T`` of a new file."""
-    with sapwood.recreate(path, compression=codec, commit_every=None) as new:
-        key = file.key(where.tree).native
-        native, old = new.file.native, file.file.native
-        number, _ = native.join_tree(0, "T", old, key, code_of(codec))
-        native.join_more(number, old, key, 0)
 
 
 def near(file: str, folder: str) -> Any:
@@ -212,7 +196,7 @@ def sample_end(tree: TreeLayout, sample: int) -> int:
 
 
 def sampled_share(where: TreeLayout, stop: int, names: Callable[[str], bool] | None = None) -> float:
-    """Return the share of the sample in the bytes that must be read for it: the last baskets also have later entries."""
+    """Return the share of the sample in the bytes that are read for it: the last baskets also have later entries."""
     read, wanted = 0.0, 0.0
     for one in where.branches:
         if names is not None and not names(one.top if where.is_rntuple else one.name):
