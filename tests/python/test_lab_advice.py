@@ -24,6 +24,7 @@ from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
 from sapwood.lab.advice.findings import chosen_layout
 from sapwood.lab.advice.layout import file_layout
+from sapwood.lab.advice.page import advice_page
 from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, recompress
 from sapwood.lab.advice.text import advice_text, rewriting_text, verdict
@@ -326,6 +327,9 @@ def test_an_rntuple_and_branches_are_measured(tmp_path: Path) -> None:
     assert set(names) == {"run", "met", "time", "pt", "npt"} and advice.costs["T"][0].name == "time"
     said = advice_text(advice)
     assert "T: the largest branches" in said and "RNTuple instead of a tree" in said
+    advice.findings.append(replace(advice.rntuple, code="least", trial=None))
+    page = advice_page(advice, "1")  # the largest gain is first
+    assert 0 < page.index("<td>rntuple</td>") < page.index("<td>least</td>")
     assert advice.tojson()["rntuple"]["code"] == "rntuple"
 
 

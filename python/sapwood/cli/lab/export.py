@@ -14,19 +14,21 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="STUDY.json", help="results of studies")
-    parser.add_argument("-o", "--output", required=True, metavar="PATH", help="a file that ends in .csv or .prom")
+    parser.add_argument(
+        "-o", "--output", nargs="+", action="extend", required=True, metavar="PATH", help="files: .csv or .prom"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the file."""
+    """Write the files."""
     from pathlib import Path
 
     from sapwood.lab.studies.export import exported
     from sapwood.lab.studies.study import read
 
-    path = Path(arguments.output)
-    text = exported([read(file) for file in arguments.files], path.suffix)
-    beside = path.with_name(f"{path.name}.partial")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    studies = [read(file) for file in arguments.files]
+    for path, text in [(path, exported(studies, path.suffix)) for path in map(Path, arguments.output)]:
+        beside = path.with_name(f"{path.name}.partial")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
     return 0

@@ -44,6 +44,7 @@ def _text(value: object) -> str:
 
 def _findings(advice: Advice, ordered: list[Finding]) -> str:
     shown = [*ordered, *([advice.rntuple] if advice.rntuple is not None else [])]
+    shown.sort(key=lambda one: -advice.seconds(one))
     if not shown:
         return ""
     rows = [

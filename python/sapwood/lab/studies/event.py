@@ -331,7 +331,7 @@ def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
 
 def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
     seconds = study.median(what, worker.name)
-    return f"{size / seconds / 1e6:.0f}" if seconds else "–"
+    return count_text(size / seconds / 1e6) if seconds else "–"
 
 
 def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int) -> list[dict[str, Any]]:
@@ -461,7 +461,7 @@ def _tiles(study: Study, workers: Sequence[_Worker], events: int) -> list[tuple[
     alone = _alone(study, one.name)
     return [
         (f"{_mb_per_s(study, READ, one, size)} MB/s", f"{one.name} reads, file in memory{limit}"),
-        (f"{size / alone / 1e6:.0f} MB/s" if alone else "–", f"{one.name} writes, without creating the events"),
+        (f"{count_text(size / alone / 1e6)} MB/s" if alone else "–", f"{one.name} writes, without creating the events"),
         (bytes_text(study.figure(WRITE, one.name, "bytes")), f"its file, of {bytes_text(size)} in memory"),
     ]
 

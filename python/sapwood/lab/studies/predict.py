@@ -514,7 +514,7 @@ def _describe(
     most, best = max(outcomes.items(), key=lambda item: item[1].megabytes)
     name, full = max(best.full.items(), key=lambda item: item[1])
     return [
-        (f"{best.megabytes:.0f} MB/s", f"at most, {_jobs(most)}"),
+        (f"{count_text(best.megabytes)} MB/s", f"at most, {_jobs(most)}"),
         (f"{count_text(best.events)} events/s", f"{_jobs(most)}"),
         (f"{name}, {100 * full:.0f} %", "is the fullest station then"),
     ]
@@ -533,7 +533,7 @@ def _bend(outcomes: Mapping[int, Outcome]) -> str:
         kind = name.partition(" ")[0]
         kinds[kind] = min(full, kinds.get(kind, full))
     fullest, share = max(kinds.items(), key=lambda item: item[1])
-    words = f"{_jobs(enough)} get{'s' * (enough == 1)} {outcomes[enough].megabytes:.0f} MB/s"
+    words = f"{_jobs(enough)} get{'s' * (enough == 1)} {count_text(outcomes[enough].megabytes)} MB/s"
     if share >= _FULL:
         return f"{words}, more jobs hardly more; with {max(outcomes)}, {fullest} is {100 * share:.0f} % full."
     most = f"{fullest} is most, {100 * share:.0f} %"
