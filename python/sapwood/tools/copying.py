@@ -21,7 +21,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
 from sapwood.table.index import INDEX_SET
-from sapwood.tools.merging import Item, objects_of
+from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
 
 if TYPE_CHECKING:

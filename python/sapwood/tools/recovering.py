@@ -17,7 +17,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.storage.locate import is_url
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import parse_head, quiet, records
-from sapwood.tools.merging import Item, objects_of
+from sapwood.tools.merging.objects import Item, objects_of
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign

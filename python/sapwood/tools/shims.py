@@ -19,7 +19,9 @@ from sapwood.files.kinds import DIRECTORIES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
 from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
-from sapwood.tools.merging import Others, merge, objects_of
+from sapwood.tools.merging import merge
+from sapwood.tools.merging.objects import objects_of
+from sapwood.tools.merging.settings import Others
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
