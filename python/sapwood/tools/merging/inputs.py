@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError, UnsupportedError
-from sapwood.files.kinds import NOT_ROOT, TREES
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError
+from sapwood.files.kinds import TREES, check_root
 from sapwood.storage.locate import matches
 from sapwood.storage.sources import at_rest, source_of
 from sapwood.tools.merging.settings import Settings
@@ -65,9 +65,7 @@ class Input:
         self._settings = settings
         self._file: Foreign = None
         found = source_of(path, settings.options)
-        self.native: _native.File = at_rest(found.open)
-        if not isinstance(self.native, _native.File):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UnsupportedError(NOT_ROOT.format(path))
+        self.native = check_root(at_rest(found.open), path)
         self.directory = top_of(path, self.native)
         self.trees: dict[int, _native.Tree] = {}
         names = frozenset(ahead)

@@ -171,6 +171,8 @@ class Merger:
             # Part of it is already written and cannot be removed.
             raise HalfAddedError(f"{path}: {item.path}: {error}; a table that is decoded cannot be skipped") from error
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + source.num_entries
+        if item.classname in RNTUPLES and item.path not in self._result.ntuples:
+            self._result.ntuples.append(item.path)
 
     def _keep(self, one: _native.Sum) -> None:
         self._bytes += one.bytes

@@ -28,6 +28,8 @@ def plan_merge(target: str, paths: Sequence[str], settings: Settings) -> Merged:
                     if item.classname in TREES | RNTUPLES:
                         table = file[item.path]
                         trees[item.path] = table.num_entries
+                        if item.classname in RNTUPLES and item.path not in result.ntuples:
+                            result.ntuples.append(item.path)
                         mine = (path, item.classname, table.typenames(full_paths=True))
                         first, *like = types.setdefault(item.path, mine)
                         if [*mine[1:]] != like and not settings.union:

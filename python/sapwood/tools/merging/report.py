@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sapwood.show.units import counted
+
 
 @dataclass
 class Merged:
@@ -13,7 +15,8 @@ class Merged:
 
     - `inputs`: paths of the merged files.
     - `skipped`: paths of the skipped files, with the error of each.
-    - `trees`: number of entries of each joined tree.
+    - `trees`: number of entries of each joined tree or RNTuple.
+    - `ntuples`: paths of `trees` that are RNTuples.
     - `added`: number of histograms, graphs, lists or parameters in each sum.
     - `kept`: objects that differ between files; the first was taken.
     - `not_added`: objects that could not be added, with the reason. The policy for other objects was applied to them.
@@ -27,6 +30,7 @@ class Merged:
     inputs: list[str] = field(default_factory=list[str])
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     trees: dict[str, int] = field(default_factory=dict[str, int])
+    ntuples: list[str] = field(default_factory=list[str])
     added: dict[str, int] = field(default_factory=dict[str, int])
     copied: list[str] = field(default_factory=list[str])
     kept: list[str] = field(default_factory=list[str])
@@ -51,11 +55,11 @@ class Merged:
     def text(self) -> Iterator[str]:
         """Yield the report line by line."""
         for path, entries in self.trees.items():
-            yield f"tree {path}: {entries} entries"
+            yield f"{'RNTuple' if path in self.ntuples else 'tree'} {path}: {counted(entries, 'entry')}"
         if self.added:
-            yield f"{len(self.added)} histograms and other objects {'to add' if self.plan else 'added'}"
+            yield f"{counted(len(self.added), 'object')} {'to add' if self.plan else 'added'}"
         if self.copied:
-            yield f"{len(self.copied)} other objects {'to copy' if self.plan else 'copied'}"
+            yield f"{counted(len(self.copied), 'other object')} {'to copy' if self.plan else 'copied'}"
         for path in self.kept:
             yield f"{path}: differs between files; that of the first file was taken"
         for path, why in self.not_added.items():
@@ -68,7 +72,7 @@ class Merged:
             yield f"skipped {path}: {why}"
         if self.verified:
             yield "verified: entries, values and sums are those of the inputs"
-        files = f"{self.output}: {len(self.inputs)} files, {self.bytes_in} bytes in"
+        files = f"{self.output}: {counted(len(self.inputs), 'file')}, {self.bytes_in} bytes in"
         yield (
             f"{files}; plan: {self.plan}; nothing was written" if self.plan else f"{files}, {self.bytes_out} bytes out"
         )
