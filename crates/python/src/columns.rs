@@ -47,7 +47,7 @@ pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Boun
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
-/// Imports NumPy. An interrupted import is an error here; the calls below would panic.
+/// Imports `NumPy`. An interrupted import is an error here; the calls below would panic.
 fn load(py: Python<'_>) -> PyResult<()> {
     static LOADED: PyOnceLock<()> = PyOnceLock::new();
     LOADED.get_or_try_init(py, || py.import(intern!(py, "numpy")).map(drop)).copied()
