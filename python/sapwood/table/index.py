@@ -412,6 +412,20 @@ def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     return json.loads(data), len(head) + length
 
 
+def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
+    """Return the path of the index to write for a table, and what ties it to the file.
+
+    Raises
+    ------
+    StorageError
+        The file is not a local one.
+    """
+    path, identity = path_for(table), _identity(table)
+    if path is None or identity is None:
+        raise StorageError(f"cannot write an index beside {table.file.file_path}: only local files have one")
+    return path, identity
+
+
 def write(table: Table, zones: Zones) -> Path:
     """Write the index of a table beside its file, with those of the other tables of the file that are still good.
 
@@ -420,9 +434,7 @@ def write(table: Table, zones: Zones) -> Path:
     StorageError
         The file is remote, or its folder cannot be written to.
     """
-    path, identity = path_for(table), _identity(table)
-    if path is None or identity is None:
-        raise StorageError(f"an index is written beside a local file, and this is none: {table.file.file_path}")
+    path, identity = place_for(table)
     tables: dict[str, Any] = {}
     blocks: list[bytes] = []
     try:
