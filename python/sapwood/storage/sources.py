@@ -272,7 +272,7 @@ class Found(NamedTuple):
             made = make(source)
             _BY_CLIENT.add(server)
             return made
-        except StorageError:
+        except SapwoodError:
             raise
         except OSError as error:
             raise self.failed(error) from error
