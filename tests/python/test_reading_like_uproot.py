@@ -206,6 +206,25 @@ for setting in (uproot.ZLIB(4), uproot.LZMA(1), uproot.LZ4(4), uproot.ZSTD(5)):
 for setting in (None, uproot.ZSTD(0), uproot.ZLIB(9)):
     print(uproot.compression.compress(b"short", setting))
 """,
+    "bytes of objects": """
+import io
+import numpy as np
+with uproot.open(standard) as file:
+    for name in ("h1D", "string"):
+        key = file.key(name)
+        chunk, cursor = key.get_uncompressed_chunk_cursor()
+        print(cursor, len(chunk.raw_data), key.data_cursor.index, cursor.skip_over(chunk, {}))
+        cursor.debug(chunk, limit_bytes=8)
+data = np.concatenate([np.full(3, 123, "u1"), (np.arange(12, dtype=">f4") * 1.1).view("u1"), np.full(2, 123, "u1")])
+chunk, cursor = uproot.source.chunk.Chunk.wrap(None, data), uproot.Cursor(0)
+for dtype in (None, ">f4", ">i2", "u1", ">f8"):
+    for offset in (0, 3, 25):
+        for limit in (None, 45, 20, 5):
+            out = io.StringIO()
+            cursor.debug(chunk, dtype=dtype, offset=offset, limit_bytes=limit, stream=out)
+            print(dtype, offset, limit, [line.rstrip() for line in out.getvalue().rstrip().splitlines()])
+print(uproot.classname_encode("a::b<c>", unknown=True))
+""",
     "constants": """
 for name in ("kZSTD", "kAnyP", "kSTL", "kStreamedMemberWise", "kIsOnHeap", "kStartBigFile", "kSTLunorderedmap"):
     print(name, int(getattr(uproot.const, name)))
