@@ -222,7 +222,7 @@ for dtype in (None, ">f4", ">i2", "u1", ">f8"):
         for limit in (None, 45, 20, 5):
             out = io.StringIO()
             cursor.debug(chunk, dtype=dtype, offset=offset, limit_bytes=limit, stream=out)
-            print(dtype, offset, limit, [line.rstrip() for line in out.getvalue().rstrip().splitlines()])
+            print(dtype, offset, limit, out.getvalue())
 print(uproot.classname_encode("a::b<c>", unknown=True))
 """,
     "constants": """

@@ -249,16 +249,15 @@ class Cursor:
         for start in range(0, len(data), _LINE):
             line = data[start : start + _LINE].tolist()
             # A value that begins in the line before is wider than what this line has of it.
-            first = next((end for end in ends if end >= start), None)
-            early = 0 if kind is None or first is None else max(0, size - 1 - (first - start))
+            first = next((end for end in ends if end >= start), len(data))
+            early = 0 if kind is None else max(0, size - 1 - (first - start))
             margin = " " * (4 * early)
             out.write(f"{margin}{'--+-' * _LINE}\n{margin}{' '.join(f'{byte:3d}' for byte in line)}\n")
             out.write(margin + " ".join(f"{byte:>3c}" if chr(byte) in _PRINTABLE else "---" for byte in line) + "\n")
             if kind is not None:
                 width = 4 * size - 1
                 shown = [f"{str(ends[at])[:width]:>{width}}" for at in range(start, start + _LINE) if at in ends]
-                before = 0 if first is None else early + first - start + 1 - size
-                out.write("    " * before + " ".join(shown) + "\n")
+                out.write("    " * (early + first - start + 1 - size) + " ".join(shown) + "\n")
 
     def __repr__(self) -> str:
         """Show the place."""
