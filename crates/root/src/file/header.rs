@@ -45,7 +45,9 @@ impl Header {
                 .at(0));
             }
             Err(_) => {
-                return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes")).at(0).short());
+                return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes"))
+                    .at(0)
+                    .short());
             }
         }
         // Signed: in some copied files, the mark of 64-bit headers was subtracted from a version without it.
