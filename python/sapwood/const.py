@@ -1,5 +1,6 @@
 """Numbers of ROOT's formats, under the names that uproot has for them."""
 
+# ruff: noqa: N816
 from __future__ import annotations
 
 from enum import IntFlag
@@ -64,9 +65,7 @@ rntuple_custom_float_types = (0x1C, 0x1D)
 
 RNTupleLocatorType = IntFlag("RNTupleLocatorType", {"STANDARD": 0, "LARGE": 1})
 RNTupleEnvelopeType = IntFlag("RNTupleEnvelopeType", {"RESERVED": 0, "HEADER": 1, "FOOTER": 2, "PAGELIST": 3})
-RNTupleFieldRole = IntFlag(
-    "RNTupleFieldRole", {"LEAF": 0, "COLLECTION": 1, "RECORD": 2, "VARIANT": 3, "STREAMER": 4}
-)
+RNTupleFieldRole = IntFlag("RNTupleFieldRole", {"LEAF": 0, "COLLECTION": 1, "RECORD": 2, "VARIANT": 3, "STREAMER": 4})
 RNTupleFieldFlags = IntFlag("RNTupleFieldFlags", {"NOFLAG": 0, "REPETITIVE": 1, "PROJECTED": 2, "CHECKSUM": 4})
 RNTupleColumnFlags = IntFlag("RNTupleColumnFlags", {"NOFLAG": 0, "DEFERRED": 1, "RANGE": 2})
 RNTupleExtraTypeIdentifier = IntFlag("RNTupleExtraTypeIdentifier", {"ROOT": 0})

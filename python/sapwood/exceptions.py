@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from sapwood.errors import ArgumentError, CutOffError, LimitError, MissingFileError, SapwoodError, StorageError, UnsupportedError
+from sapwood.errors import (
+    ArgumentError,
+    CutOffError,
+    LimitError,
+    MissingFileError,
+    SapwoodError,
+    StorageError,
+    UnsupportedError,
+)
 from sapwood.errors import CorruptError as DeserializationError
 from sapwood.errors import NotFoundError as KeyInFileError
 from sapwood.errors import SapwoodWarning as NameConflictWarning

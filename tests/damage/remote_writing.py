@@ -3,8 +3,8 @@
     remote_writing.py [--storage http] [--count 200] [--seed 1]
 
 A server that takes PUT, for `http` as such and for `s3` through s3fs, answers attempts with faults, drawn at random: a
-status of 500, 503 or 403; a connection that is cut before, within or behind the bytes; a part of the bytes, stored as the
-whole file; a file whose size the server does not report. For `root`, a server of XRootD is behind a proxy that cuts
+status of 500, 503 or 403; a connection that is cut before, within or behind the bytes; a part of the bytes, stored as
+the whole file; a file whose size the server does not report. For `root`, a server of XRootD is behind a proxy that cuts
 connections after some bytes of a request or of an answer, or the server is killed and started again.
 After each file that was written without an error, the server has all of its bytes; after each error, the local file
 that the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there

@@ -74,5 +74,5 @@ def test_a_part_that_was_kept_is_sent_again(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_storage_without_its_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gcsfs", None)
-    with pytest.raises(sapwood.errors.MissingPackageError, match="cannot write to gs://bucket/a.root: .*gcsfs"):
+    with pytest.raises(sapwood.errors.MissingPackageError, match=r"cannot write to gs://bucket/a\.root: .*gcsfs"):
         sapwood.recreate("gs://bucket/a.root")

@@ -201,7 +201,8 @@ for setting in (uproot.ZLIB(4), uproot.LZMA(1), uproot.LZ4(4), uproot.ZSTD(5)):
     packed = uproot.compression.compress(data.tobytes(), setting)
     chunk, cursor, blocks = uproot.source.chunk.Chunk.wrap(None, np.frombuffer(packed, np.uint8)), uproot.Cursor(0), []
     found = uproot.compression.decompress(chunk, cursor, {}, len(packed), data.nbytes, blocks)
-    print(found.raw_data.tobytes() == data.tobytes(), {name for name, _, _ in blocks}, sum(block[2] for block in blocks))
+    print(found.raw_data.tobytes() == data.tobytes(), {name for name, _, _ in blocks})
+    print(sum(size for _, _, size in blocks))
     print(sum(size for _, size, _ in blocks) < len(packed), setting.code_pair, setting.name)
 for setting in (None, uproot.ZSTD(0), uproot.ZLIB(9)):
     print(uproot.compression.compress(b"short", setting))

@@ -238,7 +238,8 @@ def page(results: list[dict[str, Any]]) -> str:
     absent = [name for name in SCHEMAS if name not in seen]
     lines += [
         "",
-        "The command makes `nano.root`, `ntuple.root`, `maker.root`, `delphes.root` and `lite.root`; other files were given.",
+        "The command makes `nano.root`, `ntuple.root`, `maker.root`, `delphes.root` and `lite.root`; other files were",
+        "given. ROOT wrote `edm4hep.root`, with dictionaries of classes of EDM4hep.",
         "",
         "In `uproot-issue-798.root` sapwood reads fields of xAOD classes that uproot leaves out. Where such a field",
         "shares its prefix with links (`AnalysisHLT_mu40`), coffea makes a record of both: `HLT_mu40.m_persKey` is",

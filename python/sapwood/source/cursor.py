@@ -244,7 +244,9 @@ class Cursor:
         out = sys.stdout if stream is None else stream
         kind = None if dtype is None else np.dtype(dtype)
         size = 1 if kind is None else kind.itemsize
-        values = data[offset : offset + max(0, len(data) - offset) // size * size].view(np.uint8 if kind is None else kind)
+        values = data[offset : offset + max(0, len(data) - offset) // size * size].view(
+            np.uint8 if kind is None else kind
+        )
         ends = {offset + (place + 1) * size - 1: value for place, value in enumerate(values)}
         for start in range(0, len(data), _LINE):
             line = data[start : start + _LINE].tolist()

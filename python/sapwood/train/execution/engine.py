@@ -431,7 +431,11 @@ class Engine:
                     self._replaced[place] = part
                     self._look([(place, self.plan.dataset.sources[place])])
                 continue  # until the file was inspected again
-            if isinstance(part.error, OSError) and not isinstance(part.error, CorruptError) and self._may_retry(part.keys[0]):
+            if (
+                isinstance(part.error, OSError)
+                and not isinstance(part.error, CorruptError)
+                and self._may_retry(part.keys[0])
+            ):
                 self.trace.retried += 1
                 self._push(steps[part.keys[0]])
                 continue
