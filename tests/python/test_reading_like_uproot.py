@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import awkward as ak
 import numpy as np
 import pytest
 import uproot
@@ -444,3 +445,16 @@ def test_streamer_infos_walk_through_bases() -> None:
     with sapwood.open(STANDARD) as file:
         mine = [element.name for element in file.file.streamer_named("TH1").walk_members(file.file.streamers)]
     assert mine == expected
+
+
+def test_baskets_without_entries_are_passed_over(tmp_path: Path) -> None:
+    path = str(tmp_path / "empty.root")
+    with uproot.recreate(path) as file:
+        tree = file.mktree("t", {"x": "float64", "n": "var * int32"})
+        for count in (3, 0, 2, 0, 0, 1):
+            tree.extend({"x": np.arange(float(count)), "n": ak.from_regular(np.zeros((count, 2), np.int32))})
+    theirs: Any = uproot.open(path)["t"]
+    mine = sapwood.open(path)["t"]
+    assert theirs["x"].num_baskets == 6
+    assert mine.arrays().tolist() == theirs.arrays().tolist()
+    assert [part.x.tolist() for part in mine.iterate(step_size=2)] == [[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]
