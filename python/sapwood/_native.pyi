@@ -1080,6 +1080,17 @@ def take_rows(
     may be changed.
     """
 
+def compress(data: Foreign, code: int) -> Foreign:
+    """Compress an array of bytes into ROOT's blocks, with ROOT's number of a codec and a level.
+
+    Returns
+    -------
+    An array of bytes; None if it would not be smaller.
+    """
+
+def decompress(data: Foreign, size: int) -> Foreign:
+    """Decompress an array of ROOT's blocks, which hold this many bytes."""
+
 def checksum(data: Foreign) -> int:
     """Return the XXH3 checksum of an array of bytes."""
 

@@ -2,7 +2,7 @@
 
 use crate::borrow;
 use crate::columns::{to_column, to_columns, type_of};
-use crate::errors::raise;
+use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
@@ -207,7 +207,7 @@ impl Output {
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
-            .map_err(raise)?;
+            .map_err(raise_opening)?;
         Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
     }
 

@@ -142,6 +142,11 @@ class StoredObject(np.void, metaclass=_Named):
     """The C++ class."""
 
     @property
+    def file(self) -> Any:
+        """The facts of the file from which it was read, `DetachedFile`; None where there is none."""
+        return (self.dtype.metadata or {}).get("file")
+
+    @property
     def members(self) -> dict[str, Any]:
         """The members by name, those of base classes too."""
         return {name: self[name] for name in self.dtype.names or ()}
