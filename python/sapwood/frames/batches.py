@@ -270,8 +270,8 @@ class Batches:
             values = column
             if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
                 pad = self._pad_of(name)
-                # Columns with one counter share their offsets.
-                lists = next((place for place, one in enumerate(offsets) if one is column[1]), len(offsets))
+                # Lists of one kind of particle have the same lengths.
+                lists = next((place for place, one in enumerate(offsets) if _same(one, column[1])), len(offsets))
                 if lists == len(offsets):
                     offsets.append(column[1])
                 values = column[2]
@@ -374,6 +374,10 @@ class _MixedWindow(_Window):
                 mask = masks[self._masks.index((one.lists, one.pad))]
                 found[f"{one.name}_mask"] = mask.reshape(length, one.pad)
         return found
+
+
+def _same(offsets: Array, other: Array) -> bool:
+    return offsets is other or (offsets[-1] == other[-1] and np.array_equal(offsets, other))
 
 
 def _joined(pieces: Sequence[Array]) -> Array:
