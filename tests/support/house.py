@@ -19,7 +19,7 @@ PACKAGE = ROOT / "python" / "sapwood"
 CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
-    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "naming", "_native"},
+    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "garbage", "lazy", "naming", "_native"},
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
     {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading"}, {"sapwood"},
