@@ -8,6 +8,7 @@ mod auth;
 mod handle;
 mod link;
 mod list;
+mod login;
 mod pages;
 mod read;
 mod session;

@@ -195,6 +195,9 @@ def _awkward(name: str) -> Callable[..., Any]:
     return call
 
 
+_EVERY_FUNCTION = {**FUNCTIONS, **{f"ak.{name}": _awkward(name) for name in _AWKWARD}}
+
+
 class Language:
     """What an expression may call, and how it names a field that Python cannot spell.
 
@@ -214,9 +217,7 @@ class Language:
         getter: str = "get",
         corrections: Given | None = None,
     ) -> None:
-        self.functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS if functions is None else functions)
-        if functions is None:
-            self.functions |= {f"ak.{name}": _awkward(name) for name in _AWKWARD}
+        self.functions: dict[str, Callable[..., Any]] = dict(_EVERY_FUNCTION if functions is None else functions)
         self.getter: str = getter
         self._takes_text: set[str] = set()
         if corrections is not None:
