@@ -16,7 +16,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -55,7 +54,9 @@ def child(command: list[Any], **environment: str) -> dict[str, float]:
     return {"wall": found.get("wall", found.get("seconds")), "cpu": found["cpu"]}
 
 
-def readings(rivals: Rivals, data: Path, python: tuple[str, str], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Measure]]:
+def readings(
+    rivals: Rivals, data: Path, python: tuple[str, str], wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, Measure]]:
     """Yield the workloads that read the reference files, each after its values were compared."""
 
     def read(python: str, mode: str, workload: Workload) -> dict[str, Any]:
@@ -81,13 +82,24 @@ def others(data: Path, folder: Path, wanted: Callable[[str], bool]) -> Iterator[
                 raw = folder / f"{kind}.raw"
                 if not raw.exists():
                     writing.save(raw, kind, quick=False)
-                arguments = [writing.__file__, "child", "sapwood", kind, raw, folder / "out.root", writing.CODECS[codec], 99, 1]
+                arguments = [
+                    writing.__file__,
+                    "child",
+                    "sapwood",
+                    kind,
+                    raw,
+                    folder / "out.root",
+                    writing.CODECS[codec],
+                    99,
+                    1,
+                ]
                 yield name, lambda python, arguments=arguments: child([python, *arguments])
     small = folder / "small.root"
     for task in ("few", "all", "pairs", "together", "steps"):
         if wanted(name := f"train-{task}"):
             if not small.exists():
                 import numpy as np
+
                 import sapwood
 
                 with sapwood.recreate(small) as file:
