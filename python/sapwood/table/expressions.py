@@ -254,7 +254,7 @@ class Language:
         Raises
         ------
         ArgumentError
-            It is no expression, or has a part that expressions may not have; the message marks the place.
+            It is not an expression, or has a part that expressions may not have; the message marks the place.
         NotFoundError
             It uses a name that is neither a field nor an alias nor a function.
         LimitError
@@ -355,7 +355,9 @@ class Expression:
                 if name is not None and name in self._names:
                     self._need(name)
                 elif attr.startswith("_"):
-                    self._fail(f"{attr!r} is no field: names that begin with '_' are out of reach", node, ArgumentError)
+                    self._fail(
+                        f"{attr!r} is not a field: names that begin with '_' cannot be used", node, ArgumentError
+                    )
                 else:
                     if name is not None and not any(head in self._names for head in _heads(name)):
                         self._unknown(name, node)
