@@ -169,7 +169,9 @@ impl<'a> Login<'a> {
             self.send(&Self::credentials(name, &credentials))?;
             match self.reply(AUTH) {
                 Ok((status::OK, _)) => return Ok(true),
-                Ok(_) => trouble.push(format!("{name}: the server wants more than is known")),
+                Ok(_) => {
+                    trouble.push(format!("{name}: the server asks for more credentials than are available"))
+                }
                 Err(fault) if !fault.again => trouble.push(format!("{name}: {}", fault.error)),
                 Err(fault) => return Err(fault),
             }
@@ -199,7 +201,7 @@ impl<'a> Login<'a> {
     fn reply(&self, stream: u16) -> std::result::Result<(u16, Vec<u8>), Fault> {
         loop {
             let head = self.exactly(Head::SIZE).and_then(|head| Head::parse(&mut Reader(&head)));
-            let strange = || Error::new(ErrorKind::InvalidData, "this is no XRootD server");
+            let strange = || Error::new(ErrorKind::InvalidData, "this is not an XRootD server");
             let head = head.map_err(|error| match error.kind() {
                 ErrorKind::InvalidData => Fault::lasting(strange()),
                 _ => Fault::passing(error),
@@ -219,9 +221,9 @@ impl<'a> Login<'a> {
                 Answer::Refused(no) => Err(Fault::passing(no)),
                 Answer::More(_) => Ok((head.status, body)),
                 Answer::Wait(_, why) => {
-                    Err(Fault::passing(Error::other(format!("the server says to wait: {why}"))))
+                    Err(Fault::passing(Error::other(format!("the server asks to wait: {why}"))))
                 }
-                _ => Err(Fault::passing(Error::other("an answer that makes no sense at login"))),
+                _ => Err(Fault::passing(Error::other("an unexpected answer to the login"))),
             };
         }
     }

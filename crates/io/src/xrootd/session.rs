@@ -290,7 +290,7 @@ impl Session {
                 }
                 Ok(Outcome::WantsTls) if !tls => tls = true,
                 Ok(Outcome::WantsTls) => {
-                    let message = "the server wants TLS, and does not do it";
+                    let message = "the server requires TLS but does not support it";
                     return Err(Fault::lasting(Error::new(ErrorKind::PermissionDenied, message)));
                 }
                 Err(fault) if fault.error.kind() == ErrorKind::TimedOut || bold.is_empty() => {
@@ -359,7 +359,7 @@ impl Session {
     /// Sends a request.
     pub fn ask(self: &Arc<Self>, ask: Ask) -> Result<Stream> {
         let stream = self.ask_together(&[ask])?.pop();
-        stream.ok_or_else(|| Error::other("nothing was asked for"))
+        stream.ok_or_else(|| Error::other("the request is empty"))
     }
 
     /// Sends requests back to back, with no other between them.
@@ -375,7 +375,7 @@ impl Session {
             while streams.slots.contains_key(&number) {
                 number = number.wrapping_add(1);
                 if number == streams.last {
-                    return Err(Error::other("too many requests are under way"));
+                    return Err(Error::other("too many requests are in progress"));
                 }
             }
             bytes.extend_from_slice(&ask.bytes(number));
@@ -508,7 +508,7 @@ impl Session {
         slot.budget = slot
             .budget
             .checked_sub(bytes.len() as u64)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "more came than was asked for"))?;
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "the answer is longer than the request"))?;
         if !bytes.is_empty() {
             // The requesting thread may be gone.
             let _ = slot.to.send(Event::Data(bytes.to_vec()));
@@ -575,9 +575,9 @@ impl Stream {
                         continue;
                     }
                     if at(&self.session.heard) + patience <= Instant::now() {
-                        self.session.end(ErrorKind::TimedOut, "timeout: nothing came");
+                        self.session.end(ErrorKind::TimedOut, "timeout: no data arrived");
                     }
-                    return Err(Error::new(ErrorKind::TimedOut, "timeout: nothing came in time"));
+                    return Err(Error::new(ErrorKind::TimedOut, "timeout: no data arrived in time"));
                 }
             }
         }

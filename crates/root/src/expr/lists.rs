@@ -21,7 +21,7 @@ pub use reductions::{Reduction, reduce};
 pub(super) const MOST: usize = 1 << 23;
 
 pub(super) fn not_lists() -> Error {
-    Error::argument("a list is needed here")
+    Error::argument("a list is expected here")
 }
 
 pub(super) fn no_such(what: &str) -> Error {
@@ -108,7 +108,7 @@ pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
             let place = if place < 0 { place + n as i64 } else { place };
             match usize::try_from(place) {
                 Ok(place) if place < n => found.push(start + place),
-                _ => return Err(Error::argument("a place beyond the end of its list")),
+                _ => return Err(Error::argument("an index is beyond the end of its list")),
             }
         }
     }
@@ -127,7 +127,7 @@ pub fn at<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
         let place = if place < 0 { place + n as i64 } else { place };
         match usize::try_from(place) {
             Ok(place) if place < n => found.push(start + place),
-            _ if exists(row) => return Err(Error::argument("a place beyond the end of its list")),
+            _ if exists(row) => return Err(Error::argument("an index is beyond the end of its list")),
             _ => found.push(usize::MAX),
         }
     }

@@ -62,9 +62,10 @@ impl Header {
         let nbytes_info = c.u32()?;
         let uuid = uuid(&mut c).unwrap_or_default();
         if begin < 64 || begin >= size {
-            return Err(
-                Error::corrupt(format!("the first record is said to be at byte {begin} of {size}")).at(8)
-            );
+            return Err(Error::corrupt(format!(
+                "the header places the first record at byte {begin} of {size}"
+            ))
+            .at(8));
         }
         Ok(Self {
             version: raw.rem_euclid(1_000_000) as u32,

@@ -349,7 +349,7 @@ impl<'a> Decoder<'a> {
                         let before = c.pos();
                         self.decode(item, c, values, 1)?;
                         if c.pos() == before {
-                            return Err(c.corrupt("an object of no bytes"));
+                            return Err(c.corrupt("an object without bytes"));
                         }
                     }
                     end_at(c, frame, "a row of objects")?;
@@ -540,7 +540,7 @@ fn end_at(c: &Cursor<'_>, frame: Frame, what: &str) -> Result<()> {
         ))
         .at(c.place())),
         Some(end) if end < c.pos() => Err(c.corrupt(format!(
-            "{what} (version {}) was to end at byte {}",
+            "{what} (version {}) should have ended at byte {}",
             frame.version,
             end as u64 + c.origin()
         ))),
@@ -575,7 +575,7 @@ fn pair<'a>(out: &'a mut Builder, n: usize, c: &Cursor<'_>) -> Result<(&'a mut B
 
 /// Returns the last `n` numbers of a counter.
 fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Result<Vec<usize>> {
-    let wrong = || c.corrupt("the counter of a variable array is no number");
+    let wrong = || c.corrupt("the counter of a variable array is not a number");
     let Some((name, Builder::Number { number, values })) = fields.get(counter) else { return Err(wrong()) };
     let size = number.size();
     let start = values.len().checked_sub(n * size).ok_or_else(wrong)?;
@@ -585,7 +585,7 @@ fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Res
             let mut bytes = [if word.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 8];
             bytes.iter_mut().zip(word).for_each(|(b, w)| *b = *w);
             let count = i64::from_le_bytes(bytes);
-            usize::try_from(count).map_err(|_| c.corrupt(format!("{count} values, says {name}")))
+            usize::try_from(count).map_err(|_| c.corrupt(format!("{name} counts {count} values")))
         })
         .collect()
 }

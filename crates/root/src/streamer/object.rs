@@ -197,7 +197,7 @@ impl<'a> ObjectReader<'a> {
             let end = end as u64 + self.cursor.origin();
             return Err(self
                 .cursor
-                .corrupt(format!("an object was to end at byte {end}, within its header")));
+                .corrupt(format!("an object should end at byte {end}, which is within its header")));
         }
         let outer = self.cursor.narrow(end);
         let result = read(self);
@@ -227,7 +227,7 @@ impl<'a> ObjectReader<'a> {
     /// Counts objects that need not have bytes of their own.
     pub(super) fn spend(&mut self, count: usize, class: &str) -> Result<()> {
         self.free = self.free.checked_sub(count).ok_or_else(|| {
-            let message = format!("more objects than there are bytes, {count} of them {class}");
+            let message = format!("more objects than bytes, {count} of them of class {class}");
             Error::limit(message).at(self.cursor.place())
         })?;
         Ok(())
@@ -443,7 +443,7 @@ impl<'a> ObjectReader<'a> {
     /// Reads a variable array: a byte that says whether it is present, then numbers counted by an earlier member.
     fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
         if n > MOST_ROWS {
-            let message = format!("member {} is said to be {n} variable arrays", e.name);
+            let message = format!("member {} is declared as {n} variable arrays", e.name);
             return Err(self.cursor.corrupt(message));
         }
         let flag = self.cursor.u8()?;
@@ -557,7 +557,9 @@ impl<'a> ObjectReader<'a> {
                 ClassTag::Seen(reference) => {
                     reader.references.try_push(tag)?;
                     reader.named.get(&reference).cloned().ok_or_else(|| {
-                        reader.cursor.corrupt(format!("no class was named at byte {reference}"))
+                        reader
+                            .cursor
+                            .corrupt(format!("a reference to byte {reference}, where no class is named"))
                     })?
                 }
             };

@@ -168,7 +168,7 @@ def _executor(
         return Dask(given), True
     if callable(getattr(given, "submit", None)):
         return Futures(given, workers), True
-    raise ArgumentError(f"{given!r} is no executor: it has no submit")
+    raise ArgumentError(f"{given!r} is not an executor: it has no method submit")
 
 
 def _check(

@@ -225,7 +225,7 @@ fn sums_at<const D: usize, const N: usize>(
         let mut rest = match usize::try_from(place) {
             Ok(place) if place < all => place,
             _ if there.is_none_or(|there| there.get(row).is_some_and(|&cell| cell != 0)) => {
-                return Err(Error::argument("a place beyond the end of its list"));
+                return Err(Error::argument("an index is beyond the end of its list"));
             }
             _ => {
                 found.push([0.0; D]);

@@ -17,9 +17,8 @@ pub(super) enum Seen {
     /// Its class, the start of its members, and its end if there is a byte count.
     Done(Arc<str>, usize, Option<usize>),
 }
-const CYCLE: &str = "a pointer leads back to an object that holds it: a cycle has no columnar form";
-const NEVER_MET: &str =
-    "a pointer leads to the object that is the entry itself, or to one outside of what was decoded";
+const CYCLE: &str = "a pointer refers back to an object that contains it: cycles cannot be stored in columns";
+const NEVER_MET: &str = "a pointer refers to the entry itself or to an object outside the decoded bytes";
 /// Maximum depth of pointers within an entry.
 const DEEPEST: usize = 100;
 /// Maximum number of objects in an entry that are decoded again because pointers refer to them.
@@ -42,7 +41,9 @@ impl Decoder<'_> {
             }
             ClassTag::Seen(reference) => {
                 let found = self.named.get(&reference).cloned();
-                found.ok_or_else(|| c.corrupt(format!("no class was named at byte {reference}")))
+                found.ok_or_else(|| {
+                    c.corrupt(format!("a reference to byte {reference}, where no class is named"))
+                })
             }
         }
     }
@@ -59,7 +60,7 @@ impl Decoder<'_> {
     ) -> Result<()> {
         if self.depth >= DEEPEST {
             let message =
-                format!("pointers lead deeper than {DEEPEST}, or objects of one class in each other");
+                format!("pointers, or objects of one class within each other, nest deeper than {DEEPEST}");
             return Err(Error::limit(message).at(c.place()));
         }
         self.depth += 1;
@@ -77,7 +78,7 @@ impl Decoder<'_> {
                     self.repeated += 1;
                     if self.repeated > MOST_REPEATED {
                         let message = format!(
-                            "more than {MOST_REPEATED} pointers of one entry lead to objects seen before"
+                            "more than {MOST_REPEATED} pointers of one entry refer to objects decoded before"
                         );
                         return Err(Error::limit(message).at(c.place()));
                     }
@@ -91,7 +92,7 @@ impl Decoder<'_> {
                     if self.repeated_bytes > REPEATED_BYTES.saturating_add(stored.saturating_mul(MOST_TIMES))
                     {
                         let message = format!(
-                            "pointers in {stored} bytes lead to {} bytes seen before",
+                            "pointers in {stored} bytes refer to {} bytes decoded before",
                             self.repeated_bytes
                         );
                         return Err(Error::limit(message).at(c.place()));
@@ -116,7 +117,7 @@ impl Decoder<'_> {
                     && c.pos() != end
                 {
                     return Err(c.corrupt(format!(
-                        "a {class} was to end {} bytes away",
+                        "a {class} should have ended {} bytes away",
                         end as i64 - c.pos() as i64
                     )));
                 }
