@@ -400,7 +400,7 @@ def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     head = file.read(len(_MAGIC) + 8 + 32)
     length = int.from_bytes(head[8:16], "little")
     if head[:8] != _MAGIC or length > _MAX_HEADER:
-        raise ValueError("it is no index")
+        raise ValueError("it is not an index")
     data = file.read(length)
     if digest(data).encode() != head[16:]:
         raise ValueError("its header has another hash")
