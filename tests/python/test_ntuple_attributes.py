@@ -120,8 +120,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         first = table.add_attribute_set("first", {"v": "int32"})
         for ranges, message in [
             ([(0, 11)], "0 to 11 are not a range"),
-            ([(3, 2)], "no range"),
-            ([(-1, 2)], "no range"),
+            ([(3, 2)], "not a range"),
+            ([(-1, 2)], "not a range"),
             ([0, 1], "pairs"),
             ([(0.0, 1.0)], "pairs"),
             ([(0, 1), (1, 2)], "1 values for 2 ranges"),

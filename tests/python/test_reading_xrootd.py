@@ -503,7 +503,7 @@ def test_what_servers_may_answer(scripted: Scripted, local: Any) -> None:
     scripted.say = say
     with sapwood.open(scripted.url) as file:
         assert ak.array_equal(file["t"].arrays(["x1", "x9", "jet"]), local[["x1", "x9", "jet"]])
-        waits = ("says to wait", "puts off reading")
+        waits = ("asks to wait", "keeps delaying the read")
         assert all(any(text in entry.reason for text in waits) for entry in file.file.ledger())
     opened = [body.decode() for kind, body in scripted.log if kind == 3010]
     assert opened[0] == "/f.root?authz=Bearer%20x"
