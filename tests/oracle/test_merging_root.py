@@ -197,7 +197,7 @@ def test_root_opens_skims_slims_splits_and_reclustered_trees_without_a_warning(
         "merge all.root in0.root in1.root in0.root --recluster --compression zstd:5 --no-progress",
         "merge one.root 1.root --no-progress", "diff 1.root:T whole.root:T", "diff 1.root:T codec.root:T",
     ]  # fmt: skip
-    monkeypatch.setattr("sapwood.tools.merging._CLUSTER", 2_000)
+    monkeypatch.setattr("sapwood.tools.merging.rewriting._CLUSTER", 2_000)
     for line in lines:
         assert main(shlex.split(line)) == 0, (line, capsys.readouterr().err)
     names = ["1", "whole", "codec", "skim", "slim", "more", "part0", "part1", "part2", "in0", "all", "one"]

@@ -18,6 +18,7 @@ import pytest
 from browser import looks
 
 import sapwood
+from sapwood.cli import main
 from sapwood.storage.trace import Trace
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -473,3 +474,54 @@ def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
         run = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert run.returncode == 0, run.stderr
         assert "int64" in run.stdout or not more
+
+
+INTERRUPTED_IMPORT = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+
+from sapwood import _native
+_native.start_trace()
+sys.meta_path.insert(0, Interrupt())
+try:
+    _native.take_trace()
+except BaseException as error:
+    print(type(error).__name__)
+"""
+
+
+def test_ctrl_c_while_numpy_is_imported_is_no_panic() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
+
+
+def test_an_error_that_ctrl_c_caused_is_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def imported(*_: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ImportError("the import failed for one of many reasons") from error
+
+    monkeypatch.setattr("sapwood.cli._dispatch", imported)
+    assert main(["ls", "x.root"]) == 130
+    assert capsys.readouterr().err == "sapwood: interrupted\n"
+
+
+def test_an_index_of_a_remote_file_is_refused_before_its_fields_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        file["T"] = {"x": [1, 2, 3]}
+    monkeypatch.setattr("sapwood.table.index._identity", lambda _: None)  # as for a remote file
+    monkeypatch.setattr("sapwood.tools.statistics.statistics", lambda *_: pytest.fail("fields were read"))
+    path = str(tmp_path / "x.root")
+    assert main(["stats", path, "--index"]) == 1
+    want = f"sapwood: cannot write an index beside {path}: only local files have one\n"
+    assert capsys.readouterr().err == want

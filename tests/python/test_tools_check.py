@@ -196,7 +196,8 @@ def test_clusters_with_holes_are_left_out_and_counted(tmp_path: Path, capsys: py
     assert main(["recover", str(path), str(tmp_path / "saved.root"), "--json"]) == 3
     done = json.loads(capsys.readouterr().out)
     assert done["trees"]["Events"] == {
-        "entries": N - 50, "clusters": 11, "lost_clusters": 1, "lost_entries": 50, "described_by": "itself",
+        "entries": N - 50, "clusters": 11, "lost_clusters": 1, "lost_entries": 50,
+        "described_by": "itself", "kind": "tree",
     }  # fmt: skip
     kept = ak.concatenate([before[:200], before[250:]])
     assert ak.array_equal(sapwood.open(tmp_path / "saved.root")["Events"].arrays(), kept)

@@ -234,6 +234,17 @@ def test_projected_fields_of_an_rntuple_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "message"), [({"entries": 0}, "1 entry, not 0"), ({"entries": -3}, "not -3"), ({"size": 0}, "1 byte")]
+)
+def test_a_split_refuses_files_without_entries(
+    given: dict[str, int], message: str, sample: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        split(f"{sample}:Events", str(tmp_path / "part{}.root"), **given)
+    assert not list(tmp_path.glob("part*.root"))
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["hadd", "-dbg", "all.root", "events.root"], "-dbg would have no effect"),

@@ -32,6 +32,7 @@ scan {path} {number} --cut '{number} > 0' -n 2
 hist {path} {number}
 stats {path}
 diff {file} {file}
+diff --layout {file} {file}
 sql "SELECT count(*) AS c FROM '{path}'"
 run task.py -i {path} -o results
 convert {path} out.parquet
@@ -57,6 +58,8 @@ merge again.root {file} two.root --recluster
 merge all.root {file} --dry-run
 check {file} --deep
 recover {file} saved.root
+rooteventselector -f 2 -l 11 -s '{number} > 0' {path} selected.root
+rootslimtree -e '*' -i {number} {path} slim.root
 advise {file} --no-trials
 mkdir {file}:new
 mv {path} {file}:Other
@@ -118,7 +121,7 @@ def test_commands_take_every_kind_of_table(words: dict[str, str], capsys: pytest
         lines.append(REWRITING)
     for line in lines:
         plain = shlex.split(line.format(**words))
-        for more in ([], ["--json"]) if plain[0] not in QUIET else ([],):
+        for more in ([], ["--json"]) if plain[0] not in QUIET | set(SHIMS) else ([],):
             Path(words["file"]).write_bytes(original)
             Path(f"{words['file']}.sapwood-index").unlink(missing_ok=True)
             if plain[0] == "rm":
@@ -130,7 +133,7 @@ def test_commands_take_every_kind_of_table(words: dict[str, str], capsys: pytest
             assert not err or plain[0] == "trace", (plain, err)
             if more:
                 parsed(out)
-            elif plain[0] not in ("diff", "mkdir"):
+            elif plain[0] not in ("diff", "mkdir", *SHIMS):
                 assert out or plain[0] == "check", plain
 
 
@@ -148,7 +151,38 @@ def test_what_a_format_cannot_do_is_refused(words: dict[str, str], capsys: pytes
         assert main(plain) == 1, plain
         err = capsys.readouterr().err
         assert err.count("\n") == 1 and words["file"] in err, (plain, err)
-        assert "HBOOK" in err or "has no tree" in err or plain[0] == "mkdir", (plain, err)
+        hint = "sapwood merge --recluster" if words["kind"] == "rntuple" else "'sapwood convert a.rz:ID OUT.root'"
+        assert hint in err or plain[0] == "mkdir", (plain, err)
+
+
+@pytest.mark.parametrize("words", ["tree", "rntuple"], indirect=True)
+def test_reports_name_the_kind_of_a_table_and_count_in_words(
+    words: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = {"tree": "tree", "rntuple": "RNTuple"}[words["kind"]]
+    printed: dict[str, list[str]] = {}
+    for line in ("merge all.root a.root", "merge all.root a.root two.root --dry-run", "recover a.root saved.root"):
+        assert main(line.split()) == 0
+        printed[line] = capsys.readouterr().out.splitlines()
+    one, plan, saved = printed.values()
+    assert one[:2] == [f"{kind} Events: 20 entries", "1 object added"] and "all.root: 1 file, " in one[2]
+    assert plan[:2] == [f"{kind} Events: 40 entries", "1 object to add"] and "all.root: 2 files, " in plan[2]
+    assert saved == [f"{kind} Events: saved 20 entries in 1 cluster", "saved 1 object: h"]
+
+
+@pytest.mark.parametrize("words", ["tree", "rntuple"], indirect=True)
+def test_selectors_take_rntuples(words: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rooteventselector", "-f", "2", "-l", "11", "-s", "n > 0", "a.root", "cut.root"]) == 0
+    assert main(["rootslimtree", "-e", "*", "-i", "run,n", "a.root:Events", "slim.root"]) == 0
+    with sapwood.open("a.root:Events") as old, sapwood.open("cut.root:Events") as cut:
+        want = old.arrays(entry_start=2, entry_stop=12)
+        assert cut.arrays().to_list() == want[want.n > 0].to_list()
+        assert type(cut) is type(old)
+    with sapwood.open("slim.root:Events") as slim:
+        assert list(slim.keys()) == ["run", "n"] and slim.num_entries == N
+    assert main(["rootrm", "a.root:Events"]) == 0
+    assert main(["rooteventselector", "a.root", "none.root"]) == 1
+    assert "no tree or RNTuple" in capsys.readouterr().err
 
 
 def test_every_command_prints_json() -> None:

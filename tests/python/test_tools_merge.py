@@ -23,7 +23,9 @@ from sapwood.cli import main
 from sapwood.compression import LZ4, LZMA, ZLIB, Compression
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError
 from sapwood.tools import merging
-from sapwood.tools.merging import merge
+from sapwood.tools.merging import merge, rewriting
+from sapwood.tools.merging.settings import Settings
+from sapwood.tools.merging.verifying import verify_output
 
 hist = pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
 
@@ -125,7 +127,8 @@ def test_trees_that_differ_are_refused_by_the_branch(inputs: list[str], tmp_path
         merge(out, [more, *inputs])
     other = write(tmp_path / "other.root", 4, x=np.zeros(400, np.float32))
     with pytest.raises(
-        ArgumentError, match=r"laid out in another way .*\[TLeafF:x\], not .*\[TLeafD:x\]. .in branch x, in tree Events"
+        ArgumentError,
+        match=r"layout differs from the first tree .*\[TLeafF:x\], not .*\[TLeafD:x\]. .in branch x, in tree Events",
     ):
         merge(out, [*inputs, other])
     assert not out.exists() and not list(tmp_path.glob("*.partial"))
@@ -277,7 +280,7 @@ def test_trees_are_written_again_where_asked(inputs: list[str], tmp_path: Path) 
 
 
 def test_clusters_of_mixed_sizes_and_codecs_become_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "_CLUSTER", 100_000)
+    monkeypatch.setattr(rewriting, "_CLUSTER", 100_000)
     paths, values = [], []
     for place, (codec, flush) in enumerate([(None, 10), (ZLIB(1), 5000), (LZ4(4), -20_000), (ZLIB(9), -(10**7))]):
         paths.append(str(tmp_path / f"{place}.root"))
@@ -295,13 +298,11 @@ def test_clusters_of_mixed_sizes_and_codecs_become_alike(tmp_path: Path, monkeyp
 
 
 def test_verification_finds_a_value_that_differs(inputs: list[str], tmp_path: Path) -> None:
-    from sapwood.tools import merging
-
     out = tmp_path / "out.root"
     done = merge(out, inputs)
     done.inputs = [inputs[0], inputs[2], inputs[1]]
     with pytest.raises(CorruptError, match=r"differs from .*in3\.root at entry 400"):
-        merging._verify(done, merging.Settings())
+        verify_output(done, Settings())
 
 
 def test_rntuples_are_joined(tmp_path: Path) -> None:
@@ -433,7 +434,7 @@ def test_files_are_opened_and_their_trees_read_by_a_second_thread(
     opened: list[tuple[str, str, int]] = []
     now: set[str] = set()
 
-    class Noted(merging._Input):
+    class Noted(merging.inputs.Input):
         def __init__(self, path: str, *more: object) -> None:
             super().__init__(path, *more)
             now.add(path)
@@ -444,7 +445,7 @@ def test_files_are_opened_and_their_trees_read_by_a_second_thread(
             super().close()
             now.discard(self.path)
 
-    monkeypatch.setattr(merging, "_Input", Noted)
+    monkeypatch.setattr(merging.inputs, "Input", Noted)
     out = tmp_path / "out.root"
     merge(out, [*inputs, inputs[0]], compression=ZLIB(1))
     thread = "sapwood-merge-ahead"

@@ -372,3 +372,12 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ArgumentError, match=r"pip install 'sapwood\[serve\]'"):
         serving.serve(tmp_path)
+
+
+def test_a_missing_folder_is_named_even_if_the_port_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", str(tmp_path / "none"), "--port", port]) == 2
+    assert "none" in capsys.readouterr().err

@@ -11,6 +11,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::pool::Filled;
 use sapwood_root::array::{Column, Number, Type};
@@ -46,7 +47,14 @@ pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Boun
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
+/// Imports `NumPy`. An interrupted import is an error here; the calls below would panic.
+fn load(py: Python<'_>) -> PyResult<()> {
+    static LOADED: PyOnceLock<()> = PyOnceLock::new();
+    LOADED.get_or_try_init(py, || py.import(intern!(py, "numpy")).map(drop)).copied()
+}
+
 fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<Bound<'_, PyAny>> {
+    load(py)?;
     let length = buffer.len() / number.size();
     let data = buffer.as_ptr();
     let owner = Bound::new(py, Owner(buffer))?;

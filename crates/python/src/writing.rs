@@ -2,7 +2,7 @@
 
 use crate::borrow;
 use crate::columns::{to_column, to_columns, type_of};
-use crate::errors::raise;
+use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
@@ -69,6 +69,9 @@ impl Sink for ObjectSink {
     }
 }
 
+/// Size in bytes of a local file whose baskets are copied sooner than Ctrl-C needs an answer.
+const SMALL: u64 = 16 << 20;
+
 /// A file being written, with its tables.
 #[pyclass(frozen)]
 pub struct Output {
@@ -94,6 +97,15 @@ impl Output {
             pool.install(move || work(inner))
         })
         .map_err(raise)
+    }
+    /// Works on the file on this thread, without the pool, for work that takes less time than waking the pool.
+    fn alone<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.owner.check().map_err(raise)?;
+        py.detach(|| work(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))).map_err(raise)
     }
     /// Works on the file as [`Self::with`] does. Ctrl-C stops the work, which checks for it, and its reads of `source`.
     fn copying<T: Send>(
@@ -195,7 +207,7 @@ impl Output {
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
-            .map_err(raise)?;
+            .map_err(raise_opening)?;
         Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
     }
 
@@ -276,11 +288,14 @@ impl Output {
     ) -> PyResult<u64> {
         let (source, key) = (file.file(), key.key());
         let known = known.map(PyTree::tree);
-        self.copying(py, &source, |inner| {
+        let small = source.source().is_near() && source.source().size() <= SMALL;
+        let soon = small && self.alone(py, |inner| Ok(inner.joined_mut(tree)?.0.keeps()))?;
+        let work = |inner: &mut Inner| {
             let (tree, file) = inner.joined_mut(tree)?;
             let known = known.map_or_else(|| Tree::read(&source, key).map(Arc::new), Ok)?;
             tree.add(file, &source, &known, processes)
-        })
+        };
+        if soon { self.alone(py, work) } else { self.copying(py, &source, work) }
     }
 
     /// Adds baskets that no description lists: branch, position, length, first entry and number of entries of each.
@@ -300,7 +315,7 @@ impl Output {
     }
     /// Marks the state of the joined trees, or reverts to the mark.
     fn mark_joined(&self, py: Python<'_>, back: bool) -> PyResult<()> {
-        self.with(py, |inner| {
+        self.alone(py, |inner| {
             inner.mark_joined(back);
             Ok(())
         })
@@ -356,7 +371,7 @@ impl Output {
         let (shape, column) = (to_shape(shape)?, to_column(column)?);
         let result = self.with(py, |inner| {
             let Shape::Class(class) = &shape else {
-                return Err(Error::argument("an object of its own is of a class"));
+                return Err(Error::argument("a single object must belong to a class"));
             };
             let (bytes, infos) = encode_value(class, &column)?;
             inner.file.write_value(directory, name, title, &class.name, &bytes, infos)

@@ -126,12 +126,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
-    except (SapwoodError, OSError) as error:
-        if getattr(chosen, "debug", False):
+    except (SapwoodError, OSError, ImportError) as error:
+        if _interrupted(error):
+            complain("interrupted")
+            return INTERRUPTED
+        if getattr(chosen, "debug", False) or isinstance(error, ImportError):
             raise
         own = isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
         complain(f"standard output: {os.strerror(errno.ENOSPC)}" if own else error_text(error))
         return USAGE if isinstance(error, ArgumentError) else FAILED
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C is behind an error: some libraries raise their own while they are imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:

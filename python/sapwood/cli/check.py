@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.errors import ArgumentError, SapwoodError
     from sapwood.storage.sources import options_of
     from sapwood.tools.checking import CODES, check
-    from sapwood.tools.merging import input_paths
+    from sapwood.tools.merging.inputs import input_paths
 
     if arguments.codes:
         for code, (severity, meaning) in CODES.items():

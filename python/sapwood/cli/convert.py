@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert the table."""
     import json
 
+    from sapwood.show.units import counted
     from sapwood.storage.sources import options_of
     from sapwood.tools.conversion import convert
 
@@ -51,5 +52,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"output": arguments.target, "entries": entries}))
     else:
-        say(f"{arguments.target}: {entries} entries")
+        say(f"{arguments.target}: {counted(entries, 'entry')}")
     return 0

@@ -98,8 +98,10 @@ def _print(done: dict[str, int | None], arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(done, indent=1))
         return
+    from sapwood.show.units import counted
+
     for path, entries in done.items():
-        say(path if entries is None else f"{path}: {entries} entries")
+        say(path if entries is None else f"{path}: {counted(entries, 'entry')}")
 
 
 def _move_arguments(parser: argparse.ArgumentParser) -> None:

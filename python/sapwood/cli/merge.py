@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood.cli.progress import counter
+    from sapwood.show.units import counted
     from sapwood.storage.sources import options_of
     from sapwood.tools.merging import merge
 
@@ -103,5 +104,6 @@ def run(arguments: argparse.Namespace) -> int:
         for line in done.text():
             say(line)
     if not done.is_complete:
-        complain(f"{len(done.skipped)} files skipped, {len(done.not_added)} objects not added")
+        skipped, left = counted(len(done.skipped), "file"), counted(len(done.not_added), "object")
+        complain(f"{skipped} skipped, {left} not added")
     return 0 if done.is_complete else 3

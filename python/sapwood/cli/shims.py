@@ -96,7 +96,7 @@ def _hadd(arguments: argparse.Namespace) -> int:
         raise ArgumentError(f"-n takes a number of files, not {arguments.most}")
     word = arguments.codec[0] if arguments.codec else "101"
     if word == "f":
-        from sapwood.tools.merging import input_paths
+        from sapwood.tools.merging.inputs import input_paths
 
         with sapwood.open({input_paths(arguments.sources, {})[0]: None}) as first:
             codec = first.file.compression

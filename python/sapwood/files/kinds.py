@@ -28,10 +28,6 @@ BANKS = frozenset({"Banks", "Vector"})
 """Other content of RZ files: ZEBRA banks, and vectors of words."""
 
 
-NOT_ROOT = "{} is not a ROOT file; if it is an HBOOK file, sapwood convert writes its tables to one"
-"""Error message for a file of another format where a ROOT file is needed."""
-
-
 def root_native(opened: Foreign) -> _native.File:
     """Return the native ROOT file of a result of `sapwood.open`.
 
@@ -40,10 +36,27 @@ def root_native(opened: Foreign) -> _native.File:
     UnsupportedError
         The file has another format.
     """
-    native = opened.file.native
-    if not isinstance(native, _native.File):
-        raise UnsupportedError(NOT_ROOT.format(opened.file_path))
-    return native
+    return check_root(opened.file.native, opened.file_path)
+
+
+def check_root(native: Any, path: str) -> _native.File:
+    """Return a native file that is a ROOT file.
+
+    Raises
+    ------
+    UnsupportedError
+        The file has another format.
+    """
+    if isinstance(native, _native.File):
+        return native
+    if isinstance(native, _native.FzFile):
+        kind, source, what = "a ZEBRA FZ file", path, "banks"
+    else:
+        kind, source, what = "an HBOOK file", f"{path}:ID", "an ntuple"
+    raise UnsupportedError(f"{path} is {kind}; this command needs a ROOT file: {_CONVERT.format(source, what)}")
+
+
+_CONVERT = "'sapwood convert {} OUT.root' writes {} to one"
 
 
 def native_table(directory: Any, key: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
 from sapwood.show.html import document, table, tiles
 from sapwood.show.svg import COLOURS, draw_chart, draw_map, plain
-from sapwood.show.units import bytes_text, count_text, number_text, seconds_text, share_text
+from sapwood.show.units import bytes_text, count_text, noun, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def _text(value: object) -> str:
 
 
 def _plural(count: int, word: str) -> str:
-    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
-    return f"{count_text(count)} {word if count == 1 else many}"
+    return f"{count_text(count)} {noun(count, word)}"
 
 
 def _header(run: Run) -> str:

@@ -74,6 +74,17 @@ def count_text(value: float) -> str:
     return f"{round(value):,}".replace(",", _THIN)
 
 
+def counted(count: int, word: str) -> str:
+    """Return a count with its word in singular or plural: ``1 entry``, ``2 entries``."""
+    return f"{count} {noun(count, word)}"
+
+
+def noun(count: int, word: str) -> str:
+    """Return a word as it follows a count."""
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+    return word if count == 1 else many
+
+
 def bytes_text(value: float) -> str:
     """Write a number of bytes with a decimal unit: 12.3 MB."""
     return _scaled(value, "B", ("", "k", "M", "G", "T", "P"))

@@ -21,7 +21,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
 from sapwood.table.index import INDEX_SET
-from sapwood.tools.merging import Item, objects_of
+from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
 
 if TYPE_CHECKING:
@@ -451,13 +451,15 @@ def split(
     Raises
     ------
     ArgumentError
-        Not exactly one of `entries`, `size` and `by` is given; there are more than a thousand values; or the name of
-        the target has no ``{}``.
+        Not exactly one of `entries`, `size` and `by` is given; a number or size is not positive; there are more than a
+        thousand values; or the name of the target has no ``{}``.
     """
     from dataclasses import replace
 
     if sum(one is not None for one in (entries, size, by)) != 1:
         raise ArgumentError("split takes exactly one of entries, size and by")
+    if entries is not None and entries < 1:
+        raise ArgumentError(f"each file needs at least 1 entry, not {entries}")
     if "{}" not in target:
         raise ArgumentError(f"{target} has no {{}} for the number of the file or the value of the column")
     selection = selection or Selection()
@@ -485,8 +487,10 @@ def split(
         else:
             if size is not None:
                 wanted = parse_size(size) if isinstance(size, str) else size
+                if wanted < 1:
+                    raise ArgumentError(f"each file needs at least 1 byte, not {size}")
                 entries = max(1, round(wanted * tree.num_entries / max(1, tree.compressed_bytes)))
-            step = max(1, entries or 1)
+            step = entries or 1
             for place, start in enumerate(range(first, last, step)):
                 parts.append((str(place), replace(selection, start=start, stop=min(last, start + step))))
         for name, part in parts:

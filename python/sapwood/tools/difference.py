@@ -168,10 +168,11 @@ def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], l
 
 
 def _layout(table: Foreign) -> dict[str, str]:
+    full, stored = table.field_bytes()
     return {
         "clusters": " ".join(map(str, table.clusters)),
-        "compressed bytes": str(table.compressed_bytes),
-        "uncompressed bytes": str(table.uncompressed_bytes),
+        "compressed bytes": str(sum(stored)),
+        "uncompressed bytes": str(sum(full)),
     }
 
 

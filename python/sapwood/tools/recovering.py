@@ -14,10 +14,11 @@ import sapwood
 from sapwood import _native
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
+from sapwood.show.units import counted
 from sapwood.storage.locate import is_url
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import parse_head, quiet, records
-from sapwood.tools.merging import Item, objects_of
+from sapwood.tools.merging.objects import Item, objects_of
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -31,8 +32,9 @@ _DEEP = 512
 
 @dataclass
 class RecoveredTree:
-    """The saved entries and clusters of a tree, and the lost clusters.
+    """The saved entries and clusters of a tree or an RNTuple, and the lost clusters.
 
+    `kind` is ``"tree"`` or ``"RNTuple"``.
     `described_by` is ``"itself"``, or the path of the file whose tree has the same branches.
     """
 
@@ -41,6 +43,7 @@ class RecoveredTree:
     lost_clusters: int = 0
     lost_entries: int = 0
     described_by: str = "itself"
+    kind: str = "tree"
 
 
 @dataclass
@@ -64,10 +67,11 @@ class Recovered:
     def text(self) -> Iterator[str]:
         """Yield the report line by line."""
         for path, tree in self.trees.items():
-            lost = f"; lost {tree.lost_clusters} clusters, {tree.lost_entries} entries" if tree.lost_clusters else ""
-            yield f"tree {path}: saved {tree.entries} entries in {tree.clusters} clusters{lost}"
+            gone = f"{counted(tree.lost_clusters, 'cluster')}, {counted(tree.lost_entries, 'entry')}"
+            saved = f"{counted(tree.entries, 'entry')} in {counted(tree.clusters, 'cluster')}"
+            yield f"{tree.kind} {path}: saved {saved}{f'; lost {gone}' if tree.lost_clusters else ''}"
         if self.objects:
-            yield f"saved {len(self.objects)} objects: {', '.join(self.objects)}"
+            yield f"saved {counted(len(self.objects), 'object')}: {', '.join(self.objects)}"
         for path, why in self.lost.items():
             yield f"lost {path}: {why}"
 
@@ -354,7 +358,7 @@ class _Recovery:
             # Without its page list, the clusters of a group are unknown.
             raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
         number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, None, None, None)
-        saved = self._result.trees[path] = RecoveredTree()
+        saved = self._result.trees[path] = RecoveredTree(kind="RNTuple")
         before = 0
         for first, entries in source.cluster_entries():
             if first > before:

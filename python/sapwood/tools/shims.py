@@ -15,11 +15,13 @@ import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
-from sapwood.files.kinds import DIRECTORIES, TREES, enter, root_native
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
 from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
-from sapwood.tools.merging import Others, merge, objects_of
+from sapwood.tools.merging import merge
+from sapwood.tools.merging.objects import objects_of
+from sapwood.tools.merging.settings import Others
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -297,10 +299,13 @@ def select(
 ) -> dict[str, int | None]:
     """Copy parts of trees as ``rooteventselector`` and ``rootslimtree`` do; return the number of entries of each.
 
+    RNTuples are copied in the same way; ROOT's tools leave them out.
+
     Parameters
     ----------
     sources, target
-        Sources are ``file:tree``, or files whose trees are copied. The target is a file or ``file:directory``.
+        Sources are ``file:tree``, or files whose trees and RNTuples are copied. The target is a file or
+        ``file:directory``.
     recreate, compression
         Whether to recreate the target; codec of a new target.
     first, last
@@ -319,12 +324,14 @@ def select(
     done: dict[str, int | None] = {}
     for source in sources:
         for one in named(source):
-            if one.classname not in TREES:
+            if one.classname not in TREES | RNTUPLES:
                 continue
             drop: tuple[str, ...] = ()
             if exclude:
                 with sapwood.open({one.file: None}) as opened:
-                    names = [branch.name for branch in opened[one.path].branches]
+                    table = opened[one.path]
+                    columns = table.branches if one.classname in TREES else table.fields
+                    names = [column.name for column in columns]
                 drop = tuple(glob.escape(name) for name in names if _in(name, exclude) and not _in(name, include))
             selection = Selection(
                 (), drop, first, None if last == -1 else last + 1, cut or None, compression=compression
@@ -332,7 +339,7 @@ def select(
             done |= copy(f"{one.file}:{glob.escape(one.path)}", target, selection=selection, recreate=recreate)
             recreate, compression = False, ...
     if not done:
-        raise NotFoundError(f"no tree found in {', '.join(sources)}")
+        raise NotFoundError(f"no tree or RNTuple found in {', '.join(sources)}")
     return done
 
 

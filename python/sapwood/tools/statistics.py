@@ -9,7 +9,7 @@ from typing import Any
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import layout
 from sapwood.show.units import bytes_text, count_text, seconds_text
-from sapwood.table.index import FieldZones, indexable, write
+from sapwood.table.index import FieldZones, indexable, place_for, write
 from sapwood.table.statistics import FieldStatistics, index_of, statistics
 
 
@@ -36,6 +36,8 @@ def statistics_of(
     found: list[FieldStatistics] = []
     zones: dict[str, FieldZones] = {}
     with opened_tree(where, options) as table:
+        if index:
+            place_for(table)  # before the fields are read
         known = indexable(table)
         readable = {
             field.path_in(table): field

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import sapwood
 from sapwood.compression import LZMA, Compression
 from sapwood.errors import NotFoundError, UnsupportedError
-from sapwood.files.kinds import HBOOK_NTUPLES, RNTUPLES, TREES
+from sapwood.files.kinds import RNTUPLES, TREES, root_native
 from sapwood.files.segments import free_bytes
 from sapwood.train.data.dataset import Source
 
@@ -137,19 +137,24 @@ def tree_paths(file: Foreign, source: Source, kinds: frozenset[str] = TREES) -> 
     Raises
     ------
     NotFoundError
-        The file has no tree.
+        The file has no table.
     UnsupportedError
-        The source names an HBOOK ntuple.
+        The file is no ROOT file, or its tables are all of another kind.
     """
+    root_native(file)
     if source.tree is not None:
-        kind = getattr(file[source.tree], "classname", "")
-        if kind in HBOOK_NTUPLES:
-            raise UnsupportedError(f"{source} is a {kind}; convert it to a tree or an RNTuple first (sapwood convert)")
-        return [source.tree]
-    keys = file.classnames(recursive=True, filter_classname=lambda name: name in kinds)
-    paths = sorted({key.rpartition(";")[0] for key in keys})
+        found = {source.tree: getattr(file[source.tree], "classname", "")}
+    else:
+        keys = file.classnames(recursive=True, filter_classname=lambda name: name in TREES | RNTUPLES)
+        found = {key.rpartition(";")[0]: kind for key, kind in keys.items()}
+    paths = sorted(path for path, kind in found.items() if kind in kinds)
+    if not paths and any(kind in RNTUPLES for kind in found.values()):
+        raise UnsupportedError(
+            f"{source}: this command needs a TTree, not an RNTuple; 'sapwood merge --recluster --compression CODEC' "
+            "writes RNTuples with other clusters and another codec"
+        )
     if not paths:
-        raise NotFoundError(f"{source.path} has no tree")
+        raise NotFoundError(f"{source} has no tree")
     return paths
 
 

@@ -482,11 +482,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArgumentError(f"{path} is no study of sapwood lab")
+        raise ArgumentError(f"{path} is not a study of sapwood lab")
     if (found := content.get("format_version")) != FORMAT_VERSION:
         raise ArgumentError(f"{path} is of format {found}; this version reads {FORMAT_VERSION}")
     if lacking := [part for part in _PARTS if part not in content]:
-        raise ArgumentError(f"{path} is no whole study of sapwood lab: it has no {', '.join(lacking)}")
+        raise ArgumentError(f"{path} is an incomplete study of sapwood lab: it lacks {', '.join(lacking)}")
     return content
 
 

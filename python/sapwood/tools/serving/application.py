@@ -253,6 +253,7 @@ def serve(
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", token):
         raise ArgumentError("a token must have 16 to 128 letters, digits, '-' and '_'")
+    Folder(folder)  # an error in the path comes before one in the address
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family, backlog=256)  # pyright: ignore[reportArgumentType]

@@ -20,6 +20,7 @@ use crate::tree::{self, Place, Tree};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range, Token};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -114,6 +115,11 @@ impl Record {
 struct Batch {
     buffer: Vec<u8>,
     records: Vec<Record>,
+}
+
+thread_local! {
+    /// The batch of a thread that copies local files: its memory serves for the next file.
+    static KEPT: Cell<Batch> = Cell::default();
 }
 
 impl Batch {
@@ -224,6 +230,10 @@ impl JoinedTree {
         })
     }
 
+    /// Whether baskets are copied as they are stored.
+    pub fn keeps(&self) -> bool {
+        self.compression.is_none()
+    }
     /// Number of entries so far.
     pub fn entries(&self) -> u64 {
         self.entries
@@ -331,6 +341,7 @@ impl JoinedTree {
         entries: u64,
         borders: &[u64],
     ) {
+        let before: Vec<usize> = self.branches.iter().map(|totals| totals.baskets.len()).collect();
         for (branch, basket, total) in written {
             if let Some(totals) = self.branches.get_mut(branch) {
                 totals.total_bytes += total;
@@ -341,8 +352,7 @@ impl JoinedTree {
         for (branch, basket) in nowhere {
             self.branches.get_mut(branch).into_iter().for_each(|totals| totals.baskets.push(basket));
         }
-        for totals in &mut self.branches {
-            let before = totals.baskets.partition_point(|basket| basket.entry < self.entries);
+        for (totals, before) in self.branches.iter_mut().zip(before) {
             totals.baskets.get_mut(before..).unwrap_or_default().sort_by_key(|basket| basket.entry);
         }
         self.clusters.extend(borders.iter().skip(1).map(|border| self.entries + border));
@@ -376,10 +386,13 @@ impl JoinedTree {
         let mut write =
             |pieces: &&[Piece], batch: &mut Batch| self.write(file, pieces, batch, processes, &mut written);
         if codec.is_none() && near {
-            let mut batch = Batch::default();
+            let mut batch = KEPT.take();
             for pieces in &batches {
                 prepare(pieces, &mut batch)?;
                 write(pieces, &mut batch)?;
+            }
+            if batch.buffer.len() as u64 <= 2 * NEAR_BATCH {
+                KEPT.set(batch);
             }
         } else {
             row::in_order(&batches, rayon::current_num_threads() + AHEAD, prepare, write)?;
@@ -408,9 +421,18 @@ impl JoinedTree {
             written.push((piece.branch, basket, (header.key_bytes + header.object_bytes) as u64));
             seek += bytes.len() as u64;
         }
-        let stored = |record: &Record| buffer.get(record.range()).unwrap_or_default();
-        let parts: Vec<&[u8]> =
-            records.iter().map(|record| record.packed.as_deref().unwrap_or_else(|| stored(record))).collect();
+        // Unchanged baskets that lie next to each other are one part.
+        let together =
+            |a: &Record, b: &Record| a.packed.is_none() && b.packed.is_none() && a.range().end == b.at;
+        let parts: Vec<&[u8]> = records
+            .chunk_by(together)
+            .map(|group| match group {
+                [Record { packed: Some(packed), .. }] => packed.as_slice(),
+                [first, .., last] => buffer.get(first.at..last.range().end).unwrap_or_default(),
+                [one] => buffer.get(one.range()).unwrap_or_default(),
+                [] => &[],
+            })
+            .collect();
         let appended = file.append(&mut stretch, &parts);
         if appended.is_err() {
             file.give_back(&stretch);
@@ -517,7 +539,7 @@ fn readdress(record: &mut [u8], seek: u64, seek_directory: u64, processes: u16) 
         let before = (old.u64()? >> PLACE_BITS) as u16;
         let offset = before
             .checked_add(processes)
-            .ok_or_else(|| Error::limit("more than 65535 process identifiers in one file"))?;
+            .ok_or_else(|| Error::limit("one file cannot have more than 65535 process identifiers"))?;
         let parent = seek_directory | u64::from(offset) << PLACE_BITS;
         put(record, SEEKS, &seek.to_be_bytes())?;
         return put(record, SEEKS + 8, &parent.to_be_bytes());
@@ -534,7 +556,7 @@ fn is_big(record: &[u8]) -> bool {
 
 fn too_narrow() -> Error {
     Error::unsupported(
-        "a basket with 32-bit positions cannot lie at that place: write the tree again instead",
+        "a basket with 32-bit positions cannot be moved that far into the file: rewrite the tree instead",
     )
 }
 
@@ -548,37 +570,19 @@ fn put(record: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
 ///
 /// Fails if a branch is missing in one of them, if layouts differ, or if baskets cannot be copied.
 fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
-    let mut names: HashMap<(Option<usize>, &str), Vec<usize>> = HashMap::new();
-    for (index, branch) in first.branches.iter().enumerate().rev() {
-        names.entry((branch.parent, &branch.name)).or_default().push(index);
-    }
-    let mut places: Vec<usize> = Vec::with_capacity(other.branches.len());
-    for (index, branch) in other.branches.iter().enumerate() {
-        let parent = branch.parent.and_then(|parent| places.get(parent).copied());
-        let found = names.get_mut(&(parent, branch.name.as_str())).and_then(Vec::pop);
-        let found =
-            found.ok_or_else(|| differ(format!("the first tree has no branch {}", other.path(index))))?;
-        places.push(found);
-    }
-    if let Some(missing) = names.values().flatten().min() {
-        return Err(differ(format!("there is no branch {}", first.path(*missing))));
-    }
+    let places = places(first, other)?;
     for (index, (branch, to)) in other.branches.iter().zip(&places).enumerate() {
         let Some(like) = first.branches.get(*to) else { continue };
         let place = || format!("branch {}", other.path(index));
         let fail = |why: String| Err(Error::argument(why).within(place()));
-        let leaf = |l: &tree::Leaf| {
-            let length = if l.class == "TLeafC" { 0 } else { l.length };
-            (l.class.clone(), l.title.clone(), length, l.width, l.unsigned, l.counted, l.kind)
-        };
-        let leaves = |b: &tree::Branch| b.leaves.iter().map(leaf).collect::<Vec<_>>();
         let counter = branch.counter.and_then(|counter| places.get(counter).copied());
-        if (&branch.class, leaves(branch), &branch.element) != (&like.class, leaves(like), &like.element)
+        if (&branch.class, &branch.element) != (&like.class, &like.element)
+            || !branch.leaves.iter().map(leaf_layout).eq(like.leaves.iter().map(leaf_layout))
             || counter != like.counter
             || branch.offsets_from_counter != like.offsets_from_counter
         {
             return fail(format!(
-                "it is laid out in another way than in the first tree ({} {}, not {} {})",
+                "its layout differs from the first tree ({} {}, not {} {})",
                 branch.class,
                 leaf_text(branch),
                 like.class,
@@ -604,6 +608,37 @@ fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
         }
     }
     Ok(places)
+}
+
+/// Returns the branch of the first tree with the name and the parent of each branch of another tree.
+fn places(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
+    let same = |(a, b): (&tree::Branch, &tree::Branch)| a.parent == b.parent && a.name == b.name;
+    if first.branches.len() == other.branches.len() && first.branches.iter().zip(&other.branches).all(same) {
+        return Ok((0..first.branches.len()).collect());
+    }
+    let mut names: HashMap<(Option<usize>, &str), Vec<usize>> = HashMap::new();
+    for (index, branch) in first.branches.iter().enumerate().rev() {
+        names.entry((branch.parent, &branch.name)).or_default().push(index);
+    }
+    let mut places: Vec<usize> = Vec::with_capacity(other.branches.len());
+    for (index, branch) in other.branches.iter().enumerate() {
+        let parent = branch.parent.and_then(|parent| places.get(parent).copied());
+        let found = names.get_mut(&(parent, branch.name.as_str())).and_then(Vec::pop);
+        let found =
+            found.ok_or_else(|| differ(format!("the first tree has no branch {}", other.path(index))))?;
+        places.push(found);
+    }
+    match names.values().flatten().min() {
+        Some(missing) => Err(differ(format!("there is no branch {}", first.path(*missing)))),
+        None => Ok(places),
+    }
+}
+
+/// Returns what the leaves of joined branches must have in common: class, title, length, width, sign, whether it counts
+/// others, and streamer type. Strings may differ in length.
+fn leaf_layout(leaf: &tree::Leaf) -> (&str, &str, i64, i64, bool, bool, i32) {
+    let length = if leaf.class == "TLeafC" { 0 } else { leaf.length };
+    (&leaf.class, &leaf.title, length, leaf.width, leaf.unsigned, leaf.counted, leaf.kind)
 }
 
 fn differ(text: String) -> Error {

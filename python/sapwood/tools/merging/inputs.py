@@ -1,0 +1,166 @@
+"""The files to merge: their names, and opening each while the one before is merged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sapwood
+from sapwood import _native
+from sapwood.compression import Compression
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError
+from sapwood.files.kinds import TREES, check_root
+from sapwood.storage.locate import matches
+from sapwood.storage.sources import at_rest, source_of
+from sapwood.tools.merging.settings import Settings
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+
+def input_paths(
+    inputs: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], options: Mapping[str, Any] | None = None
+) -> list[str]:
+    """List the files that paths, patterns and ``@list`` files name, in order.
+
+    Raises
+    ------
+    ArgumentError
+        No file is given, or a pattern matches nothing.
+    """
+    found: list[str] = []
+    for one in [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs:
+        text = os.fspath(one)
+        if text.startswith("@"):
+            try:
+                lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
+            except OSError as error:
+                raise MissingFileError(f"cannot read the list {text[1:]}: {error.strerror}") from error
+            named = [line.strip() for line in lines]
+            found += input_paths([line for line in named if line and not line.startswith("#")], options)
+            continue
+        matched = matches(text, options or {})
+        if not matched:
+            raise ArgumentError(f"no file matches {text}")
+        found += matched
+    if not found:
+        raise ArgumentError("no input files")
+    return found
+
+
+def open_file(path: str, settings: Settings) -> Foreign:
+    """Open a file with the options of the merge."""
+    return sapwood.open({path: None}, **settings.options)
+
+
+class Input:
+    """A file to be merged, and the trees of its top directory that were read ahead, by the offsets of their keys."""
+
+    def __init__(self, path: str, settings: Settings, ahead: Iterable[str] = ()) -> None:
+        """Open the file; read the trees with the names `ahead`."""
+        self.path = path
+        self._settings = settings
+        self._file: Foreign = None
+        found = source_of(path, settings.options)
+        self.native = check_root(at_rest(found.open), path)
+        self.directory = top_of(path, self.native)
+        self.trees: dict[int, _native.Tree] = {}
+        names = frozenset(ahead)
+        for place, (name, classname) in enumerate(zip(*self.directory.listing()[:2], strict=True) if names else ()):
+            if name in names and classname in TREES:
+                key = self.directory.key(place)
+                # Errors are raised when the file's turn comes.
+                with contextlib.suppress(SapwoodError, OSError):
+                    self.trees[key.seek] = self.directory.tree(key)
+
+    @property
+    def compression(self) -> Compression | None:
+        """The compression setting of the file."""
+        return Compression.from_code(self.native.compression)
+
+    @property
+    def file(self) -> Foreign:
+        """The file as `sapwood.open` returns it; used to decode tables."""
+        if self._file is None:
+            self._file = open_file(self.path, self._settings)
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+        self.native.close()
+
+
+def top_of(path: str, native: _native.File) -> _native.Directory:
+    """Return the top directory of a file.
+
+    Raises
+    ------
+    CorruptError
+        Its list of keys is lost, so keys may be missing.
+    """
+    top = native.directory()
+    if top.recovered:
+        raise CorruptError(f"{path}: the file was not closed, or was cut off; sapwood recover saves its intact parts")
+    return top
+
+
+def opened_ahead(
+    paths: Sequence[str], settings: Settings, trees: Callable[[], Iterable[str]]
+) -> Generator[tuple[str, Callable[[], Input]]]:
+    """Yield each path, and a function that returns the open file or raises the error of opening it.
+
+    A second thread opens the file after the yielded one, and reads the trees that `trees` names.
+    """
+    import queue
+    import threading
+
+    orders: queue.SimpleQueue[tuple[str, tuple[str, ...]] | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Input | Exception] = queue.SimpleQueue()
+
+    def work() -> None:
+        for path, ahead in iter(orders.get, None):
+            try:
+                done.put(Input(path, settings, ahead))
+            except Exception as error:  # noqa: BLE001 - raised where the file is merged
+                done.put(error)
+
+    def take() -> Input:
+        found = done.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    thread = threading.Thread(target=work, name="sapwood-merge-ahead", daemon=True)
+    thread.start()
+    left = 0
+    try:
+        for place, path in enumerate(paths):
+            for ahead in paths[place + left : place + 2]:
+                orders.put((ahead, tuple(trees())))
+                left += 1
+            yield path, take
+            left -= 1
+    finally:
+        orders.put(None)
+        thread.join()
+        while not done.empty():
+            found = done.get()
+            if isinstance(found, Input):
+                found.close()
+
+
+def first_codec(paths: Sequence[str], settings: Settings) -> Compression | None:
+    """Return the compression setting of the first readable file."""
+    for path in paths:
+        try:
+            with contextlib.closing(Input(path, settings)) as file:
+                return file.compression
+        except (SapwoodError, OSError):
+            if not settings.skip_bad:
+                raise
+    return None

@@ -1,0 +1,126 @@
+"""Merge in parts: by several processes, or so that an interrupted merge can be resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+from sapwood.errors import ArgumentError, StorageError
+from sapwood.storage.locate import is_url
+from sapwood.tools.merging.merger import merge_files
+from sapwood.tools.merging.report import Merged
+from sapwood.tools.merging.settings import Settings
+
+_PART = 64
+"""Number of inputs per part, if parts are kept for resuming."""
+
+
+def merge_in_parts(
+    target: Path,
+    paths: Sequence[str],
+    settings: Settings,
+    jobs: int,
+    resume: bool,
+    tell: Callable[[int, int, str], None],
+) -> Merged:
+    """Merge groups of files into parts, at the same time if asked, and the parts into the output."""
+    import concurrent.futures
+    import multiprocessing
+    import shutil
+    from concurrent.futures.process import BrokenProcessPool
+
+    if settings.others == "all":
+        raise ArgumentError("others='all' needs one process and no resume: parts keep one object per name")
+    folder = target.with_name(f"{target.name}.parts")
+    size = min(_PART, -(-len(paths) // jobs)) if resume else -(-len(paths) // jobs)
+    groups = [list(paths[start : start + size]) for start in range(0, len(paths), size)]
+    if folder.exists() and not resume:
+        raise ArgumentError(f"{folder} is left from an earlier merge: resume it with --resume, or remove the folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        parts: list[Merged] = []
+        context = multiprocessing.get_context("spawn")
+        others = set(multiprocessing.active_children())
+        with concurrent.futures.ProcessPoolExecutor(max(1, jobs), context) as pool:
+            with _interrupts_blocked():  # in the processes, too: this one ends them
+                tasks = [
+                    pool.submit(_part, folder / f"{place:05d}.root", group, settings)
+                    for place, group in enumerate(groups)
+                ]
+            try:
+                for group, task in zip(groups, tasks, strict=True):
+                    parts.append(task.result())
+                    tell(len(parts) * size, len(paths), group[-1])
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
+                pool.shutdown(cancel_futures=True)
+                raise
+        matched = {pattern for part in parts for pattern in part.matched}
+        settings.check_matched(matched)
+        whole = [part for part in parts if part.inputs]
+        final = Settings(others=settings.others, max_memory=settings.max_memory)
+        result = merge_files(target, [part.output for part in whole], final, lambda *_: None)
+    except BaseException as error:
+        if not resume:
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, BrokenProcessPool):
+            why = "a process of the merge ended before its part was complete; the system may have stopped it for memory"
+            raise StorageError(f"{target}: {why}: use fewer jobs") from error
+        raise
+    shutil.rmtree(folder)
+    result.inputs = [path for part in whole for path in part.inputs]
+    result.matched = sorted(matched)
+    result.bytes_in = sum(part.bytes_in for part in parts)
+    result.added = {path: sum(part.added.get(path, 0) for part in parts) for path in result.added}
+    for part in parts:
+        result.skipped |= part.skipped
+        result.not_added |= part.not_added
+        result.kept += [path for path in part.kept if path not in result.kept]
+        result.indices += [path for path in part.indices if path not in result.indices]
+        result.functions += [path for path in part.functions if path not in result.functions]
+    return result
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Generator[None]:
+    """Delay Ctrl-C until the end of the block. Processes started within it do not get it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
+    """Merge a group of files, unless its part exists already."""
+    record = target.with_suffix(".json")
+    stamp = hashlib.sha256(repr((settings, [_stamp(path) for path in paths])).encode()).hexdigest()
+    if record.exists() and target.exists():
+        known = json.loads(record.read_text("utf-8"))
+        if known["stamp"] == stamp:
+            return Merged(**known["merged"])
+    record.unlink(missing_ok=True)
+    try:
+        result = merge_files(target, paths, settings, lambda *_: None, part=True)
+    except ArgumentError as error:
+        if not settings.skip_bad or "none of the" not in str(error):
+            raise
+        return Merged(str(target), skipped=dict.fromkeys(paths, str(error)))
+    record.write_text(json.dumps({"stamp": stamp, "merged": result.described()}), "utf-8")
+    return result
+
+
+def _stamp(path: str) -> tuple[str, int, int]:
+    if is_url(path):
+        return path, 0, 0
+    try:
+        about = Path(path).stat()
+    except OSError:
+        return path, -1, -1
+    return path, about.st_size, about.st_mtime_ns
