@@ -610,7 +610,7 @@ def test_where_nothing_is_advised_nothing_is_changed(tmp_path: Path) -> None:
 
 def test_names_that_are_of_no_branch_are_named(tmp_path: Path) -> None:
     file, names = write(tmp_path / "events.root"), tmp_path / "used.txt"
-    with pytest.raises(ArgumentError, match=r"no branch of these trees: 'mett' \(there is met\), 'xyz\*'$"):
+    with pytest.raises(ArgumentError, match=r"that these trees do not have: 'mett' \(there is met\), 'xyz\*'$"):
         advise(str(file), used=["run", "mett", "xyz*"], sample=0)
     names.write_text("run\nmett\n")
     new = tmp_path / "new.root"
