@@ -116,13 +116,20 @@ def copy(
                 first = source.file.compression
         new = sapwood.recreate(path, compression=first, commit_every=None, atomic=True)
     else:
-        new = sapwood.update(path, compression=code, commit_every=None)
+        new = _update(path, compression=code, commit_every=None)
     done: dict[str, int | None] = {}
     with new:
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
                 done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace, rename)
     return done
+
+
+def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
+    """Open a file to add to it; name the format of a file that is not a ROOT file."""
+    with sapwood.open({path: None}) as file:
+        root_native(file)
+    return sapwood.update(path, **options)
 
 
 def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
@@ -409,7 +416,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
             raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-        with sapwood.update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
+        with _update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:
