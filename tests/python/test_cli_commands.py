@@ -500,6 +500,32 @@ def test_ctrl_c_while_numpy_is_imported_is_no_panic() -> None:
     assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
 
 
+INTERRUPTED_INTERFACE = """
+import signal
+from numpy.lib import NumpyVersion
+from sapwood import _native
+
+made = NumpyVersion.__init__
+
+def interrupted(self, text):
+    signal.raise_signal(signal.SIGINT)
+    made(self, text)
+
+NumpyVersion.__init__ = interrupted
+_native.start_trace()
+try:
+    _native.take_trace()
+except BaseException as error:
+    print(type(error).__name__)
+"""
+
+
+def test_ctrl_c_while_the_interface_of_numpy_is_found_is_no_panic() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_INTERFACE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
+
+
 INTERRUPTED_COMMAND = """
 import runpy, signal, sys
 
