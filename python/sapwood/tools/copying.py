@@ -218,16 +218,17 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
         what = f"attribute sets describe all entries and are not copied with a selection: {', '.join(sets)} of {where}"
         warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
     names = stored = [field.name for field in ntuple.fields if field.record.source_field_id is None]
-    if selection.keep or selection.drop:
-        # Projected fields are copied as ordinary fields.
-        shown = ntuple.shown_fields
-        known = [field.name for field in ntuple.fields if field.name not in shown]
-        left = _left_out(known, item.path, selection, "field")
-        names = [name for name in known if name not in left]
+    known = [field.name for field in ntuple.fields]
+    left = _left_out(known, item.path, selection, "field")
+    if left:
+        # Projected fields are copied as ordinary fields, without the collection that they show unless it is named.
+        shown = ntuple.shown_fields.difference(selection.keep)
+        kept = [name for name in known if name not in left]
+        names = [name for name in kept if name not in shown] or kept
     if not names and not selection.define:
         raise ArgumentError(f"{where} has no fields left to write")
     for name in selection.define:
-        if name in names:
+        if name in (names if left else known):
             raise ArgumentError(f"{item.path} already has a field {name!r}")
     clusters = -30_000_000 if selection.auto_flush is None else selection.auto_flush
     sizes = {"cluster_entries": clusters} if clusters > 0 else {"cluster_size": -clusters}
@@ -239,7 +240,7 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
     empty = columns(ntuple.arrays([*wanted.values()], entry_stop=0, how=dict))
     same = [name for name in names if name in stored]
     if same:
-        table = new.mkrntuple_like(where, ntuple, None if same == stored else same, **sizes)
+        table = new.mkrntuple_like(where, ntuple, same if left else None, **sizes)
     else:
         table = new.mkrntuple(where, empty, ntuple.description, **sizes)
     table.extend(empty, accept_new_fields=True)
