@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sapwood import behaviors as behaviors
     from sapwood import cache as cache
     from sapwood import compression as compression
+    from sapwood import const as const
     from sapwood import containers as containers
     from sapwood import dynamic as dynamic
     from sapwood import exceptions as exceptions
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         ArgumentError,
         ChangedFileError,
         CorruptError,
+        CutOffError,
         LimitError,
         MissingFileError,
         NotFoundError,
@@ -128,6 +130,7 @@ __all__ = [
     "ChangedFileError",
     "CorruptError",
     "Cursor",
+    "CutOffError",
     "DeserializationError",
     "FSSpecSource",
     "HTTPSource",
@@ -241,6 +244,7 @@ __getattr__, __dir__ = lazily(
             "ArgumentError",
             "ChangedFileError",
             "CorruptError",
+            "CutOffError",
             "LimitError",
             "MissingFileError",
             "NotFoundError",
@@ -306,6 +310,7 @@ __getattr__, __dir__ = lazily(
         "behaviors",
         "cache",
         "compression",
+        "const",
         "containers",
         "dynamic",
         "exceptions",

@@ -357,7 +357,7 @@ def flat_union(column: Column) -> Column:
 
 
 def _flat_types(contents: Sequence[Type]) -> list[Type]:
-    """Return the types of `flat_union` of a union of these types; a single one where it is no union."""
+    """Return the types of `flat_union` of a union of these types; a single one where it is not a union."""
     flat: list[Type] = []
     for one in contents:
         flat += _flat_types(one[1]) if one[0] == "union" else [one]
@@ -593,7 +593,7 @@ def from_numpy(array: Array) -> Column:
         The array has no axis, or holds complex numbers, dates or another kind of element that no branch can hold.
     """
     if array.ndim == 0:
-        raise ArgumentError("a single value is no column: the array needs at least one axis")
+        raise ArgumentError("a single value is not a column: the array needs at least one axis")
     flat = array.reshape(-1)
     if array.dtype.names is not None:
         column: Column = ("record", len(flat), "", [(name, from_numpy(flat[name])) for name in array.dtype.names])
@@ -611,8 +611,13 @@ def from_numpy(array: Array) -> Column:
     return column
 
 
-Members = Callable[[str], "Mapping[str, str]"]
-"""Returns the C++ types of the members of a class, as far as they are known."""
+class Members(NamedTuple):
+    """What is known of the classes of records."""
+
+    types: Callable[[str], Mapping[str, str]]
+    """Returns the C++ types of the members of a class, as far as they are known."""
+    file: object = None
+    """What the objects have as their `file`."""
 
 
 def to_numpy(column: Column, typename: str = "", members: Members | None = None, *, copy: bool = True) -> Array:
@@ -630,7 +635,7 @@ def to_numpy(column: Column, typename: str = "", members: Members | None = None,
     typename
         Its C++ type, by which maps and sets (`STLMap`, `STLSet`) are distinguished from lists.
     members
-        Returns the types of the members of classes.
+        Types of the members of classes, and the file of the objects.
     copy
         Whether memory that is read-only is copied.
     """
@@ -655,12 +660,16 @@ def _to_numpy(column: Column, typename: str, members: Members | None) -> Array:
         case ("record", length, classname, fields):
             types: Mapping[str, str] = {}
             if classname and members is not None:
-                types = members(classname)
+                types = members.types(classname)
             elif _is_tuple(fields):
                 types = {str(place): one for place, one in enumerate(template(typename)[1])}
             arrays = [(name, _to_numpy(content, types.get(name, ""), members)) for name, content in fields]
             form: Any = [(name, array.dtype, array.shape[1:]) for name, array in arrays]
-            out = np.empty(length, dtype=(object_class(classname), form) if classname and form else form)
+            if classname and form:
+                # The metadata of the type are the one thing that its items have in common.
+                known = {"file": members.file} if members is not None else {}
+                form = np.dtype((object_class(classname), form), metadata=known)
+            out = np.empty(length, dtype=form)
             for name, array in arrays:
                 out[name] = array
             return out

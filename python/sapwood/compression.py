@@ -1,10 +1,18 @@
-"""Compression settings: a codec and a level, as ROOT keeps them in one number, ``algorithm * 100 + level``."""
+"""Compression settings: a codec and a level, as ROOT keeps them in one number, ``algorithm * 100 + level``.
+
+`compress` and `decompress` do what ROOT does with bytes.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from sapwood.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 
 class Compression:
@@ -28,6 +36,16 @@ class Compression:
     def code(self) -> int:
         """The number that ROOT stores (`fCompress`)."""
         return self.algorithm * 100 + self.level
+
+    @property
+    def code_pair(self) -> tuple[int, int]:
+        """ROOT's number of the codec, and the level."""
+        return self.algorithm, self.level
+
+    @property
+    def name(self) -> str:
+        """The name of the codec."""
+        return type(self).__name__
 
     @staticmethod
     def from_code(code: int) -> Compression | None:
@@ -90,6 +108,85 @@ class ZSTD(Compression):
     algorithm = 5
 
 
+def compress(data: Foreign, compression: Compression | None) -> Foreign:
+    """Compress bytes into ROOT's blocks.
+
+    Parameters
+    ----------
+    data
+        Bytes, or any other contiguous buffer.
+    compression
+        Codec and level.
+
+    Returns
+    -------
+    bytes
+        The blocks, each with its header. `data` itself if the blocks would not be smaller, if the level is 0, and
+        without a codec: then ROOT stores what was given.
+    """
+    from sapwood import _native
+
+    packed = None if compression is None else _native.compress(_bytes_of(data), code_of(compression))
+    return data if packed is None else packed.tobytes()
+
+
+def decompress(
+    chunk: Foreign,
+    cursor: Foreign,
+    context: object,
+    compressed_bytes: int,
+    uncompressed_bytes: int,
+    block_info: list[tuple[str, int, int]] | None = None,
+) -> Foreign:
+    """Decompress ROOT's blocks.
+
+    Parameters
+    ----------
+    chunk
+        A `sapwood.source.chunk.Chunk` that contains the blocks.
+    cursor
+        A `sapwood.Cursor` at the first of them; it is moved behind the last.
+    context
+        Has no effect.
+    compressed_bytes, uncompressed_bytes
+        Total size of the blocks with their headers, and of what they hold.
+    block_info
+        A list that gets codec, compressed and uncompressed size of each block, as its header states them.
+
+    Returns
+    -------
+    Chunk
+        The bytes.
+
+    Raises
+    ------
+    CorruptError
+        The blocks are damaged, or hold another number of bytes.
+    """
+    from sapwood import _native
+
+    packed = np.ascontiguousarray(cursor.bytes(chunk, compressed_bytes, context))
+    found = _native.decompress(packed, uncompressed_bytes)
+    at = 0
+    while block_info is not None and at < len(packed):
+        head = packed[at : at + _HEADER].tobytes()
+        stored, size = int.from_bytes(head[3:6], "little"), int.from_bytes(head[6:9], "little")
+        at += _HEADER + stored
+        codec = _LETTERS[head[:2]]
+        block_info.append((codec, stored - 8 * (codec == "LZ4"), size))  # the checksum of LZ4 is not counted
+    return type(chunk).wrap(chunk.source, found)
+
+
+def _bytes_of(data: Foreign) -> Foreign:
+    """Return a buffer as a one-dimensional array of bytes."""
+    return np.frombuffer(memoryview(data).cast("B"), np.uint8)
+
+
+# Before each block: two letters, a version, compressed and uncompressed size in three bytes each, little-endian.
+_HEADER = 9
+_LETTERS = {b"ZL": "ZLIB", b"CS": "ZLIB", b"XZ": "LZMA", b"L4": "LZ4", b"ZS": "ZSTD"}
+
+
 def code_of(compression: Compression | None) -> int:
     """Return ROOT's number of a setting; None means no compression.
 
@@ -119,7 +216,7 @@ def parse_codec(text: str) -> Compression | None:
     Raises
     ------
     ArgumentError
-        It is no codec with a level.
+        It is not a codec with a level.
     """
     name, _, level = text.lower().partition(":")
     if name == "none":

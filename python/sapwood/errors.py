@@ -53,6 +53,10 @@ class CorruptError(SapwoodError, ValueError):
     """The bytes of a file contradict the format."""
 
 
+class CutOffError(CorruptError, OSError):
+    """The file is empty, or ends before what it must have."""
+
+
 class UnsupportedError(SapwoodError, NotImplementedError):
     """The bytes may be right, but this version cannot read or write them; the message says what and why."""
 

@@ -32,17 +32,18 @@ CODES = {code: (dtype, names[0]) for dtype, names, codes in _NUMBER_TYPES for co
 _ENCODED = re.compile(r"(?:Model|Unknown)_((?:_(?:[0-9a-f]{2})+_|.)*?)(?:_v([0-9]+))?", re.DOTALL)
 
 
-def classname_encode(classname: str, version: int | None = None) -> str:
+def classname_encode(classname: str, version: int | None = None, unknown: bool = False) -> str:
     """Write a C++ class as an identifier, as uproot calls its classes: ``"Model_TH1F_v3"``.
 
-    Letters and digits stay; all others become their codes in hexadecimal between underscores.
+    Letters and digits stay; all others become their codes in hexadecimal between underscores. The identifier of an
+    `unknown` class begins with ``Unknown`` instead of ``Model``.
     """
 
     def codes(found: re.Match[str]) -> str:
         return f"_{found[0].encode().hex()}_"
 
     known = "" if version is None else f"_v{version}"
-    return f"Model_{re.sub('[^a-zA-Z0-9]+', codes, classname)}{known}"
+    return f"{'Unknown' if unknown else 'Model'}_{re.sub('[^a-zA-Z0-9]+', codes, classname)}{known}"
 
 
 def classname_decode(encoded: str) -> tuple[str, int | None]:

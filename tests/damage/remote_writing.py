@@ -1,10 +1,11 @@
 """What faults of a server do to files that are written there, as often as asked.
 
-    remote_writing.py [--count 200] [--seed 1]
+    remote_writing.py [--storage http] [--count 200] [--seed 1]
 
-A server that takes PUT answers attempts with faults, drawn at random: a status of 500, 503 or 403; a connection that is
-cut before, within or behind the bytes; a part of the bytes, stored as the whole file; a file whose size the server does
-not report.
+A server that takes PUT, for `http` as such and for `s3` through s3fs, answers attempts with faults, drawn at random: a
+status of 500, 503 or 403; a connection that is cut before, within or behind the bytes; a part of the bytes, stored as
+the whole file; a file whose size the server does not report. For `root`, a server of XRootD is behind a proxy that cuts
+connections after some bytes of a request or of an answer, or the server is killed and started again.
 After each file that was written without an error, the server has all of its bytes; after each error, the local file
 that the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there
 are losses.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import http.server
+import os
 import random
 import re
 import socket
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cut_connections import SHORT_WAITS, Root
 
 import sapwood
 from sapwood.errors import SapwoodWarning, StorageError
@@ -80,13 +83,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.connection.close()
         self.close_connection = True
 
-    def _chunks(self, most: int | None = None) -> bytes:
+    def _chunks(self) -> bytes:
+        if (length := self.headers.get("Content-Length")) is not None:
+            return self.rfile.read(int(length))
         found = b""
         while size := int(self.rfile.readline(), 16):
             found += self.rfile.read(size)
             self.rfile.readline()
-            if most is not None and len(found) > most:
-                return found
         self.rfile.readline()
         return found
 
@@ -121,23 +124,70 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
 
-def check(folder: Path, count: int, seed: int = 1) -> int:
+class Web:
+    """Writes to a `Server`, directly or as S3."""
+
+    faults = FAULTS
+    pauses = (0.0, 0.0, 0.0)
+
+    def __init__(self, s3: bool = False) -> None:
+        self.server = Server()
+        self.options: dict[str, Any] = {}
+        self.base = self.server.url
+        if s3:
+            import s3fs
+
+            # Its own attempts would hide the faults from those of sapwood.
+            self.retries, s3fs.S3FileSystem.retries = s3fs.S3FileSystem.retries, 1
+            self.base = "s3://bucket"
+            ends = {"endpoint_url": self.server.url}
+            once = {"retries": {"max_attempts": 1}, "connect_timeout": 5, "read_timeout": 5}
+            self.options = {"key": "key", "secret": "secret", "client_kwargs": ends, "config_kwargs": once}
+        self.s3 = s3
+
+    def expect(self, faults: list[str]) -> None:
+        self.server.faults = faults
+
+    @property
+    def met(self) -> int:
+        return self.server.met
+
+    def stored(self, name: str) -> bytes | None:
+        return self.server.files.get(f"/bucket/{name}" if self.s3 else f"/{name}")
+
+    def end(self) -> None:
+        self.server.end()
+        if self.s3:
+            import s3fs
+
+            s3fs.S3FileSystem.retries = self.retries
+
+
+def storage_of(name: str) -> Web | Root:
+    """Return the storage of a name, with its servers started."""
+    if name != "root":
+        return Web(s3=name == "s3")
+    os.environ |= SHORT_WAITS
+    return Root()
+
+
+def check(folder: Path, count: int, seed: int = 1, storage: str = "http") -> int:
     """Write files; return how many were lost without a word."""
-    chance, server = random.Random(seed), Server()
+    chance, to = random.Random(seed), storage_of(storage)
     lost = errors = 0
     tempfile.tempdir = str(folder)
-    pauses, output.PAUSES = output.PAUSES, (0.0, 0.0, 0.0)
+    pauses, output.PAUSES = output.PAUSES, to.pauses
     try:
         for number in range(count):
-            server.faults = [chance.choice(FAULTS) for _ in range(chance.choice((1, 1, 1, 2, 3, 4, 5)))]
+            to.expect([chance.choice(to.faults) for _ in range(chance.choice((1, 1, 1, 2, 3, 4, 5)))])
             values = np.arange(number, number + chance.randrange(1, 3000))
-            target, read = f"{server.url}/{number}.root", None
+            target, read = f"{to.base}/{number}.root", None
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SapwoodWarning)
-                    with sapwood.recreate(target) as file:
+                    with sapwood.recreate(target, **to.options) as file:
                         file["t"] = {"x": values}
-                read = server.files.get(f"/{number}.root")
+                read = to.stored(f"{number}.root")
             except StorageError as error:
                 errors += 1
                 kept = re.search(r"the file was kept as (\S+)", str(error))
@@ -155,19 +205,20 @@ def check(folder: Path, count: int, seed: int = 1) -> int:
     finally:
         output.PAUSES = pauses
         tempfile.tempdir = None
-        server.end()
-    print(f"{count} files, {server.met} faults, {errors} errors, {lost} lost without a word")
+        to.end()
+    print(f"{storage}: {count} files, {to.met} faults, {errors} errors, {lost} lost without a word")
     return lost
 
 
 def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--storage", choices=("http", "s3", "root"), default="http")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        return int(check(Path(folder), given.count, given.seed) > 0)
+        return int(check(Path(folder), given.count, given.seed, given.storage) > 0)
 
 
 if __name__ == "__main__":

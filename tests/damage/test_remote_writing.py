@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import remote_writing
+import xrootd_servers
 
 import sapwood
 from sapwood.writing import output
@@ -15,6 +19,34 @@ pytest.importorskip("aiohttp", reason="needs aiohttp (an extra: remote)")
 
 def test_no_file_is_lost_without_a_word(tmp_path: Path) -> None:
     assert remote_writing.check(tmp_path, 25) == 0
+
+
+def test_no_object_of_s3_is_lost_without_a_word(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs", reason="needs s3fs")
+    assert remote_writing.check(tmp_path, 8, storage="s3") == 0
+
+
+def test_no_file_of_xrootd_is_lost_without_a_word() -> None:
+    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (an extra: xrootd)")
+    xrootd_servers.program("xrootd")
+    # In a process of its own: the client takes its settings from the environment once.
+    script = str(Path(remote_writing.__file__))
+    env = {**os.environ, "PYTHONPATH": str(Path(xrootd_servers.__file__).parent)}
+    subprocess.run([sys.executable, script, "--storage", "root", "--count", "8"], check=True, env=env, timeout=250)
+
+
+def test_a_file_of_xrootd_is_written_and_continued() -> None:
+    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (an extra: xrootd)")
+    with xrootd_servers.single({}, "all.export / r/w\n") as server:
+        server.data.chmod(0o777)
+        url = server.url("deep/down/a.root")
+        with sapwood.recreate(url) as file:
+            file["t"] = {"x": [1, 2, 3]}
+        with sapwood.update(url) as file:
+            file["text"] = "more"
+        with sapwood.open(url) as file:
+            assert file["t/x"].array().tolist() == [1, 2, 3]
+            assert file["text"] == "more"
 
 
 def test_a_part_that_was_kept_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +70,9 @@ def test_a_part_that_was_kept_is_sent_again(tmp_path: Path, monkeypatch: pytest.
     with pytest.warns(sapwood.SapwoodWarning, match="its size cannot be confirmed"):
         file.close()
     server.end()
+
+
+def test_a_storage_without_its_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(sapwood.errors.MissingPackageError, match=r"cannot write to gs://bucket/a\.root: .*gcsfs"):
+        sapwood.recreate("gs://bucket/a.root")

@@ -12,6 +12,7 @@ import pytest
 from sapwood import columns
 from sapwood.containers import STLMap, STLSet, STLVector
 from sapwood.errors import NotFoundError
+from sapwood.objects.detached import DetachedFile
 
 MAP = columns.from_awkward(ak.Array([[("a", [1, 2]), ("b", [])], [("c", [3])]]))
 SETS = columns.from_awkward(ak.Array([[1, 2], [], [5]]))
@@ -55,5 +56,16 @@ def test_objects_have_members() -> None:
 
 def test_members_that_are_maps_are_found_by_the_type_of_the_member() -> None:
     column: Any = ("record", 2, "Track", [("m", MAP)])
-    made = columns.to_numpy(column, "Track", lambda name: {"m": "map<string,vector<long>>"} if name == "Track" else {})
+    types = columns.Members(lambda name: {"m": "map<string,vector<long>>"} if name == "Track" else {})
+    made = columns.to_numpy(column, "Track", types)
     assert made[0].member("m") == {"a": [1, 2], "b": []}
+
+
+def test_objects_have_the_facts_of_their_file() -> None:
+    file = DetachedFile("points.root", "", (6, 40, 0), None)
+    inner: Any = ("record", 2, "Point", [("x", ("number", np.array([1.0, 2.0])))])
+    lists: Any = ("list", np.array([0, 2]), ("record", 2, "Track<int>", [("p", inner)]))
+    made = columns.to_numpy(lists, "vector<Track<int>>", columns.Members(lambda _: {}, file))
+    for one in (made[0], pickle.loads(pickle.dumps(made))[0]):
+        assert one[1].file.file_path == one[0].member("p").file.file_path == "points.root"
+    assert columns.to_numpy(inner)[0].file is None

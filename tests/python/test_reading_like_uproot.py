@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import awkward as ak
 import numpy as np
 import pytest
 import uproot
@@ -194,6 +195,72 @@ for text in ("i4 +", "i4 i2", "(i4"):
 key = tree["f4"].basket_key(0)
 print(key.fNbytes, key.fObjlen, key.fKeylen, key.fCycle, key.fSeekKey)
 """,
+    "compressed bytes": """
+import numpy as np
+data = (np.arange(100_000) % 7).astype(">i4")
+for setting in (uproot.ZLIB(4), uproot.LZMA(1), uproot.LZ4(4), uproot.ZSTD(5)):
+    packed = uproot.compression.compress(data.tobytes(), setting)
+    chunk, cursor, blocks = uproot.source.chunk.Chunk.wrap(None, np.frombuffer(packed, np.uint8)), uproot.Cursor(0), []
+    found = uproot.compression.decompress(chunk, cursor, {}, len(packed), data.nbytes, blocks)
+    print(found.raw_data.tobytes() == data.tobytes(), {name for name, _, _ in blocks})
+    print(sum(size for _, _, size in blocks))
+    print(sum(size for _, size, _ in blocks) < len(packed), setting.code_pair, setting.name)
+for setting in (None, uproot.ZSTD(0), uproot.ZLIB(9)):
+    print(uproot.compression.compress(b"short", setting))
+""",
+    "bytes of objects": """
+import io
+import numpy as np
+with uproot.open(standard) as file:
+    for name in ("h1D", "string"):
+        key = file.key(name)
+        chunk, cursor = key.get_uncompressed_chunk_cursor()
+        print(cursor, len(chunk.raw_data), key.data_cursor.index, cursor.skip_over(chunk, {}))
+        cursor.debug(chunk, limit_bytes=8)
+data = np.concatenate([np.full(3, 123, "u1"), (np.arange(12, dtype=">f4") * 1.1).view("u1"), np.full(2, 123, "u1")])
+chunk, cursor = uproot.source.chunk.Chunk.wrap(None, data), uproot.Cursor(0)
+for dtype in (None, ">f4", ">i2", "u1", ">f8"):
+    for offset in (0, 3, 25):
+        for limit in (None, 45, 20, 5):
+            out = io.StringIO()
+            cursor.debug(chunk, dtype=dtype, offset=offset, limit_bytes=limit, stream=out)
+            print(dtype, offset, limit, out.getvalue())
+print(uproot.classname_encode("a::b<c>", unknown=True))
+""",
+    "constants": """
+for name in ("kZSTD", "kAnyP", "kSTL", "kStreamedMemberWise", "kIsOnHeap", "kStartBigFile", "kSTLunorderedmap"):
+    print(name, int(getattr(uproot.const, name)))
+print(uproot.const.rntuple_col_type_to_num_dict, uproot.const.rntuple_col_num_to_size_dict)
+print(list(uproot.const.RNTupleFieldRole), uproot.const.RNTupleLocatorType.LARGE)
+""",
+    "files that end too early": """
+import io, pathlib, tempfile
+whole = pathlib.Path(path).read_bytes()
+for data in (b"", b"roo", whole[:20], whole[:100], b"<html>" * 200):
+    broken = pathlib.Path(tempfile.mkdtemp()) / "broken.root"
+    broken.write_bytes(data)
+    for source in (str(broken), io.BytesIO(data)):
+        try:
+            list(uproot.iterate({source: "events"})) if source is str(broken) else uproot.open({source: "events"})
+        except (OSError, KeyError) as error:
+            print("cannot be read")
+        except ValueError:
+            print("not ROOT")
+    try:
+        uproot.update(str(broken))
+    except (OSError, NotImplementedError):
+        print("cannot be updated")
+    except ValueError:
+        print("not ROOT")
+""",
+    "sources of objects": """
+import io
+for source in (uproot.FSSpecSource, uproot.MemmapSource):
+    try:
+        uproot.open(io.BytesIO(), handler=source)
+    except TypeError:
+        print("refused")
+""",
     "libraries": """
 import numpy as np
 import pandas as pd
@@ -352,3 +419,42 @@ def test_a_new_object_takes_the_name_of_its_key(tmp_path: Path) -> None:
         file["text"], file["out"] = made
     with sapwood.open(tmp_path / "a.root") as file:
         assert (file["out"].name, file["out"].title) == ("out", "title")
+
+
+def test_what_is_not_compressed_is_not_decompressed() -> None:
+    chunk = sapwood.source.chunk.Chunk.wrap(None, b"ab" * 20)
+    with pytest.raises(sapwood.CorruptError):
+        sapwood.compression.decompress(chunk, sapwood.Cursor(0), {}, 40, 100)
+    with pytest.raises(TypeError):
+        sapwood.compression.compress(b"ab" * 20, 5)  # pyright: ignore[reportArgumentType]
+
+
+def test_streamer_infos_walk_through_bases() -> None:
+    with sapwood.open(STANDARD) as file:
+        info: Any = file.file.streamer_named("TH1D")
+        names = [element.name for element in info.walk_members(file.file.streamers)]
+        assert info.base_names_versions == [("TH1", 8), ("TArrayD", 1)]
+        assert (info.classname, info.is_instance("TNamed"), info.elements[0].is_instance("TStreamerBase")) == (
+            "TStreamerInfo", True, True,
+        )  # fmt: skip
+    assert names[2:4] == ["fName", "fTitle"]
+    assert {"fSumw2", "fNcells"} < set(names)
+    with uproot.open(STANDARD) as file:
+        theirs: Any = file.file.streamer_named("TH1")
+        expected = [element.name for element in theirs.walk_members(file.file.streamers)]
+    with sapwood.open(STANDARD) as file:
+        mine = [element.name for element in file.file.streamer_named("TH1").walk_members(file.file.streamers)]
+    assert mine == expected
+
+
+def test_baskets_without_entries_are_passed_over(tmp_path: Path) -> None:
+    path = str(tmp_path / "empty.root")
+    with uproot.recreate(path) as file:
+        tree = file.mktree("t", {"x": "float64", "n": "var * int32"})
+        for count in (3, 0, 2, 0, 0, 1):
+            tree.extend({"x": np.arange(float(count)), "n": ak.from_regular(np.zeros((count, 2), np.int32))})
+    theirs: Any = uproot.open(path)["t"]
+    mine = sapwood.open(path)["t"]
+    assert theirs["x"].num_baskets == 6
+    assert mine.arrays().tolist() == theirs.arrays().tolist()
+    assert [part.x.tolist() for part in mine.iterate(step_size=2)] == [[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]

@@ -27,7 +27,10 @@ import numpy as np
 
 import sapwood
 
-SCHEMAS = ("NanoAODSchema", "PHYSLITESchema", "TreeMakerSchema", "DelphesSchema", "EDM4HEPSchema", "BaseSchema")
+SCHEMAS = (
+    "NanoAODSchema", "ScoutingNanoAODSchema", "PHYSLITESchema", "TreeMakerSchema", "DelphesSchema", "EDM4HEPSchema",
+    "FCCSchema_edm4hep1", "BaseSchema",
+)  # fmt: skip
 EXECUTORS = ("iterative", "futures", "dask", "parsl", "taskvine")
 MODES = ("virtual", "eager")
 ENTRIES = 60
@@ -56,15 +59,21 @@ def make_files(folder: Path) -> Iterator[tuple[str, str, Path, str]]:
     lists = {"nMuon": muons.astype(np.uint32), "nGenPart": particles.astype(np.uint32)}
     with sapwood.recreate(folder / "ntuple.root") as file:
         file.mkrntuple("Events", {**lists, **events})
-    for schema in ("NanoAODSchema", "BaseSchema"):
+    for schema in ("NanoAODSchema", "ScoutingNanoAODSchema", "BaseSchema"):
         yield schema, "TTree", folder / "nano.root", "Events"
         yield schema, "RNTuple", folder / "ntuple.root", "Events"
     jets = ak.zip({name: ragged(rng, muons) for name in ("fPt", "fEta", "fPhi", "fE")})
     made: dict[str, Any] = {"Jets": jets, "Jets_tag": ragged(rng, muons), "HT": np.ones(ENTRIES)}
+    layout: dict[str, Any] = {"lists": "vector", "split_level": 99}
     with sapwood.recreate(folder / "maker.root") as file:
-        layout: dict[str, Any] = {"records": {"Jets": "class"}, "lists": "vector", "split_level": 99}
-        file.mktree("Events", made, **layout)
+        file.mktree("Events", made, records={"Jets": "class"}, **layout)
     yield "TreeMakerSchema", "TTree", folder / "maker.root", "Events"
+    jets = ak.zip({name: ragged(rng, muons) for name in ("PT", "Eta", "Phi", "Mass", "BTag")})
+    missing = ak.zip({name: ragged(rng, np.ones(ENTRIES, int)) for name in ("MET", "Eta", "Phi")})
+    sizes = {"Jet_size": muons.astype(np.int32), "MissingET_size": np.ones(ENTRIES, np.int32)}
+    with sapwood.recreate(folder / "delphes.root") as file:
+        file.mktree("Delphes", {"Jet": jets, "MissingET": missing, **sizes}, records="class", **layout)
+    yield "DelphesSchema", "TTree", folder / "delphes.root", "Delphes"
     inner = ak.Array(rng.integers(0, 3, int(np.sum(muons))))
     number = np.arange(int(ak.sum(inner)), dtype=np.uint32)
     links = ak.unflatten(ak.unflatten(ak.zip({"m_persKey": number, "m_persIndex": number + 1}), inner), muons)
@@ -229,7 +238,8 @@ def page(results: list[dict[str, Any]]) -> str:
     absent = [name for name in SCHEMAS if name not in seen]
     lines += [
         "",
-        "The command makes `nano.root`, `ntuple.root`, `maker.root` and `lite.root`; other files were given to it.",
+        "The command makes `nano.root`, `ntuple.root`, `maker.root`, `delphes.root` and `lite.root`; other files were",
+        "given. ROOT wrote `edm4hep.root`, with dictionaries of classes of EDM4hep.",
         "",
         "In `uproot-issue-798.root` sapwood reads fields of xAOD classes that uproot leaves out. Where such a field",
         "shares its prefix with links (`AnalysisHLT_mu40`), coffea makes a record of both: `HLT_mu40.m_persKey` is",

@@ -5,12 +5,21 @@ use sapwood_root::{Error, ErrorKind};
 
 mod raised {
     pyo3::import_exception!(sapwood.errors, CorruptError);
+    pyo3::import_exception!(sapwood.errors, CutOffError);
     pyo3::import_exception!(sapwood.errors, UnsupportedError);
     pyo3::import_exception!(sapwood.errors, LimitError);
     pyo3::import_exception!(sapwood.errors, ArgumentError);
     pyo3::import_exception!(sapwood.errors, NotFoundError);
     pyo3::import_exception!(sapwood.errors, StorageError);
     pyo3::import_exception!(sapwood.errors, ChangedFileError);
+}
+
+/// Returns the exception for an error of opening a file.
+pub fn raise_opening(error: Error) -> PyErr {
+    if error.kind() == ErrorKind::Corrupt && error.is_short() {
+        return raised::CutOffError::new_err(error.to_string());
+    }
+    raise(error)
 }
 
 /// Returns the exception for an error.

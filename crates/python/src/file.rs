@@ -1,6 +1,6 @@
 //! Files, directories and keys.
 
-use crate::errors::raise;
+use crate::errors::raise_opening;
 use crate::ntuple::PyNTuple;
 use crate::objects;
 use crate::runtime::{Deadline, interruptible, pool, with_file};
@@ -34,7 +34,7 @@ impl PyFile {
             let changed = |error: Error| if source.written_to() { error.of_change() } else { error };
             Ok(py.detach(|| RootFile::open(theirs).map_err(changed)))
         };
-        let file = file.and_then(|file| file.map_err(raise));
+        let file = file.and_then(|file| file.map_err(raise_opening));
         let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;
         Ok(Self { file: Arc::new(file) })
     }

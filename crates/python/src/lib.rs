@@ -5,6 +5,7 @@
 mod arrow;
 mod borrow;
 mod columns;
+mod compress;
 mod errors;
 mod expr;
 mod file;
@@ -40,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     expr::register(module)?;
     ntuple::register(module)?;
     rows::register(module)?;
+    compress::register(module)?;
     shapes::register(module)?;
     layout::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;

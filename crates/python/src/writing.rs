@@ -2,7 +2,7 @@
 
 use crate::borrow;
 use crate::columns::{to_column, to_columns, type_of};
-use crate::errors::raise;
+use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
@@ -207,7 +207,7 @@ impl Output {
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
-            .map_err(raise)?;
+            .map_err(raise_opening)?;
         Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
     }
 
@@ -371,7 +371,7 @@ impl Output {
         let (shape, column) = (to_shape(shape)?, to_column(column)?);
         let result = self.with(py, |inner| {
             let Shape::Class(class) = &shape else {
-                return Err(Error::argument("an object of its own is of a class"));
+                return Err(Error::argument("a single object must belong to a class"));
             };
             let (bytes, infos) = encode_value(class, &column)?;
             inner.file.write_value(directory, name, title, &class.name, &bytes, infos)

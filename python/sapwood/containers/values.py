@@ -18,7 +18,7 @@ _UNIQUE = frozenset({"set", "unordered_set"})
 
 
 class STLVector(list[Any]):
-    """Elements of a C++ container or array that are no plain numbers (those are NumPy arrays)."""
+    """Elements of a C++ container or array that are not plain numbers (those are NumPy arrays)."""
 
     def tolist(self) -> list[Any]:
         """Return nested lists, sets and dicts."""
@@ -140,6 +140,11 @@ class StoredObject(np.void, metaclass=_Named):
 
     classname: ClassVar[str] = ""
     """The C++ class."""
+
+    @property
+    def file(self) -> Any:
+        """The facts of the file from which it was read, `DetachedFile`; None where there is none."""
+        return (self.dtype.metadata or {}).get("file")
 
     @property
     def members(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, re
 from sapwood.naming import classname_encode
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
+from sapwood.source.cursor import Cursor
 from sapwood.table.filters import Filter, NameFilter, no_filter
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.schema import StreamerInfo
+    from sapwood.source.chunk import Chunk
 
 _NAMES_COMPARED = 5000
 """How many names to search when suggesting a near miss."""
@@ -175,6 +177,22 @@ class ReadOnlyKey:
     def is_64bit(self) -> bool:
         """Whether the offsets in the key have 64 bits."""
         return self._record.is_64bit
+
+    @property
+    def data_cursor(self) -> Cursor:
+        """A cursor at the stored object, behind the key."""
+        return Cursor(self.fSeekKey + self.fKeylen)
+
+    def get_uncompressed_chunk_cursor(self) -> tuple[Chunk, Cursor]:
+        """Return the bytes of the object, decompressed, and a cursor at their start."""
+        from sapwood.compression import decompress
+
+        stored, cursor = self.file.chunk(self.fSeekKey, self.fSeekKey + self.fNbytes), self.data_cursor
+        if self.is_compressed:
+            found = decompress(stored, cursor, {}, self.data_compressed_bytes, self.data_uncompressed_bytes)
+        else:
+            found = type(stored).wrap(stored.source, cursor.bytes(stored, self.data_uncompressed_bytes))
+        return found, Cursor(0, origin=-self.fKeylen)
 
     def get(self) -> Foreign:
         """Read the object: a directory, a tree, or an object of `sapwood.objects`.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sapwood.columns import Foreign
 from sapwood.errors import (
     ArgumentError,
-    CorruptError,
+    CutOffError,
     Incident,
     NotFoundError,
     SapwoodWarning,
@@ -228,7 +228,7 @@ class OpenFiles:
             if inside is not None:
                 found = directory[inside]
                 if not isinstance(found, HasFields):
-                    raise ArgumentError(f"{inside!r} is no tree\nin file {directory.file_path}")
+                    raise ArgumentError(f"{inside!r} is not a tree\nin file {directory.file_path}")
                 return found
             trees = directory.keys(cycle=False, filter_classname=TABLES)
             if len(trees) == 1:
@@ -243,7 +243,7 @@ class OpenFiles:
             is_incomplete = directory.native.recovered
             self._close(directory)
             if is_incomplete:
-                raise CorruptError(
+                raise CutOffError(
                     f"the list of keys was lost (the file was not closed, or cut off): {error}"
                 ) from error
             self.skip(directory.file_path, error)
@@ -290,7 +290,7 @@ def iterate(
         pattern, and ``[...]`` is one only together with another pattern. A file with one tree needs no tree name.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end. A file without its list of keys
-        (it was cut off, or not closed) is not skipped, but raises `CorruptError`.
+        (it was cut off, or not closed) is not skipped, but raises `CutOffError`.
     ledger
         A dict that receives, for each remote file by path, its `ledger()` when it is closed, or the failed attempts to
         open it. Open trees are not included: their own files have the ledger.

@@ -120,6 +120,20 @@ class StreamerElement:
         """Return a member of the element by its name in ROOT."""
         return _member_of(self, name)
 
+    def is_instance(self, classname: str) -> bool:
+        """Whether it is an element of a kind, or of all kinds (``"TStreamerElement"``)."""
+        return classname in (self.classname, "TStreamerElement", "TNamed", "TObject")
+
+    @property
+    def stl_type(self) -> int:
+        """Which container it is (`ROOT::ESTLType`)."""
+        return self.member("fSTLtype")
+
+    @property
+    def fCtype(self) -> int:  # noqa: N802
+        """How the items of a container are stored (`TVirtualStreamerInfo::EReadWrite`)."""
+        return self.member("fCtype")
+
     def class_names(self) -> Iterator[str]:
         """Return the names of the classes that the type names, also inside of templates."""
         if self.is_base:
@@ -211,6 +225,36 @@ class StreamerInfo:
         return list(self._elements)
 
     @property
+    def classname(self) -> str:
+        """``"TStreamerInfo"``."""
+        return "TStreamerInfo"
+
+    def is_instance(self, classname: str) -> bool:
+        """Whether it has that class or base class."""
+        return classname in (self.classname, "TVirtualStreamerInfo", "TNamed", "TObject")
+
+    @property
+    def base_names_versions(self) -> list[tuple[str, int | str]]:
+        """Name and version of each base."""
+        return [(base.name, base.base_version) for base in self.bases]
+
+    def walk_members(self, streamers: Mapping[str, Mapping[int, StreamerInfo]]) -> Iterator[StreamerElement]:
+        """Iterate over the members, those of the bases included, in the order in which they are stored.
+
+        Parameters
+        ----------
+        streamers
+            The classes of the file, as in `ReadOnlyFile.streamers`. Bases that are not there are left out.
+        """
+        for element in self._elements:
+            if not element.is_base:
+                yield element
+            elif versions := streamers.get(element.name):
+                version = element.base_version
+                if found := versions[max(versions)] if isinstance(version, str) else versions.get(version):
+                    yield from found.walk_members(streamers)
+
+    @property
     def bases(self) -> list[StreamerElement]:
         """The bases."""
         return [element for element in self._elements if element.is_base]
@@ -232,7 +276,7 @@ class StreamerInfo:
         names += [element.name for element in self._elements if element.name != element.stored_type]
         for name in names:
             if not _TYPE.fullmatch(name):
-                raise UnsupportedError(f"{name!r} in the description of {self.name!r} is no name of C++")
+                raise UnsupportedError(f"{name!r} in the description of {self.name!r} is not a C++ name")
 
     @property
     def all_members(self) -> dict[str, Any]:
@@ -358,7 +402,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         Raises
         ------
         UnsupportedError
-            A member is no number, or the file does not describe a class.
+            A member is not a number, or the file does not describe a class.
         """
         if name == "TObject":
             bits = [("@fUniqueID", ">u4"), ("@fBits", ">u4"), ("@pidf", ">u2")]

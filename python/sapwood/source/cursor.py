@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import string
 import struct
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -24,6 +26,8 @@ _SIZED = struct.Struct(">IH")
 _SHORT_FLOAT = struct.Struct(">BH")
 _NTUPLE_SIZE = struct.Struct("<I")
 _NTUPLE_TIME = struct.Struct("<Q")
+_LINE = 20
+_PRINTABLE = frozenset(string.digits + string.ascii_letters + string.punctuation + " ")
 _HAS_SIZE = 0x40000000
 """The bit that says that four bytes are a size, and that a version follows."""
 
@@ -209,6 +213,53 @@ class Cursor:
     def rntuple_datetime(self, chunk: Chunk, context: object = None, move: bool = True) -> datetime.datetime:
         """Read a time of an RNTuple's envelope (seconds since 1970, little-endian) as local time."""
         return datetime.datetime.fromtimestamp(self.field(chunk, _NTUPLE_TIME, context, move))  # noqa: DTZ006
+
+    def debug(
+        self,
+        chunk: Chunk,
+        context: object = None,
+        limit_bytes: int | None = None,
+        dtype: DTypeLike | None = None,
+        offset: int = 0,
+        stream: TextIO | None = None,
+    ) -> None:
+        """Print the bytes from the cursor on, 20 a line, as numbers and as characters.
+
+        Parameters
+        ----------
+        chunk
+            The bytes.
+        context
+            Has no effect.
+        limit_bytes
+            The number of bytes printed; by default, all to the end of the chunk.
+        dtype
+            A NumPy type. Its values are printed too, each below its last byte.
+        offset
+            The number of bytes before the first value of `dtype`.
+        stream
+            Stream to print to; by default standard output.
+        """
+        data = chunk.remainder(self._index, self, context)[:limit_bytes]
+        out = sys.stdout if stream is None else stream
+        kind = None if dtype is None else np.dtype(dtype)
+        size = 1 if kind is None else kind.itemsize
+        values = data[offset : offset + max(0, len(data) - offset) // size * size].view(
+            np.uint8 if kind is None else kind
+        )
+        ends = {offset + (place + 1) * size - 1: value for place, value in enumerate(values)}
+        for start in range(0, len(data), _LINE):
+            line = data[start : start + _LINE].tolist()
+            # A value that begins in the line before is wider than what this line has of it.
+            first = next((end for end in ends if end >= start), len(data))
+            early = 0 if kind is None else max(0, size - 1 - (first - start))
+            margin = " " * (4 * early)
+            out.write(f"{margin}{'--+-' * _LINE}\n{margin}{' '.join(f'{byte:3d}' for byte in line)}\n")
+            out.write(margin + " ".join(f"{byte:>3c}" if chr(byte) in _PRINTABLE else "---" for byte in line) + "\n")
+            if kind is not None:
+                width = 4 * size - 1
+                shown = [f"{str(ends[at])[:width]:>{width}}" for at in range(start, start + _LINE) if at in ends]
+                out.write("    " * (early + first - start + 1 - size) + " ".join(shown) + "\n")
 
     def __repr__(self) -> str:
         """Show the place."""

@@ -214,7 +214,7 @@ class InFileSystem:
             found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
             return found
         except FSTimeoutError:
-            raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
+            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
 
 
 class Found(NamedTuple):
@@ -272,7 +272,7 @@ class Found(NamedTuple):
             made = make(source)
             _BY_CLIENT.add(server)
             return made
-        except StorageError:
+        except SapwoodError:
             raise
         except OSError as error:
             raise self.failed(error) from error
@@ -416,6 +416,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
         The URL cannot be opened.
     """
     path = plain_path(given)
+    given_options = options
     options, through_fsspec = _without_handlers(options)
     if isinstance(path, str):
         scheme = re.match(_SCHEME, path)
@@ -440,6 +441,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     if isinstance(path, (bytes, bytearray, memoryview)):
         return Found(bytes(path), f"<{len(path)} bytes>")
     if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
+        # Only this class of uproot, in its own package or here, reads file objects.
+        if isinstance(handler := given_options.get("handler"), type) and handler.__name__ != "ObjectSource":
+            raise ArgumentTypeError(f"handler {handler.__name__} does not read objects with 'read' and 'seek'")
         return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
     if hasattr(path, "fs") and hasattr(path, "path"):
         return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), options)
@@ -517,7 +521,7 @@ def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
     Raises
     ------
     ArgumentError
-        The folder is no path, or the size no number of bytes.
+        The folder is not a path, or the size not a number of bytes.
     """
     variable = f"SAPWOOD_{name.upper()}"
     folder = options.get(name, os.environ.get(variable))
@@ -536,7 +540,7 @@ def _size(name: str, given: Any, default: int | str) -> int:
     except TypeError as error:
         raise ArgumentError(f"{name}: {error}") from None
     if not 0 <= size < 1 << 63:
-        raise ArgumentError(f"{name} is no number of bytes: {given!r}")
+        raise ArgumentError(f"{name} must be a number of bytes, not {given!r}")
     return size
 
 

@@ -335,7 +335,9 @@ class NumPy(Library):
         field = result.field
         if field is None:
             return columns.to_numpy(result.column)
-        return columns.to_numpy(result.column, field.typename, field.member_types)
+        return columns.to_numpy(
+            result.column, field.typename, columns.Members(field.member_types, getattr(field.file, "detached", None))
+        )
 
     def table(
         self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import tempfile
 import time
 import uuid
@@ -98,7 +99,10 @@ class RemoteTarget:
         except ImportError as error:
             raise MissingPackageError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
         self._url = url
-        self._system, self._place = url_to_fs(url, **options)
+        try:
+            self._system, self._place = url_to_fs(url, **options)
+        except ImportError as error:
+            raise MissingPackageError(f"cannot write to {url}: {error}") from error
 
     def exists(self) -> bool:
         """Return whether the file exists."""
@@ -116,7 +120,11 @@ class RemoteTarget:
         """
         path = self.temporary()
         try:
-            self._system.get_file(self._place, path)
+            try:
+                self._system.get_file(self._place, path)
+            except NotImplementedError:
+                with self._system.open(self._place, "rb") as theirs, Path(path).open("wb") as mine:
+                    shutil.copyfileobj(theirs, mine, _PIECE)
         except Exception as error:
             Path(path).unlink(missing_ok=True)
             kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
@@ -139,11 +147,9 @@ class RemoteTarget:
         """
         with contextlib.suppress(NotImplementedError, OSError):  # some storage has no folders
             self._system.makedirs(self._system._parent(self._place), exist_ok=True)
-        # By default fsspec would POST.
-        options = {"method": "put"} if self._url.startswith(("http://", "https://")) else {}
         for pause in (*PAUSES, None):
             try:
-                self._system.put_file(path, self._place, **options)
+                self._put(path)
                 self._compare(Path(path).stat().st_size)
                 break
             except Exception as error:
@@ -151,6 +157,16 @@ class RemoteTarget:
                     raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
                 time.sleep(pause)
         Path(path).unlink()
+
+    def _put(self, path: str) -> None:
+        """Upload a local file once."""
+        # By default fsspec would POST.
+        options = {"method": "put"} if self._url.startswith(("http://", "https://")) else {}
+        try:
+            self._system.put_file(path, self._place, **options)
+        except NotImplementedError:  # XRootD, for one, has files that can be written, but no upload
+            with Path(path).open("rb") as mine, self._system.open(self._place, "wb") as theirs:
+                shutil.copyfileobj(mine, theirs, _PIECE)
 
     def _compare(self, size: int) -> None:
         """Compare the uploaded size with the size that the storage reports, if it does."""
@@ -167,6 +183,9 @@ class RemoteTarget:
         if found is not None and found != size:
             raise OSError(f"{size} bytes were sent, but {found} bytes are stored")
 
+
+_PIECE = 4 << 20
+"""How many bytes are copied at once."""
 
 PAUSES = (0.1, 0.4, 1.6)
 """Seconds between attempts to upload a file."""

@@ -44,7 +44,11 @@ impl Header {
                 ))
                 .at(0));
             }
-            Err(_) => return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes")).at(0)),
+            Err(_) => {
+                return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes"))
+                    .at(0)
+                    .short());
+            }
         }
         // Signed: in some copied files, the mark of 64-bit headers was subtracted from a version without it.
         let raw = c.u32()?.cast_signed();
@@ -62,9 +66,9 @@ impl Header {
         let nbytes_info = c.u32()?;
         let uuid = uuid(&mut c).unwrap_or_default();
         if begin < 64 || begin >= size {
-            return Err(
-                Error::corrupt(format!("the first record is said to be at byte {begin} of {size}")).at(8)
-            );
+            let error =
+                Error::corrupt(format!("the header places the first record at byte {begin} of {size}")).at(8);
+            return Err(if begin < 64 { error } else { error.short() });
         }
         Ok(Self {
             version: raw.rem_euclid(1_000_000) as u32,

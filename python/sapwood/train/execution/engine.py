@@ -19,7 +19,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import StorageError
+from sapwood.errors import CorruptError, StorageError
 from sapwood.train.execution.executors import Executor, WorkerLostError
 from sapwood.train.execution.opened import ReplacedError
 from sapwood.train.execution.parts import Lease, Outcome, Part
@@ -431,7 +431,11 @@ class Engine:
                     self._replaced[place] = part
                     self._look([(place, self.plan.dataset.sources[place])])
                 continue  # until the file was inspected again
-            if isinstance(part.error, OSError) and self._may_retry(part.keys[0]):
+            if (
+                isinstance(part.error, OSError)
+                and not isinstance(part.error, CorruptError)
+                and self._may_retry(part.keys[0])
+            ):
                 self.trace.retried += 1
                 self._push(steps[part.keys[0]])
                 continue
