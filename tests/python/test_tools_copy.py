@@ -235,9 +235,9 @@ def test_projected_fields_of_an_rntuple_are_copied(tmp_path: Path) -> None:
         assert sapwood.open(out)[name].arrays().to_list() == old.arrays(entry_stop=2).to_list()
         for left in old.keys(recursive=False):
             copy(path, out, selection=Selection(drop=(left,)), recreate=True)
-            assert left not in sapwood.open(out)[name].keys()
+            assert left not in set(sapwood.open(out)[name].keys())
             assert main(["rootslimtree", "-e", "*", "-i", left, path, out, "--recreate"]) == 0, left
-            assert left in sapwood.open(out)[name].keys()
+            assert left in set(sapwood.open(out)[name].keys())
         with pytest.raises(ArgumentError, match=f"already has a field '{shown[0]}'"):
             copy(path, out, selection=Selection(define={shown[0]: "1"}), recreate=True)
         copy(path, out, selection=Selection(keep=("i", "_collection0")), recreate=True)
@@ -251,7 +251,7 @@ def test_fields_of_classes_without_a_version_are_copied(tmp_path: Path) -> None:
         file.mkrntuple("N", data, classes={"p": ("Point", -1)})
     copy(path, out, selection=Selection(keep=("p",), start=1))
     with sapwood.open(path) as old, sapwood.open(out) as new:
-        assert [record.type_version for record in old["N"].field_records][0] == 2**32 - 1  # as ROOT writes it
+        assert old["N"].field_records[0].type_version == 2**32 - 1  # as ROOT writes it
         assert [record.type_version for record in new["N"].field_records] == [2**32 - 1, 0]
         assert new["N"].arrays().to_list() == [{"p": {"x": 2}}]
 
