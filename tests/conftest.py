@@ -30,7 +30,7 @@ def corpus_folder() -> Path | None:
 @cache
 def oracle_python() -> Path | None:
     """Give a Python interpreter that can import ROOT, or None."""
-    python = Path(os.environ.get("SAPWOOD_ORACLE_PYTHON") or ROOT_DIR / ".venv-oracle" / "bin" / "python")
+    python = ROOT_DIR / (os.environ.get("SAPWOOD_ORACLE_PYTHON") or ".venv-oracle/bin/python")
     if not python.is_file():
         return None
     found = subprocess.run([python, "-c", "import importlib.util as u; raise SystemExit(not u.find_spec('ROOT'))"])

@@ -500,18 +500,68 @@ def test_ctrl_c_while_numpy_is_imported_is_no_panic() -> None:
     assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
 
 
-def test_an_error_that_ctrl_c_caused_is_an_interruption(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def imported(*_: object) -> int:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise ImportError("the import failed for one of many reasons") from error
+INTERRUPTED_INTERFACE = """
+import signal
+from numpy.lib import NumpyVersion
+from sapwood import _native
 
-    monkeypatch.setattr("sapwood.cli._dispatch", imported)
-    assert main(["ls", "x.root"]) == 130
-    assert capsys.readouterr().err == "sapwood: interrupted\n"
+made = NumpyVersion.__init__
+
+def interrupted(self, text):
+    signal.raise_signal(signal.SIGINT)
+    made(self, text)
+
+NumpyVersion.__init__ = interrupted
+_native.start_trace()
+try:
+    _native.take_trace()
+except BaseException as error:
+    print(type(error).__name__)
+"""
+
+
+def test_ctrl_c_while_the_interface_of_numpy_is_found_is_no_panic() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_INTERFACE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
+
+
+INTERRUPTED_COMMAND = """
+import runpy, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt as error:
+                raised = {raised}
+            raise raised  # without a context
+
+sys.meta_path.insert(0, Interrupt())
+runpy.run_module("sapwood", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("module", ["argparse", "sapwood.cli.rows", "numpy"])
+@pytest.mark.parametrize("raised", ["error", "ImportError('a long text')", "SystemError('no cause')"])
+def test_ctrl_c_while_modules_are_imported_is_an_interruption(tmp_path: Path, module: str, raised: str) -> None:
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        file["T"] = {"x": [1, 2, 3]}
+    program = INTERRUPTED_COMMAND.format(module=module, raised=raised)
+    command = [sys.executable, "-c", program, "head", str(tmp_path / "x.root"), "--debug"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sapwood: interrupted\n")
+
+
+def test_errors_without_ctrl_c_stay_errors(tmp_path: Path) -> None:
+    program = INTERRUPTED_COMMAND.format(module="numpy", raised="error")
+    program = program.replace("signal.raise_signal(signal.SIGINT)", "raise ImportError('broken')")
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        file["T"] = {"x": [1, 2, 3]}
+    command = [sys.executable, "-c", program, "head", str(tmp_path / "x.root")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.endswith("ImportError: broken\n")
 
 
 def test_an_index_of_a_remote_file_is_refused_before_its_fields_are_read(

@@ -429,7 +429,9 @@ def test_a_trend_names_what_changed(tmp_path: Path) -> None:
 def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run `lab event` by sapwood and plain bytes, once."""
     folder = tmp_path_factory.mktemp("event")
-    command = [sys.executable, "-m", "sapwood", *example("lab", "event")]
+    words = example("lab", "event")
+    assert example("lab") == words
+    command = [sys.executable, "-m", "sapwood", *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "[0/" in done.stderr and "write alone" in done.stdout

@@ -231,6 +231,29 @@ def test_projected_fields_of_an_rntuple_are_copied(tmp_path: Path) -> None:
         assert sapwood.open(out)[name].arrays().to_list() == old.arrays(entry_stop=2).to_list()
         copy(path, out, selection=Selection(keep=(shown[0],), stop=2), recreate=True)
         assert sapwood.open(out)[name].arrays().to_list() == old.arrays([shown[0]], entry_stop=2).to_list()
+        copy(path, out, selection=Selection(keep=("*",), stop=2), recreate=True)
+        assert sapwood.open(out)[name].arrays().to_list() == old.arrays(entry_stop=2).to_list()
+        for left in old.keys(recursive=False):
+            copy(path, out, selection=Selection(drop=(left,)), recreate=True)
+            assert left not in set(sapwood.open(out)[name].keys())
+            assert main(["rootslimtree", "-e", "*", "-i", left, path, out, "--recreate"]) == 0, left
+            assert left in set(sapwood.open(out)[name].keys())
+        with pytest.raises(ArgumentError, match=f"already has a field '{shown[0]}'"):
+            copy(path, out, selection=Selection(define={shown[0]: "1"}), recreate=True)
+        copy(path, out, selection=Selection(keep=("i", "_collection0")), recreate=True)
+        assert list(sapwood.open(out)[name].keys(recursive=False)) == ["i", "_collection0"]
+
+
+def test_fields_of_classes_without_a_version_are_copied(tmp_path: Path) -> None:
+    path, out = str(tmp_path / "a.root"), str(tmp_path / "b.root")
+    with sapwood.recreate(path) as file:
+        data = {"p": ak.Array([{"x": 1}, {"x": 2}]), "n": [1, 2]}
+        file.mkrntuple("N", data, classes={"p": ("Point", -1)})
+    copy(path, out, selection=Selection(keep=("p",), start=1))
+    with sapwood.open(path) as old, sapwood.open(out) as new:
+        assert old["N"].field_records[0].type_version == 2**32 - 1  # as ROOT writes it
+        assert [record.type_version for record in new["N"].field_records] == [2**32 - 1, 0]
+        assert new["N"].arrays().to_list() == [{"p": {"x": 2}}]
 
 
 @pytest.mark.parametrize(

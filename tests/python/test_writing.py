@@ -595,6 +595,18 @@ def test_an_atomic_file_that_somebody_removed_is_a_storage_error(path: Path) -> 
         file.close()
 
 
+def test_nothing_is_kept_of_an_atomic_file_whose_closing_is_interrupted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt), sapwood.recreate(path, atomic=True) as file:
+        file["t"] = "text"
+    assert not list(path.parent.iterdir())
+
+
 def test_nothing_is_kept_of_an_atomic_file_that_had_no_room(path: Path) -> None:
     with sapwood.recreate(path) as file:
         file["old"] = "text"

@@ -1,6 +1,7 @@
 //! `NumPy` arrays as buffers, without copying.
 #![allow(unsafe_code, reason = "a buffer points into an array that it keeps alive")]
 
+use crate::columns;
 use arrow_buffer::Buffer;
 use numpy::{Element, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
@@ -17,6 +18,7 @@ struct Owner {
 
 /// Returns the bytes of a one-dimensional contiguous array of `T`.
 pub fn array<T: Element>(array: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+    columns::load(array.py())?;
     let view: PyReadonlyArray1<'_, T> = array.extract().map_err(|_| wrong(array))?;
     let slice = view.as_slice()?;
     let owner = Arc::new(Owner { _array: AssertUnwindSafe(array.clone().unbind()) });

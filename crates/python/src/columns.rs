@@ -7,7 +7,7 @@ use arrow_buffer::Buffer;
 use numpy::npyffi::{
     self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API, npy_intp,
 };
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,6 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::pool::Filled;
 use sapwood_root::array::{Column, Number, Type};
+use std::panic::resume_unwind;
 
 /// Keeps a buffer alive while an array uses it.
 #[pyclass(frozen)]
@@ -47,10 +48,20 @@ pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Boun
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
-/// Imports `NumPy`. An interrupted import is an error here; the calls below would panic.
-fn load(py: Python<'_>) -> PyResult<()> {
+/// Imports `NumPy` and its C interface, which must be done before either is used: an interruption is an error here, but
+/// would be a panic there.
+///
+/// Python code finds the interface. It runs in a thread of its own, because only the main thread is interrupted.
+pub fn load(py: Python<'_>) -> PyResult<()> {
     static LOADED: PyOnceLock<()> = PyOnceLock::new();
-    LOADED.get_or_try_init(py, || py.import(intern!(py, "numpy")).map(drop)).copied()
+    LOADED
+        .get_or_try_init(py, || {
+            py.import(intern!(py, "numpy"))?;
+            let find = || Python::attach(|py| drop(PyArray1::from_vec(py, vec![0_u8]).readonly()));
+            py.detach(|| std::thread::spawn(find).join()).unwrap_or_else(|panic| resume_unwind(panic));
+            py.check_signals()
+        })
+        .copied()
 }
 
 fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<Bound<'_, PyAny>> {

@@ -1,5 +1,6 @@
 //! Benchmarks of a machine, and the events of a study.
 
+use crate::columns;
 use numpy::{Element, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -34,6 +35,7 @@ fn lab_events(py: Python<'_>, start: u64, stop: u64) -> PyResult<Bound<'_, PyDic
     fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyArray1<T>> {
         PyArray1::from_vec(py, values)
     }
+    columns::load(py)?;
     let made = py.detach(|| lab::events::events(start, stop));
     let columns = PyDict::new(py);
     columns.set_item("offsets", array(py, made.offsets))?;

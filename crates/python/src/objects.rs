@@ -1,5 +1,6 @@
 //! Objects in keys: a tree of values, converted to Python objects one level at a time.
 
+use crate::columns;
 use crate::errors::raise;
 use crate::runtime::with_file;
 use numpy::{IntoPyArray, PyArrayMethods};
@@ -206,6 +207,7 @@ fn numbers<'py>(
     bytes: &[u8],
     dims: Option<&[usize]>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    columns::load(py)?;
     macro_rules! each {
         ($type:ty) => {{
             let values: Vec<$type> = bytes

@@ -583,6 +583,7 @@ impl PyFzReader {
 }
 
 fn collected(py: Python<'_>, found: Vec<Collected>) -> PyResult<Bound<'_, PyList>> {
+    columns::load(py)?;
     let list = PyList::empty(py);
     for Collected { offsets, sizes, words } in found {
         let array = |values| columns::column(py, Column::Number { number: Number::U32, values })?.get_item(1);

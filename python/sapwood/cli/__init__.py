@@ -12,7 +12,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -86,13 +86,15 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = lambda: False) -> int:
     """Run the command line.
 
     Parameters
     ----------
     arguments
         The words after the command's name; those of this process by default.
+    pressed
+        Returns whether Ctrl-C was pressed. An error after that is an interruption.
 
     Returns
     -------
@@ -126,22 +128,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
-    except (SapwoodError, OSError, ImportError) as error:
-        if _interrupted(error):
+    except Exception as error:
+        if pressed():
             complain("interrupted")
             return INTERRUPTED
-        if getattr(chosen, "debug", False) or isinstance(error, ImportError):
+        if getattr(chosen, "debug", False) or not isinstance(error, (SapwoodError, OSError)):
             raise
         own = isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
         complain(f"standard output: {os.strerror(errno.ENOSPC)}" if own else error_text(error))
         return USAGE if isinstance(error, ArgumentError) else FAILED
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C is behind an error: some libraries raise their own while they are imported."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:

@@ -1,8 +1,8 @@
 r"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
 
 ``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
-(or ``.root.1``, as ROOT names the parts of a split file), ``.hbook``, ``.hbk`` or ``.rz``, so that ``C:\file.root`` and
-``https://host:80/file.root`` are left whole. A `pathlib.Path` is never taken apart.
+(or ``.root.1``, as ROOT names the parts of a split file), ``.hbook``, ``.hbk``, ``.rz`` or ``.fz``, so that
+``C:\file.root`` and ``https://host:80/file.root`` are left whole. A `pathlib.Path` is never taken apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sapwood.storage.sources import matching, plain_path
 if TYPE_CHECKING:
     pass
 
-_SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz)):(?!//)(.*)"
+_SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz|fz)):(?!//)(.*)"
 _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 _BRACES = r"\{([^{}]*,[^{}]*)\}"
 

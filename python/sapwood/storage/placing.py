@@ -8,7 +8,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
-from sapwood.errors import StorageError
+from sapwood.errors import MissingFileError, StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing. The system does not say which file they are about."""
@@ -24,9 +24,13 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
     ------
     StorageError
         The storage is full or failed.
+    MissingFileError
+        The folder does not exist.
     """
     target = Path(path).resolve()
     special = target.exists() and not target.is_file()  # such as /dev/stdout
+    if not target.parent.is_dir():
+        raise MissingFileError(f"cannot write {path}: the folder {Path(path).parent} does not exist")
     beside = target if special else target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
     try:
         yield beside

@@ -116,13 +116,20 @@ def copy(
                 first = source.file.compression
         new = sapwood.recreate(path, compression=first, commit_every=None, atomic=True)
     else:
-        new = sapwood.update(path, compression=code, commit_every=None)
+        new = _update(path, compression=code, commit_every=None)
     done: dict[str, int | None] = {}
     with new:
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
                 done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace, rename)
     return done
+
+
+def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
+    """Open a file to add to it; name the format of a file that is not a ROOT file."""
+    with sapwood.open({path: None}) as file:
+        root_native(file)
+    return sapwood.update(path, **options)
 
 
 def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
@@ -211,16 +218,17 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
         what = f"attribute sets describe all entries and are not copied with a selection: {', '.join(sets)} of {where}"
         warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
     names = stored = [field.name for field in ntuple.fields if field.record.source_field_id is None]
-    if selection.keep or selection.drop:
-        # Projected fields are copied as ordinary fields.
-        shown = ntuple.shown_fields
-        known = [field.name for field in ntuple.fields if field.name not in shown]
-        left = _left_out(known, item.path, selection, "field")
-        names = [name for name in known if name not in left]
+    known = [field.name for field in ntuple.fields]
+    left = _left_out(known, item.path, selection, "field")
+    if left:
+        # Projected fields are copied as ordinary fields, without the collection that they show unless it is named.
+        shown = ntuple.shown_fields.difference(selection.keep)
+        kept = [name for name in known if name not in left]
+        names = [name for name in kept if name not in shown] or kept
     if not names and not selection.define:
         raise ArgumentError(f"{where} has no fields left to write")
     for name in selection.define:
-        if name in names:
+        if name in (names if left else known):
             raise ArgumentError(f"{item.path} already has a field {name!r}")
     clusters = -30_000_000 if selection.auto_flush is None else selection.auto_flush
     sizes = {"cluster_entries": clusters} if clusters > 0 else {"cluster_size": -clusters}
@@ -232,7 +240,7 @@ def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selectio
     empty = columns(ntuple.arrays([*wanted.values()], entry_stop=0, how=dict))
     same = [name for name in names if name in stored]
     if same:
-        table = new.mkrntuple_like(where, ntuple, None if same == stored else same, **sizes)
+        table = new.mkrntuple_like(where, ntuple, same if left else None, **sizes)
     else:
         table = new.mkrntuple(where, empty, ntuple.description, **sizes)
     table.extend(empty, accept_new_fields=True)
@@ -409,7 +417,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
             raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-        with sapwood.update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
+        with _update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:

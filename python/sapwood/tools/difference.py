@@ -13,7 +13,8 @@ import sapwood
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.files.kinds import TABLES
+from sapwood.files.hbook import Bank
+from sapwood.files.kinds import DIRECTORIES, TABLES
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -91,7 +92,7 @@ def differences(
             if path not in kinds[0]:
                 yield Difference("extra", path, None, None, "not there", kind)
         for path, kind in kinds[0].items():
-            if path not in kinds[1] or kind.startswith("TDirectory"):
+            if path not in kinds[1] or kind in DIRECTORIES:
                 continue
             if kind != kinds[1][path]:
                 yield Difference("class", path, None, None, kind, kinds[1][path])
@@ -318,6 +319,12 @@ def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], depth: int = 2
         return all(
             name in mine and name in theirs and _same(mine[name], theirs[name], tolerance, depth - 1) for name in names
         )
+    if isinstance(a, Bank):
+        mine, theirs = (
+            [one.name, one.number, one.structural, one.status, one.io_words, one.link_places, one.pieces]
+            for one in (a, b)
+        )
+        return _same(mine, theirs, tolerance, depth - 1)
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(_same(a[key], b[key], tolerance, depth - 1) for key in a)
     if isinstance(a, Sequence) and not isinstance(a, (str, bytes)):

@@ -209,21 +209,18 @@ def _finish(
     """Close a file, and move it to its path if it was written beside it. Only the process that opened it does so."""
     if os.getpid() != process:
         return
-    try:
+    with _absent_after(BaseException, beside):
         native.close()
-    except BaseException:
-        if beside is not None:
-            Path(beside).unlink(missing_ok=True)
-        raise
-    if beside is not None and remote is not None:
-        remote.send(beside)
-    elif beside is not None and path is not None:
-        try:
-            with Path(beside).open("rb") as file:
-                os.fsync(file.fileno())
-            Path(beside).replace(path)
-        except OSError as error:
-            raise storage_error(path, error) from error
+    with _absent_after(KeyboardInterrupt, beside):
+        if beside is not None and remote is not None:
+            remote.send(beside)
+        elif beside is not None and path is not None:
+            try:
+                with Path(beside).open("rb") as file:
+                    os.fsync(file.fileno())
+                Path(beside).replace(path)
+            except OSError as error:
+                raise storage_error(path, error) from error
 
 
 class OutputFile:
@@ -407,7 +404,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             raise FileExistsError(f"{path} already exists")
         target = beside = f"{path}.{os.getpid()}.partial"
     name = Path(path or "stream.root")
-    with _absent_after_errors(beside), storage_errors(str(path or "")):
+    with _absent_after(BaseException, beside), storage_errors(str(path or "")):
         native = _native.Output(
             target,
             # Without the folder, so that the bytes do not depend on it.
@@ -425,11 +422,11 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
 
 
 @contextlib.contextmanager
-def _absent_after_errors(path: str | None) -> Generator[None]:
-    """Remove a file of which the first bytes could not be written."""
+def _absent_after(kind: type[BaseException], path: str | None) -> Generator[None]:
+    """Remove a file, if there is one, after an exception of a kind."""
     try:
         yield
-    except BaseException:
+    except kind:
         if path is not None:
             Path(path).unlink(missing_ok=True)
         raise

@@ -435,7 +435,9 @@ class TableDirectory(OutputDirectory):
         for one in fields:
             if one not in known:
                 raise ArgumentError(f"{source.object_path} has no stored field {one!r}: it has {known}")
-        versions = {record.type_name: record.type_version for record in source.field_records}
+        # -1 is the version of classes without one. Class versions have 16 bits (Version_t).
+        signed = {one.type_name: one.type_version - (one.type_version >> 31 << 32) for one in source.field_records}
+        versions = {one: version for one, version in signed.items() if -(2**15) <= version < 2**15}
         plan = FieldPlan.of_stored({one: kind for one, kind in types if one in fields}, versions)
         if not plan.shapes:
             raise ArgumentError(f"{name} has no fields left to write")

@@ -1,5 +1,6 @@
 //! Banks that were written together: `sapwood._native.Structure`.
 
+use crate::columns;
 use crate::errors::raise;
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyIndexError;
@@ -17,6 +18,7 @@ pub fn piece<'py>(
     words: &Words<'_>,
     (kind, start, count): Run,
 ) -> PyResult<(char, Bound<'py, PyAny>)> {
+    columns::load(py)?;
     let part = words.slice(start, count).map_err(raise)?;
     let data = match kind {
         Kind::Int => part.iter().map(u32::cast_signed).collect::<Vec<i32>>().into_pyarray(py).into_any(),

@@ -7,7 +7,9 @@ import argparse
 from sapwood.cli.lab import compare, event, export, machine, monitor, predict, scaling, site, sweep, trend
 
 HELP = "Measure programs, files and machines, and say what to change."
-EPILOG = "Each study has its own --help. Example: sapwood lab event -o results --quick"
+EPILOG = (
+    "Each study has its own --help. Example: sapwood lab event -o results --engine sapwood,raw --events 500 --rounds 1"
+)
 
 COMMANDS = {
     "event": event,

@@ -367,7 +367,7 @@ fn field(shape: &Shape, split: bool) -> Result<Parts> {
         _ => "",
     };
     let type_version = match shape {
-        Shape::Class(class) if plain(class).is_none() && whole => u32::from(class.version.unsigned_abs()),
+        Shape::Class(class) if plain(class).is_none() && whole => i32::from(class.version).cast_unsigned(),
         _ => 0,
     };
     let field = Field {
