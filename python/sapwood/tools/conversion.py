@@ -404,11 +404,13 @@ def _writable(batch: Foreign) -> dict[str, Any]:
     """Return the fields as ROOT files can hold them: lists of strings instead of arrays of strings."""
     import awkward as ak
 
+    texts = ("string", "bytestring")
+
     def of(array: Foreign) -> Foreign:
         kind, regular = array.type.content, False
-        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and "__array__" not in kind.parameters:
+        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and kind.parameter("__array__") not in texts:
             kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
-        if regular and "__array__" in kind.parameters:
+        if regular and kind.parameter("__array__") in texts:
             array = ak.from_regular(array, axis=None)  # pyright: ignore[reportArgumentType]
         return array
 
@@ -550,8 +552,8 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
     import numpy as np
 
     inner = empty[field].type.content
-    is_list = isinstance(inner, ak.types.ListType) and inner.parameter("__array__") is None
-    if isinstance(inner, ak.types.ListType) and inner.parameter("__array__") == "string":
+    is_list = isinstance(inner, ak.types.ListType)
+    if is_list and inner.parameter("__array__") == "string":
         return module.string_dtype(), ()
     shape: tuple[Any, ...] = ()
     item = inner.content if is_list else inner
