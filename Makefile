@@ -121,6 +121,9 @@ bench: build peers ## whole-file workloads against ROOT, uproot and the decompre
 bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
 	$(BIN)/python benches/run.py --peers $(PEERS) --quick
 
+bench-pair: build peers ## two builds of sapwood in interleaved rounds: BEFORE=PYTHON has the older one (ROUNDS=5)
+	$(BIN)/python benches/pair.py $(BEFORE) $(abspath $(BIN))/python --peers $(PEERS) --rounds $(or $(ROUNDS),5)
+
 bench-ntuple: build peers ## RNTuples against ROOT, uproot, the decompression limit and the same data as trees
 	$(BIN)/python benches/ntuple.py --peers $(PEERS) --keep
 
@@ -218,4 +221,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help

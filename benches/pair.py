@@ -1,30 +1,111 @@
 """Compare the speed of two builds of sapwood in interleaved rounds.
 
-pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--rounds N] [--json FILE]
+pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--by wall|cpu] [--rounds N] [--json FILE]
 
 BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Then each workload
-runs in rounds, once with each build, in alternating order, one thread, in processes of their own; `import` is the time
-of `import sapwood` after NumPy and Awkward. A line has the least time of each in seconds, and the median over the
-rounds of NOW divided by BEFORE.
+runs in rounds, once with each build, in alternating order, one thread, in processes of their own: reading all
+reference files, `import` (`import sapwood` after NumPy and Awkward), `write-...` (a table from memory, with two codecs)
+and `train-...` (tasks on one file, and 1,000 steps of one entry). A line has the least processor time of each in
+seconds, and the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import writing
 from run import HERE, Rivals, same
-from workloads import WORKLOADS
+from workloads import WORKLOADS, Workload
 
-IMPORT = (
-    "import time, numpy, awkward; t = time.perf_counter(); import sapwood; sapwood.open; print(time.perf_counter() - t)"
-)
+Measure = Callable[[str], dict[str, float]]
+"""Measures `wall` and `cpu` in seconds with an interpreter."""
+
+IMPORT = """
+import itertools
+import json, time, numpy, awkward
+wall, cpu = time.perf_counter(), time.process_time()
+import sapwood; sapwood.open
+print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
+"""
+TRAIN = """
+import itertools
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import trains
+trains.train.run(trains.Nothing(), sys.argv[3], threads=1)
+tasks = [make() for name, make in trains.TASKS.items() if sys.argv[2] in (name, "together")]
+print(json.dumps(trains.cost(tasks, sys.argv[4], threads=1) if tasks else
+                 trains.cost([trains.Nothing()], sys.argv[3], threads=1, step_size=1)))
+"""
+
+
+def child(command: list[Any], **environment: str) -> dict[str, float]:
+    """Run a process that prints JSON as its last line."""
+    found = writing.output(command, env={**os.environ, **environment})
+    return {"wall": found.get("wall", found.get("seconds")), "cpu": found["cpu"]}
+
+
+def readings(
+    rivals: Rivals, data: Path, python: tuple[str, str], wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, Measure]]:
+    """Yield the workloads that read the reference files, each after its values were compared."""
+
+    def read(python: str, mode: str, workload: Workload) -> dict[str, Any]:
+        return rivals.python("sapwood", mode, workload, [str(file) for file in workload.files(data)], 1, python)
+
+    for workload in filter(lambda workload: wanted(workload.name), WORKLOADS):
+        if workload.passes == 1:
+            before, now = (read(one, "digest", workload) for one in python)
+            same(now, before, "the older")
+        only = ["iterate"] if workload.passes > 1 else ["sums"] if workload.sums else ["arrays", "iterate"]
+        for mode in only:
+            if not (workload.ranges and mode == "iterate"):
+                yield f"{workload.name} {mode}", lambda one, mode=mode, workload=workload: read(one, mode, workload)
+
+
+def others(data: Path, folder: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Measure]]:
+    """Yield importing, writing, and trains."""
+    if wanted("import"):
+        yield "import", lambda python: child([python, "-c", IMPORT])
+    for kind in ("flat", "esd", "event", "wide"):
+        for codec in ("none", "zstd"):
+            if wanted(name := f"write-{kind}-{codec}"):
+                raw = folder / f"{kind}.raw"
+                if not raw.exists():
+                    writing.save(raw, kind, quick=False)
+                arguments = [
+                    writing.__file__,
+                    "child",
+                    "sapwood",
+                    kind,
+                    raw,
+                    folder / "out.root",
+                    writing.CODECS[codec],
+                    99,
+                    1,
+                ]
+                yield name, lambda python, arguments=arguments: child([python, *arguments])
+    small = folder / "small.root"
+    for task in ("few", "all", "pairs", "together", "steps"):
+        if wanted(name := f"train-{task}"):
+            if not small.exists():
+                import numpy as np
+
+                import sapwood
+
+                with sapwood.recreate(small) as file:
+                    file.mktree("t", {"x": "int32"}, auto_flush=1000).extend({"x": np.arange(1000, dtype="i4")})
+            arguments = ["-c", TRAIN, HERE, task, small, data / "esd-zlib.root"]
+            yield name, lambda python, arguments=arguments: child([python, *arguments], SAPWOOD_NUM_THREADS="1")
 
 
 def main() -> int:
@@ -35,48 +116,38 @@ def main() -> int:
     parser.add_argument(
         "--peers", type=Path, default=HERE.parent / "build" / "peers", help="where the reference files are"
     )
-    parser.add_argument("--workload", action="append", help="run only this workload; can be repeated")
+    parser.add_argument("--workload", action="append", help="run only workloads whose name begins so; can be repeated")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--by", choices=("wall", "cpu"), default="wall", help="the time that --limit is about")
     parser.add_argument("--limit", type=float, default=1.02, help="largest ratio that passes")
     parser.add_argument("--json", type=Path, help="write all raw times to this file")
     options = parser.parse_args()
     # Compiling the modules in every process would be most of what is measured.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    rivals = Rivals(options.peers / "bin", options.peers / "bin" / "root_read")
+    both = (options.before, options.now)
+    data = options.peers / "data"
 
-    def read(python: str, mode: str, name: str) -> dict[str, Any]:
-        workload = next(w for w in WORKLOADS if w.name == name)
-        files = [str(file) for file in workload.files(options.peers / "data")]
-        return rivals.python("sapwood", mode, workload, files, 1, python)
+    def wanted(name: str) -> bool:
+        return not options.workload or name.startswith(tuple(options.workload))
 
-    def seconds(python: str, mode: str, name: str) -> float:
-        if mode:
-            return read(python, mode, name)["wall"]
-        done = subprocess.run([python, "-c", IMPORT], capture_output=True, text=True, check=True)
-        return float(done.stdout)
-
-    wanted: list[tuple[str, str]] = [("import", "")]
-    for workload in WORKLOADS:
-        if options.workload and workload.name not in options.workload:
-            continue
-        if workload.passes == 1:
-            same(read(options.now, "digest", workload.name), read(options.before, "digest", workload.name), "the older")
-        only = ["iterate"] if workload.passes > 1 else ["sums"] if workload.sums else ["arrays", "iterate"]
-        wanted += [(workload.name, mode) for mode in only if not (workload.ranges and mode == "iterate")]
-    slower = 0
-    times: dict[str, list[tuple[float, float]]] = {}
-    for name, mode in wanted:
-        taken = times[f"{name} {mode}"] = []
-        for turn in range(options.rounds):
-            both = [options.before, options.now]
-            found = {python: seconds(python, mode, name) for python in (both[::-1] if turn % 2 else both)}
-            taken.append((found[options.before], found[options.now]))
-        ratio = statistics.median(now / before for before, now in taken)
-        slower += ratio > options.limit
-        least = [min(column) for column in zip(*taken, strict=True)]
-        print(f"{name:20} {mode:8} {least[0]:9.4f} {least[1]:9.4f} {ratio:7.3f}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(times, indent=1) + "\n")
+    slower: list[str] = []
+    times: dict[str, list[tuple[dict[str, float], dict[str, float]]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        rivals = Rivals(options.peers / "bin", options.peers / "bin" / "root_read")
+        print(f"{'':28} {'before':>9} {'now':>9} {'cpu':>7} {'wall':>7}")
+        for name, measure in itertools.chain(others(data, Path(folder), wanted), readings(rivals, data, both, wanted)):
+            taken = times[name] = []
+            for turn in range(options.rounds):
+                found = {python: measure(python) for python in (both[::-1] if turn % 2 else both)}
+                taken.append((found[options.before], found[options.now]))
+            ratios = {by: statistics.median(now[by] / before[by] for before, now in taken) for by in ("cpu", "wall")}
+            if ratios[options.by] > options.limit:
+                slower.append(name)
+            least = [min(run["cpu"] for run in runs) for runs in zip(*taken, strict=True)]
+            print(f"{name:28} {least[0]:9.4f} {least[1]:9.4f} {ratios['cpu']:7.3f} {ratios['wall']:7.3f}", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(times, indent=1) + "\n")
+    print(f"slower by more than {options.limit - 1:.0%}: {', '.join(slower) or 'none'}")
     return 1 if slower else 0
 
 

@@ -101,12 +101,12 @@ def write_with_sapwood(kind: str, data: Path, out: Path, setting: int, split: in
     with sapwood.recreate(io.BytesIO()) as file:
         file.mktree("t", {name: one[:2] for name, one in given.items()}, **choices)
     before = psutil.Process().memory_info().rss
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     with sapwood.recreate(out, compression=Compression.from_code(setting)) as file:
         file.mktree("t", given, **choices)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = max(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
-    return {"seconds": seconds, "memory": peak * 1024 - before}
+    return {"seconds": seconds, "cpu": cpu, "memory": peak * 1024 - before}
 
 
 def write_with_uproot(kind: str, data: Path, out: Path, setting: int) -> dict[str, Any]:

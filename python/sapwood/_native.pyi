@@ -1054,13 +1054,8 @@ def arrow_stream(
         Of parts: called with what was left out of a batch.
     """
 
-def take_rows(
-    columns: Sequence[tuple[Foreign, int, int | None, int | None]],
-    offsets: Sequence[Foreign],
-    length: int,
-    seed: int | None,
-) -> tuple[list[tuple[Foreign, Foreign | None]], list[Foreign]]:
-    """Take the rows of columns in another order, on all threads.
+class RowSource:
+    """Columns whose rows are taken, in their own order or in another.
 
     Parameters
     ----------
@@ -1069,16 +1064,27 @@ def take_rows(
         lists, and the length to which these are padded.
     offsets
         The offsets of lists.
+    masks
+        The places of offsets, and the lengths to which their lists are padded.
     length
         The number of rows of the columns.
     seed
         What the order follows from; None for that of the columns.
-
-    Returns
-    -------
-    For each column the numbers, and of padded lists a mask; and the new offsets of lists. All are one-dimensional and
-    may be changed.
     """
+
+    def __new__(  # noqa: PYI034
+        cls,
+        columns: Sequence[tuple[Foreign, int, int | None, int | None]],
+        offsets: Sequence[Foreign],
+        masks: Sequence[tuple[int, int]],
+        length: int,
+        seed: int | None,
+    ) -> RowSource: ...
+    def rows(self, start: int, stop: int) -> tuple[list[Foreign], list[Foreign], list[Foreign]]:
+        """Return the numbers of each column in the rows from `start` up to `stop`, their offsets, and their masks.
+
+        All are one-dimensional and may be changed.
+        """
 
 def compress(data: Foreign, code: int) -> Foreign:
     """Compress an array of bytes into ROOT's blocks, with ROOT's number of a codec and a level.

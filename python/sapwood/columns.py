@@ -370,7 +370,7 @@ def flat_union(column: Column) -> Column:
 
 
 def _flat_types(contents: Sequence[Type]) -> list[Type]:
-    """Return the types of `flat_union` of a union of these types; a single one where it is no union."""
+    """Return the types of `flat_union` of a union of these types; a single one where it is not a union."""
     flat: list[Type] = []
     for one in contents:
         flat += _flat_types(one[1]) if one[0] == "union" else [one]
@@ -606,7 +606,7 @@ def from_numpy(array: Array) -> Column:
         The array has no axis, or holds complex numbers, dates or another kind of element that no branch can hold.
     """
     if array.ndim == 0:
-        raise ArgumentError("a single value is no column: the array needs at least one axis")
+        raise ArgumentError("a single value is not a column: the array needs at least one axis")
     flat = array.reshape(-1)
     if array.dtype.names is not None:
         column: Column = ("record", len(flat), "", [(name, from_numpy(flat[name])) for name in array.dtype.names])

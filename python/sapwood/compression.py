@@ -218,7 +218,7 @@ def parse_codec(text: str) -> Compression | None:
     Raises
     ------
     ArgumentError
-        It is no codec with a level.
+        It is not a codec with a level.
     """
     name, _, level = text.lower().partition(":")
     if name == "none":

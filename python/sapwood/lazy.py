@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from sapwood.garbage import no_garbage
+
 
 def lazily(
     package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], modules: tuple[str, ...] = ()
@@ -33,7 +35,8 @@ def lazily(
         if name not in home_of:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
         module, attribute = home_of[name]
-        value = package[name] = getattr(import_module(module), attribute)
+        with no_garbage():
+            value = package[name] = getattr(import_module(module), attribute)
         return value
 
     def dir_() -> list[str]:

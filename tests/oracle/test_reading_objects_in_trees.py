@@ -186,7 +186,7 @@ def test_pointers_split_by_class(written: Path) -> None:
 
 
 # Of a pointer to the object that is the entry there is nothing to show, which is said.
-@pytest.mark.filterwarnings(r"ignore:(?s).*a pointer leads to the object that is the entry itself")
+@pytest.mark.filterwarnings(r"ignore:(?s).*a pointer refers to the entry itself")
 @pytest.mark.parametrize("name", FILES)
 def test_values(written: Path, expected: dict[str, Any], name: str) -> None:
     wrong = []

@@ -162,6 +162,8 @@ def test_units() -> None:
     assert [number_text(value) for value in (0, 12345, 0.5, 1.25e9, -3.5, math.nan)] == [
         "0", "12\u2009345", "0.5", "1.25·10⁹", "−3.5", "nan",
     ]  # fmt: skip
+    assert number_text(1234.4) == number_text(1234) == "1\u2009234"  # whole or not
+    assert [number_text(value, 6) for value in (1234.56, -54321.9)] == ["1\u2009234.56", "−54\u2009321.9"]
     assert [number_text(value, 3) for value in (999.4, 999.6, -999.6, 1000.4)] == [
         "999",
         "1\u2009000",

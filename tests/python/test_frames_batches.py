@@ -139,6 +139,40 @@ def test_lists_with_one_counter_are_padded_or_not(tmp_path: Path, shuffle: bool)
             assert not batch["none"].any() and len(batch["none"]) == (len(batch["id"]) if "none" in pad else 0)
 
 
+@pytest.mark.parametrize("pad", [None, 4])
+def test_large_batches_have_the_rows_of_small_ones(tmp_path: Path, pad: int | None) -> None:
+    entries = 200_000
+    n = np.arange(entries)
+    lists = ak.unflatten(np.repeat(n, n % 4), n % 4)
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        tree = file.mktree("t", {"id": "int64", "vec": ("float64", (4,)), "pt": "var * int64"}, auto_flush=entries)
+        tree.extend({"id": n, "vec": np.repeat(n / 2, 4).reshape(-1, 4), "pt": lists})
+
+    def joined(size: int) -> dict[str, Any]:
+        found = list(sapwood.batches(tmp_path / "file.root", ["id", "vec", "pt"], size, shuffle=True, pad=pad))
+        names = [name for name in found[0] if name != "pt_offsets"]
+        lengths = [np.diff(batch["pt_offsets"]) for batch in found if pad is None]
+        return {"lengths": lengths and np.concatenate(lengths)} | {
+            name: np.concatenate([batch[name] for batch in found]) for name in names
+        }
+
+    # One batch of 9.6 MB or more is taken on all threads.
+    large, small = joined(entries), joined(999)
+    assert large.keys() == small.keys() and all(np.array_equal(large[name], small[name]) for name in large)
+    assert not np.array_equal(large["id"], n) and (large["vec"] == large["id"][:, None] / 2).all()
+
+
+def test_lists_of_the_same_lengths_share_their_masks(tmp_path: Path) -> None:
+    lists = ak.unflatten(np.arange(150), np.full(50, 3))
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        tree = file.mktree("t", {"a": "var * int64", "b": "var * int64"}, counter_name=lambda _: "n")
+        tree.extend({"a": lists, "b": lists})
+    (batch,) = sapwood.batches(tmp_path / "file.root", ["a", "b"], 50, shuffle=True, pad=4)
+    assert np.shares_memory(batch["a_mask"], batch["b_mask"]) and batch["b_mask"].sum() == 150
+    (batch,) = sapwood.batches(tmp_path / "file.root", ["a", "b"], 50, shuffle=True, pad={"a": 4, "b": 2})
+    assert batch["a_mask"].sum() == 150 and batch["b_mask"].sum() == 100
+
+
 def test_several_samples_have_weights(path: Path) -> None:
     samples = {"signal": sapwood.Sample(f"{path}:t", 0.5), "background": sapwood.Sample([f"{path}:t"] * 2, 2.0)}
     found = list(sapwood.batches(samples, "id", 100, shuffle=True))

@@ -25,9 +25,9 @@ from sapwood.lab import PROBLEMS, Layout, advise, rewrite
 from sapwood.lab.advice.findings import chosen_layout
 from sapwood.lab.advice.layout import file_layout
 from sapwood.lab.advice.price import Price
-from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster
-from sapwood.lab.advice.text import advice_text, verdict
-from sapwood.lab.advice.trials import Trial
+from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, recompress
+from sapwood.lab.advice.text import advice_text, rewriting_text, verdict
+from sapwood.lab.advice.trials import Trial, sampled_share, write_rntuple
 from sapwood.lab.advice.usage import Recorded, used_branches
 from sapwood.train.data.dataset import Source
 
@@ -329,13 +329,43 @@ def test_an_rntuple_and_branches_are_measured(tmp_path: Path) -> None:
     assert advice.tojson()["rntuple"]["code"] == "rntuple"
 
 
-def test_values_that_cannot_be_written_are_compressed_again(tmp_path: Path) -> None:
-    from sapwood.lab.advice.layout import layout_of
-    from sapwood.lab.advice.trials import recompress
-
-    file = write(tmp_path / "a.root", compression=sapwood.LZMA(6))
+def test_a_conversion_to_an_rntuple_renames_as_roots_importer_does(tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    tracks = ak.zip({name: chance.random(ENTRIES).astype(np.float32) for name in ("px", "py")})
+    counts = chance.integers(0, 5, ENTRIES)
+    hits = {name: ak.unflatten(chance.integers(0, 99, counts.sum()), counts) for name in ("hit.x", "hit.y")}
+    file = write(tmp_path / "dots.root", {"event.": tracks, **hits}, records="class", counter_name=lambda name: "nhit")
+    advice = advise(str(file), sample=1_000_000, rntuple=True)
+    assert advice.rntuple is not None and not advice.rntuple.note
+    trial = advice.rntuple.trial
+    assert trial is not None and trial.before.entries == trial.after.entries > 0
     with sapwood.open(file) as opened:
-        recompress(opened, layout_of(opened["T"], str(file), "T"), tmp_path / "b.root", GOOD)
+        write_rntuple(opened["T"], tmp_path / "n.root", GOOD, 10)
+    with sapwood.open(f"{tmp_path / 'n.root'}:T") as new:
+        # Lists of one counter have their lengths once.
+        assert set(new.keys(recursive=False)) == {"event_px", "event_py", "_collection0", "hit_x", "hit_y", "nhit"}
+        assert new["hit_x"].array().to_list() == hits["hit.x"][:10].to_list()
+
+
+@pytest.mark.parametrize("rntuples", [False, True])
+def test_a_sample_is_measured_in_proportion(rntuples: bool, tmp_path: Path) -> None:
+    """Baskets reach beyond a small sample, and the page cache has them after the first reading."""
+    make = rntuple if rntuples else write
+    file = make(tmp_path / "a.root", {"x": CHANCE.integers(0, 1 << 20, 400_000, np.int32)})
+    (where,) = file_layout(Source(str(file))).trees
+    with sapwood.open(file) as opened:
+        table = opened["N" if rntuples else "T"]
+        first, again = (cost_of([table], 0, 1000) for _ in range(2))
+        whole = cost_of([table]).stored
+        assert first.stored == again.stored > 2 * whole * 1000 / 400_000
+        assert first.stored * sampled_share(where, 1000) == pytest.approx(whole * 1000 / 400_000, rel=0.05)
+    assert sampled_share(where, 400_000) == 1.0
+
+
+def test_values_that_cannot_be_written_are_compressed_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.root", compression=sapwood.LZMA(6))
+    with sapwood.open(file) as opened, sapwood.recreate(tmp_path / "b.root", compression=GOOD) as new:
+        recompress(new, "T", [opened], GOOD)
     with sapwood.open(f"{tmp_path / 'b.root'}:T") as new, sapwood.open(f"{file}:T") as old:
         assert {branch.compression for branch in new.branches} == {GOOD}
         assert ak.array_equal(new.arrays(), old.arrays())
@@ -811,8 +841,6 @@ def test_words_that_say_nothing_are_refused(tmp_path: Path) -> None:
 def test_histograms_of_several_files_are_added_and_what_cannot_be_is_named(tmp_path: Path) -> None:
     import hist
 
-    from sapwood.lab.advice.text import rewriting_text
-
     files = [str(tmp_path / f"{number}.root") for number in range(3)]
     whole = hist.Hist.new.Reg(4, 0, 4, name="x").Weight()
     means = hist.Hist.new.Reg(2, 0, 2, name="x").Mean()
@@ -910,3 +938,25 @@ def test_objects_of_several_levels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="several levels"):
         rewrite(str(file), tmp_path / "b.root", Layout())
     assert not (tmp_path / "b.root").exists()
+
+
+def test_remedies_of_codecs_apply_to_objects_that_cannot_be_written(tmp_path: Path) -> None:
+    chance = np.random.default_rng(2)
+    files = [tmp_path / f"{number}.root" for number in range(2)]
+    for path in files:
+        inner = ak.zip({name: chance.integers(0, 1 << 16, 50_000) for name in "xy"})
+        data = {"o": ak.zip({"p": inner, "n": np.arange(50_000)}, depth_limit=1)}
+        with sapwood.recreate(path, compression=sapwood.LZMA(1)) as file:
+            file.mktree("d/T", data, records="class")
+            file["note"] = "kept"
+    for inputs in (files[:1], files):
+        advice = advise(list(map(str, inputs)), sample=10_000_000)
+        assert [finding.code for finding in advice.findings] == ["lzma"] and advice.findings[0].trial is not None
+        done = rewrite(list(map(str, inputs)), tmp_path / "new.root", advice.layout)
+        assert done["verified"] and list(done["recompressed"]) == ["d/T"]
+        assert "several levels) are not rewritten\n" in rewriting_text(done)
+        assert done["after"]["cpu"] < done["before"]["cpu"]
+        with sapwood.open(tmp_path / "new.root") as new:
+            parts = [sapwood.open(f"{path}:d/T").arrays() for path in inputs]
+            assert ak.array_equal(new["d/T"].arrays(), ak.concatenate(parts)) and new["note"] == "kept"
+        assert [one.code for one in advise(str(tmp_path / "new.root"), sample=0).findings] == []

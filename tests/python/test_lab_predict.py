@@ -368,5 +368,5 @@ def test_the_command(tmp_path: Path) -> None:
     ):
         done = call(*words, "-o", tmp_path / "out")
         assert done.returncode == 2 and message in done.stderr, done.stderr
-    assert "no finished result" in call("--check", tmp_path / "prediction" / "predict.json", "-o", tmp_path).stderr
+    assert "not a finished result" in call("--check", tmp_path / "prediction" / "predict.json", "-o", tmp_path).stderr
     assert "cannot be read" in call(tmp_path / "none.json", "-o", tmp_path).stderr

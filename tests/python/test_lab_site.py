@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from sapwood.lab.studies.site import report as site_report
 from sapwood.lab.studies.site import run as site_run
 from sapwood.lab.studies.site import stock as site_stock
 from sapwood.lab.studies.site.cases import ALL, AS_IS, FILES, TRAIN, TURN, Case
-from sapwood.lab.studies.study import Study
+from sapwood.lab.studies.study import JobError, Step, Study
 
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
 
@@ -460,7 +461,7 @@ def test_storage_that_has_no_room_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_what_was_kept_of_files_far_away_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAPWOOD_BLOCK_CACHE", "/somewhere")
     command = [sys.executable, "-c", "import os; print(os.environ.get('SAPWOOD_BLOCK_CACHE'))"]
-    one = site_jobs.Job(_case(1), command, "")
+    one = site_jobs.Job(command, "")
     assert one.answer() == "None\n"
     one.end()
 
@@ -701,6 +702,80 @@ def test_jobs_run_by_ssh(ssh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     job_there = ["env", "NAME=two words; false", *ON_HOSTS["sapwood"]]
     runner = site_jobs.Runner(_stock(tmp_path), {"sapwood": job_there}, {}, ["127.0.0.1"], ssh)
     assert runner.measure(_of_files(2))["events"] == 2 * 30
+
+
+CRASHING = """
+import json, os, signal, sys
+from sapwood.lab.children import job
+first = sys.stdin.readline()
+if any(path.endswith("3.root") for path in json.loads(first)["files"]):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print('{"half of an answer":', end="", flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
+lines = iter([first])
+class Input:
+    readline = staticmethod(lambda: next(lines, None) or sys.__stdin__.readline())
+sys.stdin = Input()
+sys.exit(job.main())
+"""
+"""A job that crashes while it reads one of the files."""
+
+
+def test_jobs_that_crash_are_counted_and_the_study_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(4):
+        samples.make("pythia", tmp_path / f"{number}.root")
+    known = site_run.engines_of
+
+    def crashing(*arguments: Any) -> Any:
+        found, able = known(*arguments)
+        return {**found, "sapwood": [sys.executable, "-c", CRASHING]}, able
+
+    words = ["lab", "site", str(tmp_path), "-o", str(tmp_path / "out"), "--quick", "--rounds", "2"]
+    words += ["--jobs", "1,2", "--engine", "sapwood,raw"]
+    with monkeypatch.context() as patch:
+        patch.setattr(site_run, "engines_of", crashing)
+        assert main(words) == 1
+    said = capsys.readouterr().out
+    content = json.loads((tmp_path / "out" / "site.json").read_text())
+    assert content["complete"]
+    failed = [one for one in content["failed"] if one["what"] == "files, as is, all branches, 2 jobs"]
+    assert [(one["engine"], one["round"], one["text"]) for one in failed] == [
+        ("sapwood", turn, "1 of 2 jobs failed: SIGSEGV") for turn in (1, 2)
+    ]
+    values = {(one["what"], one["engine"]): len(one["values"]) for one in content["measurements"]}
+    assert values["files, as is, all branches, 2 jobs", "sapwood"] == 0
+    assert values["files, as is, all branches, 1 job", "sapwood"] == 2
+    assert values["files, as is, all branches, 2 jobs", "raw"] == 2
+    (warning,) = (one for one in content["warnings"] if one["code"] == "failed-jobs")
+    assert "2 jobs, sapwood, round 1: 1 of 2 jobs failed: SIGSEGV" in warning["where"]
+    assert re.search(r"Jobs failed in \d+ runs, of: files, as is, all branches, 2 jobs, sapwood", said)
+    tables = {one["title"]: one for one in content["tables"]}
+    assert tables["Failed jobs"]["rows"][0][1:] == ["sapwood", "1", "1 of 2 jobs failed: SIGSEGV"]
+    assert [row[:2] for row in tables["files, all branches"]["rows"]][1] == ["2", "–"]
+    assert all(row[0] != "files, as is, all branches, 2 jobs" for row in tables["Where time goes"]["rows"])
+    # The same command measures what is missing.
+    assert main(words) == 0
+    again = json.loads((tmp_path / "out" / "site.json").read_text())
+    assert again["failed"] == [] and all(len(one["values"]) == 2 for one in again["measurements"])
+    kept = {(one["what"], one["engine"]): one["values"] for one in again["measurements"]}
+    for one in content["measurements"]:
+        assert kept[one["what"], one["engine"]][: len(one["values"])] == one["values"]
+
+
+def test_a_study_without_any_value_fails(tmp_path: Path) -> None:
+    step = Step("a", "b", "s", lambda: {"value": 1.0})
+
+    def fails() -> dict[str, Any]:
+        raise JobError("1 of 2 jobs failed: exit code 3")
+
+    study = Study("site", {}, tmp_path)
+    study.run([step, replace(step, what="c", run=fails)], 1)
+    assert [one["what"] for one in study.content["failed"]] == ["c"]
+    with pytest.raises(JobError, match="1 of 2 jobs failed: exit code 3"):
+        Study("event", {}, tmp_path).run([replace(step, run=fails)], 2)
 
 
 def test_hosts_that_cannot_be_used_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

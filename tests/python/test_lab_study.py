@@ -212,11 +212,11 @@ def test_studies_are_compared(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="two studies or more"):
         compare([first])
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(ArgumentError, match="no study of sapwood lab"):
+    with pytest.raises(ArgumentError, match="not a study of sapwood lab"):
         compare([first, tmp_path / "x.json"])
     for part in ('"format_version": 99', '"format_version": 1', '"study": "toy"'):
         (tmp_path / "x.json").write_text(f'{{"format": "sapwood lab", {part}}}')
-        with pytest.raises(ArgumentError, match=r"of format (99|None)|no whole study .* it has no study, settings"):
+        with pytest.raises(ArgumentError, match=r"of format (99|None)|an incomplete study .* it lacks study, settings"):
             compare([first, tmp_path / "x.json"])
 
 

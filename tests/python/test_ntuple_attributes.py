@@ -119,9 +119,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         table = file.mkrntuple("n", {"x": np.arange(10)})
         first = table.add_attribute_set("first", {"v": "int32"})
         for ranges, message in [
-            ([(0, 11)], "0 to 11 are no range"),
-            ([(3, 2)], "no range"),
-            ([(-1, 2)], "no range"),
+            ([(0, 11)], "0 to 11 are not a range"),
+            ([(3, 2)], "not a range"),
+            ([(-1, 2)], "not a range"),
             ([0, 1], "pairs"),
             ([(0.0, 1.0)], "pairs"),
             ([(0, 1), (1, 2)], "1 values for 2 ranges"),

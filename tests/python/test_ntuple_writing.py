@@ -392,7 +392,7 @@ def test_fields_show_parts_of_others(tmp_path: Path) -> None:
     muons = ak.Array([[{"pt": i + k / 2, "v": [i, k]} for k in range(i % 3)] for i in range(50)])
     shown = {"Muon_pt": "Muon.pt", "nMuon": "Muon", "Muon_v": "Muon._0.v", "id": "event"}
     with sapwood.recreate(tmp_path / "a.root") as file:
-        with pytest.raises(sapwood.ArgumentError, match=r"no field \"Muon\.eta\""):
+        with pytest.raises(sapwood.ArgumentError, match=r"field \"Muon\.eta\", which it projects, does not exist"):
             file.mkrntuple("n", {"Muon": muons}, projections={"eta": "Muon.eta"})
         with pytest.raises(sapwood.ArgumentError, match="two fields"):
             file.mkrntuple("n", {"Muon": muons}, projections={"Muon": "Muon.pt"})

@@ -259,5 +259,5 @@ def test_empty_arrays_are_not_many(tmp_path: Path) -> None:
     kind, size, length = struct.unpack(">iii", data[at : at + 12])
     assert (kind, size, length) == (48, 8, 0)
     data[at + 8 : at + 12] = struct.pack(">i", 0x00FF0000)
-    with sapwood.open(bytes(data)) as file, pytest.warns(SapwoodWarning, match="fBuffer is said to be 16711680"):
+    with sapwood.open(bytes(data)) as file, pytest.warns(SapwoodWarning, match="fBuffer is declared as 16711680"):
         assert file["h1F"].unreadable()

@@ -151,7 +151,7 @@ def element(name: str, **members: Any) -> dict[str, Any]:
     ],
 )
 def test_names_that_are_none_do_not_get_into_code(make: Any, name: str, one: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedError, match="is no name of C"):
+    with pytest.raises(UnsupportedError, match="is not a C"):
         make(Streamers([StreamerInfo(name, 1, 0, [one])]))
 
 

@@ -117,12 +117,12 @@ def test_packed_numbers_say_how_they_are_packed(trees: tuple[Any, Any], name: st
 @pytest.mark.parametrize(
     ("name", "other", "error"),
     [
-        ("i4", I.AsDtype(">i8"), "28 bytes are no whole number"),
+        ("i4", I.AsDtype(">i8"), "28 bytes are not a whole number"),
         ("vec", I.AsDtype(">i4"), "7 entries, but 14 items"),
-        ("lists", I.AsJagged(I.AsDtype(">f8")), "no whole numbers of items"),
+        ("lists", I.AsJagged(I.AsDtype(">f8")), "not a whole number of items"),
         ("i4", I.AsJagged(I.AsDtype(">i4")), "where entries begin"),
         ("lists", I.AsJagged(I.AsStrings()), "not numbers"),
-        ("i4", I.AsObjects(), "no way to read bytes"),
+        ("i4", I.AsObjects(), "bytes cannot be read in that way"),
     ],
 )
 def test_what_does_not_fit_the_bytes_is_refused(trees: tuple[Any, Any], name: str, other: Any, error: str) -> None:

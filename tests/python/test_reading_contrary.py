@@ -15,7 +15,7 @@ import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
 
 CONTRARY = Path(__file__).parent.parent / "golden" / "objects" / "contrary.root"
-CYCLE = "a pointer leads back to an object that holds it"
+CYCLE = "a pointer refers back to an object that contains it"
 OWN = "its class has a streamer of its own, or the file is damaged"
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
-import numpy as np
 import pytest
+from cluster_tree import write
 from servers import Server, serving
 
 import sapwood
@@ -22,19 +22,10 @@ import sapwood
 ENTRIES, CLUSTERS = 40_000, 8
 
 
-def write(path: Path, seed: int = 1) -> None:
-    random = np.random.default_rng(seed)
-    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES) for i in range(8)}
-    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
-    with sapwood.recreate(path, compression=None) as out:
-        types = dict.fromkeys(columns, "float64") | {"jet": "var * float64"}
-        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("copies") / "events.root"
-    write(path)
+    write(path, ENTRIES, CLUSTERS, branches=8, seed=1)
     return path
 
 
@@ -209,7 +200,7 @@ def test_copies_with_a_wrong_checksum_are_made_again(server: Server, path: Path,
             (entry,) = file.file.ledger()
             assert (entry.length, entry.again) == (path.stat().st_size, True)
             assert "wrong checksum of the whole file" in entry.reason
-    with pytest.raises(sapwood.StorageError, match=r"wrong checksum of the whole file .* by the server.*prior=None"):
+    with pytest.raises(sapwood.StorageError, match=r"wrong checksum .* the server reports .*prior=None"):
         reads(1000, prior="memory")
     with serving({"copy.root": path.read_bytes()}) as second:
         second.after_heads = [(0, 1)]
@@ -235,7 +226,7 @@ def test_checksums_that_do_not_come(server: Server, local: Any, how: str) -> Non
         else:
             (reason,) = listed
             assert "no checksum for the copy of the whole file" in reason
-            assert ("was asked before" if again else why) in reason
+            assert ("did not answer an earlier query" if again else why) in reason
     assert server.heads == (1 if why else 2)
 
 

@@ -211,7 +211,7 @@ def test_no_file_with_the_tree(folder: Path) -> None:
         sapwood.concatenate(f"{folder}/empty.root")
     with pytest.raises(ArgumentError, match=r"2 trees.*events, more"):
         sapwood.concatenate(f"{folder}/other.root")
-    with pytest.raises(ArgumentError, match="is no tree"):
+    with pytest.raises(ArgumentError, match="is not a tree"):
         sapwood.concatenate({f"{folder}/other.root": "/"})
     assert len(sapwood.concatenate(f"{folder}/part0.root")) == 400
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
-import numpy as np
 import pytest
+from cluster_tree import write
 from servers import Server, serving
 
 import sapwood
@@ -21,12 +21,7 @@ STEP = ENTRIES // CLUSTERS
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("learning") / "events.root"
-    random = np.random.default_rng(5)
-    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES) for i in range(30)}
-    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
-    types = dict.fromkeys(columns, "float64") | {"jet": "var * float64"}
-    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
-        out.mktree("t", types, auto_flush=STEP).extend(columns)
+    write(path, ENTRIES, CLUSTERS, branches=30, seed=5, compression=sapwood.LZ4(1))
     return path
 
 

@@ -226,7 +226,7 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         sapwood.storage.trace.Trace.load(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"no")
     assert main(["trace", "show", str(tmp_path / "bad.parquet")]) == 2
-    assert "is no trace" in capsys.readouterr().err
+    assert "is not a trace" in capsys.readouterr().err
 
 
 def test_no_place_for_a_trace(tmp_path: Path, path: Path) -> None:

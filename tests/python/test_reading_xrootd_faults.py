@@ -145,7 +145,7 @@ CAUSES = {
     "the server closed the connection": "cut",
     "reset by peer": "reset",
     "Broken pipe": "broken",
-    "timeout: nothing came": "late",
+    "timeout: no data arrived": "late",
 }
 """What ledgers and errors say of what a proxy does to a request, or of a connection that somebody else found dead."""
 
@@ -336,7 +336,7 @@ def test_a_server_that_hangs(path: Path) -> None:
         with pytest.raises(sapwood.StorageError, match="timeout"):
             list(steps)
         assert time.monotonic() - start < 15
-        assert any("nothing came" in entry.reason for entry in file.file.ledger())
+        assert any("no data arrived" in entry.reason for entry in file.file.ledger())
         server.process.send(signal.SIGCONT)
         assert len(file["t"].arrays(["x1"])) == ENTRIES
 

@@ -11,6 +11,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.tools.conversion import convert
+from sapwood.writing.collected import Collections
 
 DATA = {
     "run": np.arange(1000, dtype=np.int32),
@@ -55,3 +56,8 @@ def test_names_that_only_differ_in_dots_are_not_merged(tmp_path: Path) -> None:
     convert(f"{tmp_path}/dots.root", f"{tmp_path}/nt.root", table_format="rntuple", expressions=["x.y", "a.b"])
     with sapwood.open(tmp_path / "nt.root") as file:
         assert file["Events"].arrays().to_list() == [{"x_y": 1, "a_b": 3}]
+
+
+def test_paths_of_branches_become_names_of_fields() -> None:
+    fields = Collections(ak.Array([{"a./a.x": 1, "b": 2}]), {}).fields(ak.Array([{"a./a.x": 1, "b": 2}]))
+    assert set(fields) == {"a__a_x", "b"}

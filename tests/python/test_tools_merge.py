@@ -127,7 +127,8 @@ def test_trees_that_differ_are_refused_by_the_branch(inputs: list[str], tmp_path
         merge(out, [more, *inputs])
     other = write(tmp_path / "other.root", 4, x=np.zeros(400, np.float32))
     with pytest.raises(
-        ArgumentError, match=r"laid out in another way .*\[TLeafF:x\], not .*\[TLeafD:x\]. .in branch x, in tree Events"
+        ArgumentError,
+        match=r"layout differs from the first tree .*\[TLeafF:x\], not .*\[TLeafD:x\]. .in branch x, in tree Events",
     ):
         merge(out, [*inputs, other])
     assert not out.exists() and not list(tmp_path.glob("*.partial"))

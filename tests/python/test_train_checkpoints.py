@@ -324,10 +324,10 @@ def test_where_nothing_can_be_written_nothing_is_run(
     (tmp_path / "file").touch()
     command = ["run", str(tmp_path / "tasks.py"), "-i", str(folder), "--checkpoint", str(tmp_path / "state")]
     assert main([*command, "-o", str(tmp_path / "file")]) == 1
-    assert f"{tmp_path}/file is no folder" in capsys.readouterr().err
-    with pytest.raises(SapwoodError, match="file is no folder"):
+    assert f"{tmp_path}/file is not a folder" in capsys.readouterr().err
+    with pytest.raises(SapwoodError, match="file is not a folder"):
         train.run(stream("x > 0"), folder, output=tmp_path / "file" / "below")
-    with pytest.raises(SapwoodError, match="file is no folder"):
+    with pytest.raises(SapwoodError, match="file is not a folder"):
         train.run(Counts(), folder, checkpoint=tmp_path / "file" / "state")
 
 

@@ -964,7 +964,7 @@ def test_executors_by_name(folder: Path) -> None:
             executor_of(name, 1, options={"queue": "short"})
     with pytest.raises(ArgumentError, match="no executor 'thread'"):
         executor_of("thread", 1)
-    with pytest.raises(ArgumentError, match="is no executor"):
+    with pytest.raises(ArgumentError, match="is not an executor"):
         train.run(Many(), folder, executor=3)
     threads = executor_of("threads", 3, 2)
     assert threads.slots == 5

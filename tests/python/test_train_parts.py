@@ -313,7 +313,7 @@ def test_task_files(tmp_path: Path) -> None:
     )
     assert [task_name(task) for task in train.load_tasks(file)] == ["a", "plain", "b1", "renamed"]
     file.write_text(file.read_text() + "class Odd:\n    branch = ['y']\n    def process(self, events): return {}\n")
-    with pytest.warns(SapwoodWarning, match="class Odd is no task"):
+    with pytest.warns(SapwoodWarning, match="class Odd is not a task"):
         assert len(train.load_tasks(file)) == 4
     file.write_text("x = 1\n")
     with pytest.raises(ArgumentError, match="holds no task"):

@@ -185,7 +185,7 @@ def test_counters_are_shared_and_compared(path: Path) -> None:
         with pytest.raises(ArgumentError, match="share the counter n"):
             tree.extend({"a": a, "b": b[::-1]})
         assert tree.num_entries == 3
-        with pytest.raises(ArgumentError, match="no single integer"):
+        with pytest.raises(ArgumentError, match="not a single integer"):
             file.mktree("u", {"na": "float32", "a": "var * int64"})
         with pytest.raises(ArgumentError, match="'na' has the name of a counter"):
             file.mktree("u", {"a": "var * int64", "na": "float32"})

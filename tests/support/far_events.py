@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import numpy as np
 import pytest
+from cluster_tree import write
 from servers import Server, serving
 
 import sapwood
@@ -21,15 +21,10 @@ CLUSTERS = 12
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a tree of twelve clusters and thirty branches, some of them jagged, and two objects."""
     path = tmp_path_factory.mktemp("far") / "events.root"
-    random = np.random.default_rng(7)
-    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES).astype(np.float32) for i in range(27)}
-    columns["id"] = np.arange(ENTRIES)
-    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
-    types = dict.fromkeys(columns, "float32") | {"id": "int64", "jet": "var * float64"}
-    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
-        tree = out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS)
-        tree.extend(columns)
-        out["h"] = np.histogram(columns["x0"], 10)
+    write(
+        path, ENTRIES, CLUSTERS, branches=27, seed=7, dtype="float32", compression=sapwood.LZ4(1), histogram=True,
+        id=np.arange(ENTRIES),
+    )  # fmt: skip
     return path
 
 

@@ -20,7 +20,8 @@ CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
     {"show.safe"},
-    {"errors", "columns", "containers", "compression", "const", "exceptions", "lazy", "naming", "_native"}, {"show"},
+    {"errors", "columns", "containers", "compression", "const", "exceptions", "garbage", "lazy", "naming", "_native"},
+    {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
     {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading"}, {"sapwood"},
     {"train"}, {"lab"},
@@ -37,7 +38,7 @@ LAYERS = [
 _PYTHON = r"TTree|TBranch|RNTuple|[Bb]asket"
 _RUST = r"TTree|[Bb]asket|[Bb]ranch|[Ll]eaf\b|N[Tt]uple|[Aa]nchor|[Ee]nvelope"
 WORDS = {f"python/sapwood/{room}": _PYTHON for room in ("show", "storage", "table", "frames", "train")}
-WORDS |= {f"crates/root/src/{module}": _RUST for module in ("array", "table", "read", "expr")}
+WORDS |= {f"crates/root/src/{module}": _RUST for module in ("compress", "array", "table", "read", "expr")}
 """Neutral rooms, and the words of storage formats that they do not contain."""
 
 PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets")

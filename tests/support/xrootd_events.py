@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import numpy as np
 import pytest
+from cluster_tree import write
 from xrootd_servers import Cluster, Single, cluster, single
 
 import sapwood
@@ -21,13 +21,9 @@ CLUSTERS = 20
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a tree of twenty clusters of 700 kB and seventeen branches."""
     path = tmp_path_factory.mktemp("far") / "events.root"
-    random = np.random.default_rng(11)
-    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES).astype(np.float32) for i in range(15)}
-    columns["id"] = np.arange(ENTRIES)
-    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
-    types = dict.fromkeys(columns, "float32") | {"id": "int64", "jet": "var * float64"}
-    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
-        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
+    compression = sapwood.LZ4(1)
+    ids = np.arange(ENTRIES)
+    write(path, ENTRIES, CLUSTERS, branches=15, seed=11, dtype="float32", compression=compression, id=ids)
     return path
 
 

@@ -141,7 +141,7 @@ impl Checksum {
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let (name, promised, found) = (self.kind.name(), hex(&self.value), hex(&found.value));
         let message = format!(
-            "wrong checksum of the whole file ({name}): {promised} by the server, {found} of what came"
+            "wrong checksum of the whole file ({name}): the server reports {promised}, the received bytes have {found}"
         );
         Err(Error::new(ErrorKind::InvalidData, message))
     }

@@ -269,7 +269,7 @@ impl Http {
             url = joined(&url, &to);
             finish(&mut response.into_body().into_reader());
         }
-        Err(Fault::lasting(Error::other("redirected without end")).at(&server_of(&url)))
+        Err(Fault::lasting(Error::other("too many redirects")).at(&server_of(&url)))
     }
 
     /// Sends a request to one server. Secrets are sent only to the servers that the user named, not to redirection
@@ -518,7 +518,10 @@ impl Http {
             })?;
         }
         if start.len() < self.start.len() {
-            return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for")));
+            return Err(Fault::passing(Error::new(
+                ErrorKind::UnexpectedEof,
+                "the answer is shorter than the request",
+            )));
         }
         let same = start.starts_with(&self.start);
         let mut state = self.state();

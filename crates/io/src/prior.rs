@@ -120,7 +120,7 @@ impl Asked {
         let server = source.server()?;
         let known = patience().get(&server).copied();
         let Some(patience) = known.unwrap_or(Some(PATIENCE)) else {
-            source.unchecked(&Error::other(format!("{server} was asked before, and did not say")));
+            source.unchecked(&Error::other(format!("{server} did not answer an earlier query")));
             return None;
         };
         let (send, answer) = mpsc::channel();

@@ -144,12 +144,12 @@ pub fn check(range: Range, size: u64, name: &str) -> Result<()> {
         return Ok(());
     }
     let Range { offset, .. } = range;
-    let message = format!("{name}: bytes {offset} to {} wanted, but the file has {size}", range.end());
+    let message = format!("{name}: bytes {offset} to {} requested, but the file has {size}", range.end());
     Err(Error::new(ErrorKind::UnexpectedEof, message))
 }
 
 pub(crate) fn too_small() -> Error {
-    Error::new(ErrorKind::InvalidInput, "a buffer smaller than what is wanted")
+    Error::new(ErrorKind::InvalidInput, "the buffer is smaller than the range")
 }
 
 /// Creates an unnamed file, which is removed when it is closed.

@@ -8,6 +8,7 @@ mod auth;
 mod handle;
 mod link;
 mod list;
+mod login;
 mod pages;
 mod read;
 mod session;
@@ -257,7 +258,7 @@ impl Xrootd {
         match answer {
             None | Some(Answer::Done) => Ok(()),
             Some(Answer::Refused(no)) => Err(refused(no)),
-            Some(_) => Err(Fault::passing(Error::other("the server puts off reading"))),
+            Some(_) => Err(Fault::passing(Error::other("the server keeps delaying the read"))),
         }
     }
 
@@ -342,7 +343,10 @@ impl Xrootd {
         )?;
         let [(_, start)] = pieces;
         if start.len() < self.start.len() {
-            return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for")));
+            return Err(Fault::passing(Error::new(
+                ErrorKind::UnexpectedEof,
+                "the answer is shorter than the request",
+            )));
         }
         if start.starts_with(&self.start) {
             lock(&state.same).push(of.clone());
@@ -418,14 +422,14 @@ impl Xrootd {
                 Ok((Answer::Redirect(target), _)) => {
                     hops += 1;
                     if hops > MOST_HOPS {
-                        return Err(Fault::lasting(Error::other("redirected without end")));
+                        return Err(Fault::lasting(Error::other("too many redirects")));
                     }
                     stop = stop.follow(target);
                     continue;
                 }
                 Ok((Answer::Wait(wait, why), _)) => {
                     let said = if why.is_empty() { String::new() } else { format!(": {why}") };
-                    history.trouble.get_or_insert(format!("{server} says to wait{said}"));
+                    history.trouble.get_or_insert(format!("{server} asks to wait{said}"));
                     // The list of failed servers may cover too many, for example all of one host.
                     naming = !naming || history.tried.is_empty();
                     if naming {
@@ -437,7 +441,7 @@ impl Xrootd {
                     let reason = no.reason();
                     (refused(no), reason)
                 }
-                Ok(_) => return Err(Fault::lasting(Error::other("an answer that makes no sense"))),
+                Ok(_) => return Err(Fault::lasting(Error::other("an unexpected answer"))),
                 Err(fault) => (fault, "srverr"),
             };
             if fault.error.kind() != ErrorKind::PermissionDenied {
@@ -512,7 +516,7 @@ impl Transport for Xrootd {
                 cancel::sleep(
                     wait.min(LONGEST_PAUSE).min(deadline.saturating_duration_since(Instant::now())),
                 );
-                Err(Fault::learnt(format!("{server} says to wait: {why}")))
+                Err(Fault::learnt(format!("{server} asks to wait: {why}")))
             }
             Ok(Some(Answer::Redirect(target))) => {
                 // The next server that is queried knows the current location of the file.
@@ -531,7 +535,7 @@ impl Transport for Xrootd {
             }
             Ok(Some(_)) => Err(Fault::lasting(Error::new(
                 ErrorKind::InvalidData,
-                format!("{server}: an answer that makes no sense"),
+                format!("{server}: an unexpected answer"),
             ))),
             Err(fault) => {
                 if fault.again {
@@ -582,7 +586,7 @@ impl Transport for Xrootd {
             // The server has no checksum.
             Answer::Refused(no) if no.is(&["ArgInvalid", "InvalidRequest", "Unsupported"]) => Ok(None),
             Answer::Refused(no) => Err(refused(no)),
-            _ => Err(Fault::passing(Error::other("the server puts off a checksum"))),
+            _ => Err(Fault::passing(Error::other("the server keeps delaying the checksum"))),
         }
     }
     fn mistrust(&self) {

@@ -50,7 +50,7 @@ pub fn run(name: &str, size: usize, count: usize, folder: &str, seconds: f64) ->
         "pipe bandwidth" => vec![processes::pipe_bandwidth(seconds)?],
         #[cfg(unix)]
         "files" => processes::files(std::path::Path::new(folder), count, size)?.to_vec(),
-        _ => return Err(Error::other(format!("there is no probe {name} here"))),
+        _ => return Err(Error::other(format!("probe {name} is not available on this machine"))),
     })
 }
 

@@ -192,7 +192,7 @@ fn called(marked: bool) -> Vec<u8> {
     mark.into_iter().chain(words).flat_map(u32::to_be_bytes).collect()
 }
 
-/// The reply: its transaction, reply, accepted, no verifier, success, and the word. Nothing if it is no such call.
+/// The reply: its transaction, reply, accepted, no verifier, success, and the word. Nothing if it is another call.
 fn replied(request: &[u8], reply: &mut [u8], marked: bool) -> usize {
     let word = |place: usize| {
         let at = (place + usize::from(marked)) * 4;

@@ -252,8 +252,9 @@ fn lazily(names: &[String], parts: Vec<Slice>, warn: Py<PyAny>) -> Result<Reader
     if let Some((table, indexes, ..)) = parts.first() {
         for (name, &index) in names.iter().zip(indexes) {
             let reader = table.reader(index, &Hidden::new())?;
-            let of = data_type(reader.of().as_ref().map_err(Clone::clone)?)
-                .ok_or_else(|| Error::unsupported(format!("only its data tell the type of {name}")))?;
+            let of = data_type(reader.of().as_ref().map_err(Clone::clone)?).ok_or_else(|| {
+                Error::unsupported(format!("the type of {name} is known only from its data"))
+            })?;
             fields.push(Field::new(name, of, true));
         }
     }

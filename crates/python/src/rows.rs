@@ -14,8 +14,11 @@ use sapwood_root::array::pool::Filled;
 use sapwood_root::ntuple::envelope;
 use sapwood_root::{Error, Result};
 
-/// A column: its numbers, how many of them are in an entry (or an item of a list), the index of its list of offsets,
-/// and the length to which its lists are padded.
+/// Fewer bytes of a batch are taken by the calling thread.
+const FEW: usize = 8 << 20;
+
+/// A column: its numbers, the bytes of one entry (or of an item of a list), the index of its list of offsets, and the
+/// length to which its lists are padded.
 struct Source {
     number: Number,
     values: Buffer,
@@ -25,52 +28,100 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the numbers of some rows and, for padded lists, which items are present.
-    fn rows(&self, rows: Rows<'_>, lists: &[Lists]) -> Result<(Filled, Option<Filled>)> {
-        let width = self.width.saturating_mul(self.number.size());
-        let Some(place) = self.lists else { return Ok((gather::fixed(&self.values, width, rows)?, None)) };
+    /// Returns the numbers of some rows.
+    fn rows(&self, rows: Rows<'_>, lists: &[Lists]) -> Result<Filled> {
+        let Some(place) = self.lists else { return gather::fixed(&self.values, self.width, rows) };
         let lists =
             lists.get(place).ok_or_else(|| Error::argument("a column names offsets that are not there"))?;
         match self.pad {
-            Some(pad) => Ok((lists.padded(&self.values, width, pad)?, Some(lists.mask(pad)?))),
-            None => Ok((lists.items(&self.values, width)?, None)),
+            Some(pad) => lists.padded(&self.values, self.width, pad),
+            None => lists.items(&self.values, self.width),
         }
     }
 }
 
 type SourceGiven<'py> = (Bound<'py, PyAny>, usize, Option<usize>, Option<usize>);
-type RowsTaken<'py> = (Vec<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)>, Vec<Bound<'py, PyAny>>);
+type RowsTaken<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
 
-#[pyfunction]
-fn take_rows<'py>(
-    py: Python<'py>,
-    columns: Vec<SourceGiven<'py>>,
-    offsets: Vec<Bound<'py, PyAny>>,
+/// Columns whose rows are taken, in the order of a permutation or in their own.
+#[pyclass(frozen)]
+struct RowSource {
+    columns: Vec<Source>,
+    offsets: Vec<ScalarBuffer<i64>>,
+    /// The offsets and lengths of the masks: one for all columns that share both.
+    masks: Vec<(usize, usize)>,
+    order: Option<Vec<u32>>,
     length: usize,
-    seed: Option<u64>,
-) -> PyResult<RowsTaken<'py>> {
-    let source = |(values, width, lists, pad): SourceGiven<'py>| {
-        let (number, values) = borrow::numbers(&values)?;
-        Ok(Source { number, values, width, lists, pad })
-    };
-    let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
-    let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
-    let work = || -> Result<_> {
-        let chosen = seed.map(|seed| gather::permutation(length, seed)).transpose()?;
-        let rows = chosen.as_deref().map_or(Rows::Range(0, length), Rows::Chosen);
-        let lists = offsets.par_iter().map(|one| Lists::of(one, rows)).collect::<Result<Vec<_>>>()?;
-        let taken = columns.par_iter().map(|one| one.rows(rows, &lists)).collect::<Result<Vec<_>>>()?;
-        Ok((taken, lists))
-    };
-    let pool = pool()?;
-    let (taken, lists) = py.detach(|| pool.install(work)).map_err(raise)?;
-    let column = |(source, (values, mask)): (&Source, (Filled, Option<Filled>))| {
-        let mask = mask.map(|mask| writable(py, Number::Bool, mask)).transpose()?;
-        Ok((writable(py, source.number, values)?, mask))
-    };
-    let taken = columns.iter().zip(taken).map(column).collect::<PyResult<Vec<_>>>()?;
-    let offsets = lists.into_iter().map(|one| writable(py, Number::I64, one.into_offsets()));
-    Ok((taken, offsets.collect::<PyResult<Vec<_>>>()?))
+    row_bytes: usize,
+}
+
+#[pymethods]
+impl RowSource {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        columns: Vec<SourceGiven<'_>>,
+        offsets: Vec<Bound<'_, PyAny>>,
+        masks: Vec<(usize, usize)>,
+        length: usize,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let source = |(values, width, lists, pad): SourceGiven<'_>| {
+            let (number, values) = borrow::numbers(&values)?;
+            Ok(Source { number, values, width: width.saturating_mul(number.size()), lists, pad })
+        };
+        let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
+        let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
+        let order = seed.map(|seed| py.detach(|| gather::permutation(length, seed)).map_err(raise));
+        let row = |column: &Source| match column.pad {
+            Some(pad) => column.width.saturating_mul(pad),
+            None => column.values.len() / length.max(1),
+        };
+        let row_bytes = columns.iter().map(row).fold(0, usize::saturating_add);
+        Ok(Self { columns, offsets, masks, order: order.transpose()?, length, row_bytes })
+    }
+
+    /// Returns the numbers of the columns, the offsets and the masks of rows from `start` up to `stop`.
+    fn rows<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<RowsTaken<'py>> {
+        let all = self.order.as_deref().map_or(Rows::Range(0, self.length), Rows::Chosen);
+        let rows = all.between(start, stop);
+        let rows = rows.ok_or_else(|| raise(Error::argument("a batch ends outside of its window")))?;
+        let all_lists = || self.offsets.iter().map(|one| Lists::of(one, rows)).collect::<Result<Vec<_>>>();
+        let mask = |lists: &[Lists], (place, pad): (usize, usize)| {
+            let lists =
+                lists.get(place).ok_or_else(|| Error::argument("a mask names offsets that are not there"))?;
+            lists.mask(pad)
+        };
+        let work = || -> Result<_> {
+            let lists = all_lists()?;
+            let taken = self.columns.iter().map(|one| one.rows(rows, &lists)).collect::<Result<Vec<_>>>()?;
+            let masks = self.masks.iter().map(|&one| mask(&lists, one)).collect::<Result<Vec<_>>>()?;
+            Ok((taken, lists, masks))
+        };
+        let shared_work = || -> Result<_> {
+            let lists = all_lists()?;
+            let taken =
+                self.columns.par_iter().map(|one| one.rows(rows, &lists)).collect::<Result<Vec<_>>>()?;
+            let masks = self.masks.par_iter().map(|&one| mask(&lists, one)).collect::<Result<Vec<_>>>()?;
+            Ok((taken, lists, masks))
+        };
+        let done = if rows.len().saturating_mul(self.row_bytes) < FEW {
+            py.detach(work)
+        } else {
+            let pool = pool()?;
+            py.detach(|| pool.install(shared_work))
+        };
+        let (taken, lists, masks) = done.map_err(raise)?;
+        let columns = self.columns.iter().zip(taken);
+        let columns = columns.map(|(source, values)| writable(py, source.number, values));
+        let offsets = lists.into_iter().map(|one| writable(py, Number::I64, one.into_offsets()));
+        let masks = masks.into_iter().map(|mask| writable(py, Number::Bool, mask));
+        Ok((
+            columns.collect::<PyResult<_>>()?,
+            offsets.collect::<PyResult<_>>()?,
+            masks.collect::<PyResult<_>>()?,
+        ))
+    }
 }
 
 fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
@@ -116,7 +167,7 @@ fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(take_rows, module)?)?;
+    module.add_class::<RowSource>()?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(zone_extremes, module)?)?;
     module.add_function(wrap_pyfunction!(longest_lists, module)?)

@@ -67,7 +67,7 @@ fn set_num_threads(n: i64) -> PyResult<()> {
             drop(before);
             Ok(())
         }
-        _ => Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted")))),
+        _ => Err(raise(Error::argument(format!("the number of threads must be from 1 to 4096, not {n}")))),
     }
 }
 
@@ -158,7 +158,10 @@ fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>
         match receive(py, from, left) {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(raise(Error::new(ErrorKind::Io, "a thread has ended before its work")));
+                return Err(raise(Error::new(
+                    ErrorKind::Io,
+                    "a worker thread ended before its work was done",
+                )));
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }

@@ -133,7 +133,7 @@ pub fn to_data_type(kind: &Bound<'_, PyTuple>) -> PyResult<DataType> {
             DataType::Record(name, fields) if name == MAP_ENTRY => {
                 let mut parts = fields.into_iter().map(|(_, part)| Box::new(part));
                 let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
-                    return Err(PyTypeError::new_err("an entry of a map has a key and a value"));
+                    return Err(PyTypeError::new_err("an entry of a map needs a key and a value"));
                 };
                 DataType::Map(key, value)
             }

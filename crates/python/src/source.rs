@@ -68,7 +68,8 @@ impl Object {
                 let bytes = bytes.cast::<PyBytes>().map_err(|e| failed(e.into()))?.as_bytes();
                 if bytes.len() as u64 != range.length {
                     let Range { offset, length } = range;
-                    let message = format!("{length} bytes wanted at byte {offset}, {} came", bytes.len());
+                    let message =
+                        format!("{length} bytes requested at byte {offset}, {} received", bytes.len());
                     return Err(Fault::passing(IoError::new(ErrorKind::UnexpectedEof, message)));
                 }
                 put(range, bytes);
@@ -76,7 +77,8 @@ impl Object {
             Ok(())
         };
         // The interpreter may be shutting down.
-        Python::try_attach(read).unwrap_or_else(|| Err(Fault::lasting(IoError::other("Python has ended"))))
+        Python::try_attach(read)
+            .unwrap_or_else(|| Err(Fault::lasting(IoError::other("the Python interpreter has shut down"))))
     }
 }
 

@@ -40,7 +40,10 @@ impl Far {
     fn options(&self) -> PyResult<Options> {
         let timeout = Duration::try_from_secs_f64(self.timeout).ok().filter(|t| !t.is_zero());
         let timeout = timeout.ok_or_else(|| {
-            raise(Error::argument(format!("a timeout is a number of seconds above 0, not {}", self.timeout)))
+            raise(Error::argument(format!(
+                "a timeout must be a number of seconds above 0, not {}",
+                self.timeout
+            )))
         })?;
         // Beyond the range of any clock is the same as no limit.
         let timeout = timeout.min(LONGEST);

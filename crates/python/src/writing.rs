@@ -371,7 +371,7 @@ impl Output {
         let (shape, column) = (to_shape(shape)?, to_column(column)?);
         let result = self.with(py, |inner| {
             let Shape::Class(class) = &shape else {
-                return Err(Error::argument("an object of its own is of a class"));
+                return Err(Error::argument("a single object must belong to a class"));
             };
             let (bytes, infos) = encode_value(class, &column)?;
             inner.file.write_value(directory, name, title, &class.name, &bytes, infos)

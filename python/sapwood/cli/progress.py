@@ -30,7 +30,7 @@ def _bar(*columns: ProgressColumn, redirect_stdout: bool = True) -> Bar:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
-    """Return a progress callback, or None if no bar is wanted, standard error is no terminal, or rich is missing."""
+    """Return a progress callback, or None if no bar is wanted, standard error is not a terminal, or rich is missing."""
     if not shown or not _can_show():
         yield None
         return

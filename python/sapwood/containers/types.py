@@ -371,7 +371,7 @@ def _parse(
     if rest[:1] == ["*"]:
         found, rest = AsPointer(found), rest[1:]
     if rest[:1] == ["<"]:
-        raise wrong(f"{name} is no template")
+        raise wrong(f"{name} is not a template")
     return found, rest
 
 

@@ -18,7 +18,7 @@ _UNIQUE = frozenset({"set", "unordered_set"})
 
 
 class STLVector(list[Any]):
-    """Elements of a C++ container or array that are no plain numbers (those are NumPy arrays)."""
+    """Elements of a C++ container or array that are not plain numbers (those are NumPy arrays)."""
 
     def tolist(self) -> list[Any]:
         """Return nested lists, sets and dicts."""

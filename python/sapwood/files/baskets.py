@@ -143,7 +143,9 @@ def read_as(
         # Stored numbers are big-endian, whatever the byte order of the given type.
         interpretation = AsDtype(np.dtype(interpretation).newbyteorder(">"))
     if not hasattr(interpretation, "basket_array"):
-        raise ArgumentError(f"{branch.object_path} cannot be read as {interpretation!r}: that is no way to read bytes")
+        raise ArgumentError(
+            f"{branch.object_path} cannot be read as {interpretation!r}: bytes cannot be read in that way"
+        )
     start, stop = entry_range(branch.num_entries, start, stop)
     edges, made = branch.entry_offsets, library_of(library)
     baskets = [number for number in range(branch.num_baskets) if edges[number] < stop and edges[number + 1] > start]

@@ -228,7 +228,7 @@ class OpenFiles:
             if inside is not None:
                 found = directory[inside]
                 if not isinstance(found, HasFields):
-                    raise ArgumentError(f"{inside!r} is no tree\nin file {directory.file_path}")
+                    raise ArgumentError(f"{inside!r} is not a tree\nin file {directory.file_path}")
                 return found
             trees = directory.keys(cycle=False, filter_classname=TABLES)
             if len(trees) == 1:

@@ -237,9 +237,9 @@ class Batches:
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         edges.append(length)
         sources, offsets = self._sources(data)
-        window = _Window(sources, offsets, edges)
-        seed = self._key(units) if self._mixed else None
-        return window if seed is None and all(one.pad is None for one in sources) else window.taken(seed)
+        if not self._mixed and all(one.pad is None for one in sources):
+            return _Window(sources, offsets, edges)
+        return _MixedWindow(sources, offsets, edges, self._key(units) if self._mixed else None)
 
     def _check_names(self, data: Mapping[str, Column]) -> None:
         """Refuse names shared by two arrays of a batch, and padding of fields that are not lists."""
@@ -270,8 +270,8 @@ class Batches:
             values = column
             if column[0] == "list" and columns.is_rectangular(columns.type_of(column[2])):
                 pad = self._pad_of(name)
-                # Columns with one counter share their offsets.
-                lists = next((place for place, one in enumerate(offsets) if one is column[1]), len(offsets))
+                # Lists of one kind of particle have the same lengths.
+                lists = next((place for place, one in enumerate(offsets) if _same(one, column[1])), len(offsets))
                 if lists == len(offsets):
                     offsets.append(column[1])
                 values = column[2]
@@ -322,49 +322,62 @@ class _Source(NamedTuple):
     lists: int | None
     pad: int | None = None
 
-    @property
-    def given(self) -> tuple[Array, int, int | None, int | None]:
-        """What the native core takes."""
-        return np.ascontiguousarray(self.values).reshape(-1), prod(self.values.shape[1:]), self.lists, self.pad
 
-    def taken(self, values: Array, mask: Array | None, length: int) -> Iterator[_Source]:
-        """Yield what a batch has of it, made of the arrays that the native core returned."""
-        inner = self.values.shape[1:]
-        if mask is None or self.pad is None:
-            rows = length if self.lists is None else len(values) // max(prod(inner), 1)
-            yield _Source(self.name, values.reshape(rows, *inner), self.lists)
-        else:
-            yield _Source(self.name, values.reshape(length, self.pad, *inner), None)
-            yield _Source(f"{self.name}_mask", mask.reshape(length, self.pad), None)
-
-
-class _Window(NamedTuple):
+class _Window:
     """Clusters that were read together; `edges` are the rows at which batches begin or end."""
 
-    sources: Sequence[_Source]
-    offsets: Sequence[Array]
-    edges: Sequence[int]
-
-    def taken(self, seed: int | None) -> _Window:
-        """Return the rows in an order that follows from a number (None: the same), with lists padded."""
-        length = self.edges[-1]
-        taken, offsets = _native.take_rows([one.given for one in self.sources], self.offsets, length, seed)
-        pairs = zip(self.sources, taken, strict=True)
-        return _Window([new for old, arrays in pairs for new in old.taken(*arrays, length)], offsets, self.edges)
+    def __init__(self, sources: Sequence[_Source], offsets: Sequence[Array], edges: Sequence[int]) -> None:
+        self.sources = sources
+        self.offsets = offsets
+        self.edges = edges
 
     def between(self, start: int, stop: int) -> dict[str, _Rows]:
         """Return rows without a copy of their values."""
-        offsets: dict[int, Array] = {}
+        own = [offsets[start : stop + 1] for offsets in self.offsets]
+        places = [(int(offsets[0]), int(offsets[-1])) for offsets in own]
+        offsets = [one - first for one, (first, _) in zip(own, places, strict=True)]
+        return {
+            one.name: one.values[start:stop] if one.lists is None
+            else (offsets[one.lists], one.values[slice(*places[one.lists])])
+            for one in self.sources
+        }  # fmt: skip
+
+
+class _MixedWindow(_Window):
+    """Clusters whose rows are taken in an order that follows from a number (None: their own), with lists padded."""
+
+    def __init__(
+        self, sources: Sequence[_Source], offsets: Sequence[Array], edges: Sequence[int], seed: int | None
+    ) -> None:
+        super().__init__(sources, offsets, edges)
+        given = [
+            (np.ascontiguousarray(one.values).reshape(-1), prod(one.values.shape[1:]), one.lists, one.pad)
+            for one in sources
+        ]
+        pads = [(one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None]
+        self._masks = list(dict.fromkeys(pads))
+        self._rows = _native.RowSource(given, offsets, self._masks, edges[-1], seed)
+
+    def between(self, start: int, stop: int) -> dict[str, _Rows]:
+        """Return rows as new arrays. Lists of the same lengths share their offsets and masks."""
+        taken, offsets, masks = self._rows.rows(start, stop)
+        length = stop - start
         found: dict[str, _Rows] = {}
-        for one in self.sources:
+        for one, values in zip(self.sources, taken, strict=True):
+            inner = one.values.shape[1:]
             if one.lists is None:
-                found[one.name] = one.values[start:stop]
+                found[one.name] = values.reshape(length, *inner)
+            elif one.pad is None:
+                found[one.name] = offsets[one.lists], values.reshape(len(values) // max(prod(inner), 1), *inner)
             else:
-                own = self.offsets[one.lists][start : stop + 1]
-                if one.lists not in offsets:
-                    offsets[one.lists] = own - own[0]
-                found[one.name] = offsets[one.lists], one.values[own[0] : own[-1]]
+                found[one.name] = values.reshape(length, one.pad, *inner)
+                mask = masks[self._masks.index((one.lists, one.pad))]
+                found[f"{one.name}_mask"] = mask.reshape(length, one.pad)
         return found
+
+
+def _same(offsets: Array, other: Array) -> bool:
+    return offsets is other or (offsets[-1] == other[-1] and np.array_equal(offsets, other))
 
 
 def _joined(pieces: Sequence[Array]) -> Array:

@@ -60,7 +60,7 @@ class AsJagged(Interpretation):
         sizes = np.diff(bounds) - self.header_bytes
         size = self.content.itemsize
         if np.any(sizes < 0) or np.any(sizes % size):
-            raise ArgumentError(f"the entries of a basket are no whole numbers of items of {self!r}")
+            raise ArgumentError(f"the entries of a basket are not a whole number of items of {self!r}")
         if self.header_bytes:
             kept = np.ones(len(data) + 1, np.int8)
             for byte in range(self.header_bytes):

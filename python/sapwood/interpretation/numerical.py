@@ -42,7 +42,7 @@ class Numerical(Interpretation):
     def _items(self, data: Array) -> Array:
         """Return the stored bytes as an array of `from_dtype`."""
         if len(data) % self.itemsize:
-            raise ArgumentError(f"{len(data)} bytes are no whole number of items of {self!r}")
+            raise ArgumentError(f"{len(data)} bytes are not a whole number of items of {self!r}")
         return data.view(self.from_dtype.base).reshape(-1, *self.inner_shape)
 
     def basket_array(self, data: Array, byte_offsets: Array | None = None, *_: object) -> Array:

@@ -126,7 +126,7 @@ def _added(contents: Array, cells: Array, weights: Array) -> Array:
 
 
 def _find(axis: TAxis, values: Array) -> Array:
-    """Return the numbers of the bins that hold values, 0 for underflow; what is no number overflows."""
+    """Return the numbers of the bins that hold values, 0 for underflow; NaN overflows."""
     bins, low, high = len(axis), axis.low, axis.high
     if axis.is_regular:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -236,7 +236,7 @@ class RooCurve(TGraph):
         turn = int(np.argmax(x)) + 2
         up, down = (x[:turn], y[:turn]), (x[turn:][::-1], y[turn:][::-1])
         if any(np.any(np.diff(side[0]) < 0) for side in (up, down)):
-            raise UnsupportedError(f"the band of {self!r} turns back: its borders are no functions of x")
+            raise UnsupportedError(f"the band of {self!r} turns back: its borders are not functions of x")
         return np.interp(xvalues, *up), np.interp(xvalues, *down)
 
     def interpolate_errors(self, xvalues: Any) -> Array:

@@ -143,7 +143,7 @@ class _Unit:
     def _look_at(self, element: StreamerElement) -> None:
         name = regular_classname(element.stored_type).rstrip("* ")
         if element.fType < 60 and element.fType % 20 in _BASIC:
-            # What is no name of a number is an enumeration, or an alias.
+            # A name that is not a number type is an enumeration, or an alias.
             if element.fType % 20 == 3:
                 self._declare_number(name, "int", self.enums)
             else:

@@ -276,7 +276,7 @@ class StreamerInfo:
         names += [element.name for element in self._elements if element.name != element.stored_type]
         for name in names:
             if not _TYPE.fullmatch(name):
-                raise UnsupportedError(f"{name!r} in the description of {self.name!r} is no name of C++")
+                raise UnsupportedError(f"{name!r} in the description of {self.name!r} is not a C++ name")
 
     @property
     def all_members(self) -> dict[str, Any]:
@@ -402,7 +402,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         Raises
         ------
         UnsupportedError
-            A member is no number, or the file does not describe a class.
+            A member is not a number, or the file does not describe a class.
         """
         if name == "TObject":
             bits = [("@fUniqueID", ">u4"), ("@fBits", ">u4"), ("@pidf", ">u2")]

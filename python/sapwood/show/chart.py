@@ -135,7 +135,7 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     if len(plain) > 2 or not values.size:
         return []
     points = "MEAN" in str(histogram.kind).upper()
-    if points:  # the mean of nothing is no number
+    if points:  # the mean of nothing is NaN
         values = np.where(np.asarray(histogram.counts(), float) != 0, values, np.nan)
     y_label = plot.y or ("Mean" if points else "Entries")
     errors = _errors(histogram)

@@ -10,6 +10,9 @@ from sapwood.errors import ArgumentError
 
 _SIZE = r"(?i)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*"
 
+_THIN = "\u2009"
+"""The thin space between thousands."""
+
 
 def memory_size(size: int | str) -> int:
     """Turn ``"100 MB"`` (powers of 1000) or ``"100 MiB"`` (powers of 1024) or a number into a number of bytes.
@@ -68,7 +71,7 @@ def is_count(value: object) -> TypeGuard[int]:
 
 def count_text(value: float) -> str:
     """Write a count with thin spaces between thousands: 12 345."""
-    return f"{round(value):,}".replace(",", "\u2009")
+    return f"{round(value):,}".replace(",", _THIN)
 
 
 def counted(count: int, word: str) -> str:
@@ -115,14 +118,14 @@ def share_text(part: float, whole: float) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Write a number with a few digits; large and small ones with a power of ten."""
+    """Write a number with a few digits, as `count_text`; large and small ones with a power of ten."""
     if not math.isfinite(value):
         return "nan" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         if value == round(value):
             return count_text(value).replace("-", "−")
         short = abs(value) < 10**digits - 0.5  # rounded, too
-        return (f"{value:.{digits}g}" if short else count_text(value)).replace("-", "−")
+        return (f"{value:,.{digits}g}".replace(",", _THIN) if short else count_text(value)).replace("-", "−")
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     return f"{float(mantissa):g}·10{superscript(int(exponent))}".replace("-", "−")
 

@@ -128,7 +128,7 @@ class _Child:
         except FutureTimeoutError:
             with self._lock:
                 self._waiting.pop(number, None)
-            raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
+            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
 
     def end(self) -> None:
         """End the process, which does so when its input ends."""

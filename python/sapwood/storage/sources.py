@@ -214,7 +214,7 @@ class InFileSystem:
             found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
             return found
         except FSTimeoutError:
-            raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
+            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
 
 
 class Found(NamedTuple):
@@ -521,7 +521,7 @@ def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
     Raises
     ------
     ArgumentError
-        The folder is no path, or the size no number of bytes.
+        The folder is not a path, or the size not a number of bytes.
     """
     variable = f"SAPWOOD_{name.upper()}"
     folder = options.get(name, os.environ.get(variable))
@@ -540,7 +540,7 @@ def _size(name: str, given: Any, default: int | str) -> int:
     except TypeError as error:
         raise ArgumentError(f"{name}: {error}") from None
     if not 0 <= size < 1 << 63:
-        raise ArgumentError(f"{name} is no number of bytes: {given!r}")
+        raise ArgumentError(f"{name} must be a number of bytes, not {given!r}")
     return size
 
 

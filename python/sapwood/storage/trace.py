@@ -143,7 +143,7 @@ class Trace:
         Raises
         ------
         ArgumentError
-            It is no trace, or one of a version that this sapwood does not know.
+            It is not a trace, or one of a version that this sapwood does not know.
         MissingFileError
             There is no such file.
         """
@@ -154,10 +154,10 @@ class Trace:
         except FileNotFoundError as error:
             raise MissingFileError(f"no such file: {path}") from error
         except (OSError, ValueError) as error:
-            raise ArgumentError(f"{path} is no trace: {error}") from error
+            raise ArgumentError(f"{path} is not a trace: {error}") from error
         about: dict[bytes, bytes] = table.schema.metadata or {}
         if about.get(b"sapwood.trace") != VERSION.encode() or not set(COLUMNS) <= set(table.column_names):
-            raise ArgumentError(f"{path} is no trace of version {VERSION}")
+            raise ArgumentError(f"{path} is not a trace of version {VERSION}")
         trace = cls()
         trace.epoch_ns = int(about.get(b"sapwood.epoch_ns", 0))
         trace._columns = {name: _column(table[name], name in _TEXT) for name in COLUMNS}

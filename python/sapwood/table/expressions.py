@@ -195,6 +195,9 @@ def _awkward(name: str) -> Callable[..., Any]:
     return call
 
 
+_EVERY_FUNCTION = {**FUNCTIONS, **{f"ak.{name}": _awkward(name) for name in _AWKWARD}}
+
+
 class Language:
     """What an expression may call, and how it names a field that Python cannot spell.
 
@@ -214,9 +217,7 @@ class Language:
         getter: str = "get",
         corrections: Given | None = None,
     ) -> None:
-        self.functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS if functions is None else functions)
-        if functions is None:
-            self.functions |= {f"ak.{name}": _awkward(name) for name in _AWKWARD}
+        self.functions: dict[str, Callable[..., Any]] = dict(_EVERY_FUNCTION if functions is None else functions)
         self.getter: str = getter
         self._takes_text: set[str] = set()
         if corrections is not None:
@@ -253,7 +254,7 @@ class Language:
         Raises
         ------
         ArgumentError
-            It is no expression, or has a part that expressions may not have; the message marks the place.
+            It is not an expression, or has a part that expressions may not have; the message marks the place.
         NotFoundError
             It uses a name that is neither a field nor an alias nor a function.
         LimitError
@@ -354,7 +355,9 @@ class Expression:
                 if name is not None and name in self._names:
                     self._need(name)
                 elif attr.startswith("_"):
-                    self._fail(f"{attr!r} is no field: names that begin with '_' are out of reach", node, ArgumentError)
+                    self._fail(
+                        f"{attr!r} is not a field: names that begin with '_' cannot be used", node, ArgumentError
+                    )
                 else:
                     if name is not None and not any(head in self._names for head in _heads(name)):
                         self._unknown(name, node)

@@ -217,7 +217,7 @@ def _whole_numbers(x: Foreign) -> Foreign:
     Raises
     ------
     ValueError
-        They are no whole numbers.
+        They are not whole numbers.
     """
     import awkward as ak
 

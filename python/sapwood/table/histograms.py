@@ -346,4 +346,4 @@ def histogram_of(axes: Sequence[Foreign], storage: Foreign, *, weighted: bool, s
     except SapwoodError:
         raise
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"these are no axes of a histogram: {error}") from error
+        raise ArgumentError(f"these are not axes of a histogram: {error}") from error

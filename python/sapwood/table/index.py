@@ -213,22 +213,17 @@ class Zones:
 
     def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries, between two entries, in which the predicate can be true."""
-        edges = np.asarray(self.edges)
 
         def bounds(name: str) -> Bounds | None:
             found = self.fields.get(name)
             return None if found is None else found.bounds()
 
-        possible = np.broadcast_to(np.asarray(predicate.possible(bounds).true), (len(edges) - 1,))
-        ranges: list[tuple[int, int]] = []
-        for zone in np.flatnonzero(possible).tolist():
-            begin, end = max(start, int(edges[zone])), min(stop, int(edges[zone + 1]))
-            if begin >= end:
-                continue
-            if ranges and ranges[-1][1] == begin:
-                begin = ranges.pop()[0]
-            ranges.append((begin, end))
-        return ranges
+        possible = np.broadcast_to(np.asarray(predicate.possible(bounds).true), (len(self.edges) - 1,))
+        # The zones with which a run of kept ones begins or ends, by turns.
+        turns = np.flatnonzero(np.diff(possible, prepend=False, append=False)).tolist()
+        runs = ((self.edges[turns[place]], self.edges[turns[place + 1]]) for place in range(0, len(turns), 2))
+        ranges = ((max(start, begin), min(stop, end)) for begin, end in runs)
+        return [(begin, end) for begin, end in ranges if begin < end]
 
 
 class _Read(Mapping[str, FieldZones], ABC):
@@ -405,7 +400,7 @@ def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     head = file.read(len(_MAGIC) + 8 + 32)
     length = int.from_bytes(head[8:16], "little")
     if head[:8] != _MAGIC or length > _MAX_HEADER:
-        raise ValueError("it is no index")
+        raise ValueError("it is not an index")
     data = file.read(length)
     if digest(data).encode() != head[16:]:
         raise ValueError("its header has another hash")

@@ -298,7 +298,7 @@ def _of_syntax(root: ast.AST, formula: Formula) -> Predicate:
             return UNKNOWN if number is None or field is None else Compare(field, operation, number)
         case ast.Name() | ast.Attribute():
             node = formula.names.get(_name(root) or "")
-            # Of a number that is no condition, single bits may be asked.
+            # Of a number that is not a condition, single bits may be asked.
             return _of_node(node) if isinstance(node, Leaf) and node.field.type == ("number", "bool") else UNKNOWN
         case _:
             return UNKNOWN

@@ -18,10 +18,10 @@ from sapwood.errors import (
     UnsupportedError,
     stacklevel,
 )
+from sapwood.garbage import no_garbage
 from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.garbage import no_garbage
 from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table, registered_interpretations
 
 if TYPE_CHECKING:

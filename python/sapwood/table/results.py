@@ -11,7 +11,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
-from sapwood.table.garbage import no_garbage
+from sapwood.garbage import no_garbage
 from sapwood.table.libraries import Entries, How, Library, Result
 from sapwood.table.native import Exact
 from sapwood.table.query import Formula, Group, Leaf, Node, Parts, Query

@@ -12,10 +12,10 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Foreign, Type
 from sapwood.errors import ArgumentError, NotFoundError, no_form, similar
+from sapwood.garbage import no_garbage
 from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.garbage import no_garbage
 from sapwood.table.signatures import passes_on
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from sapwood.errors import ArgumentError, MissingPackageError, StorageError, Uns
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
+from sapwood.writing.collected import Collections, data_fields, writable
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -153,10 +154,7 @@ def _reader(
         return banks_as_table(stack, source, expressions, options)
     if kind not in _OTHERS:
         table = stack.enter_context(opened_tree(source, options))
-        wanted = list(expressions) if expressions else None
-        shown = set[str]() if wanted else table.shown_fields
-        if shown:
-            wanted = [field.name for field in table.fields if field.name not in shown]
+        wanted = list(expressions) if expressions else data_fields(table)
         how: type[dict[str, Any]] | None = None
         if wanted and table.nests:
             how = dict  # parts of fields stay separate columns
@@ -316,10 +314,10 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(sapwood.recreate(path, format=table_format))
     if table_format == "ttree":
         options.setdefault("counter_name", lambda name: counters.get(name, f"n{name}"))
-        fields = _writable
+        fields = writable
         tree = file.mktree(name, fields(empty), **options)
     else:
-        collections = _Collections(empty, counters)
+        collections = Collections(empty, counters)
         fields = collections.fields
         options.setdefault("projections", collections.projections)
         tree = file.mkrntuple(name, fields(empty), **options)
@@ -329,92 +327,6 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
         return len(batch)
 
     return write
-
-
-class _Collections:
-    """The fields of an RNTuple for a table whose lists share counters, as ROOT's importer writes them.
-
-    Lists with one counter become one list of records, ``_collection0``, ``_collection1``, ... Projected fields with
-    the names of the lists and of the counter show its members and its sizes. Dots in names become underscores. Two
-    names that become equal are an error.
-
-    Parameters
-    ----------
-    empty
-        An empty batch of the table.
-    counters
-        The name of the counter of each list.
-    """
-
-    def __init__(self, empty: Foreign, counters: Mapping[str, str]) -> None:
-        import awkward as ak
-
-        lists: dict[str, list[str]] = {}
-        for name, counter in counters.items():
-            if isinstance(empty[name].type.content, ak.types.ListType):
-                lists.setdefault(counter, []).append(name)
-        counted = {name for names in lists.values() for name in names}
-        self.lists = {f"_collection{i}": names for i, (_, names) in enumerate(sorted(lists.items()))}
-        """Names of the lists in each collection."""
-        self._others = [name for name in empty.fields if name not in counted and name not in lists]
-        known: dict[str, str] = {}
-        for name in sorted(empty.fields, key=lambda name: "." in name):
-            short = _plain(name)
-            if known.setdefault(short, name) != name:
-                raise ArgumentError(f"{name!r} would be {short!r} in an RNTuple, and so is {known[short]!r}")
-        self.projections: dict[str, str] = {}
-        """The paths that projected fields show."""
-        for (collection, names), counter in zip(self.lists.items(), sorted(lists), strict=True):
-            self.projections |= {_plain(name): f"{collection}._0.{_plain(name)}" for name in names}
-            self.projections[_plain(counter)] = collection
-
-    def fields(self, batch: Foreign) -> dict[str, Any]:
-        """Return the fields that hold data."""
-        plain = _writable(batch)
-        return {_plain(name): plain[name] for name in self._others} | {
-            collection: _records({_plain(name): batch[name] for name in names})
-            for collection, names in self.lists.items()
-        }
-
-
-def _plain(name: str) -> str:
-    """Return a name without dots, which separate the names of nested fields."""
-    return name.replace(".", "_")
-
-
-def _records(lists: Mapping[str, Foreign]) -> Foreign:
-    """Return lists of equal lengths as lists of records."""
-    import awkward as ak
-    import numpy as np
-
-    layouts: dict[str, Foreign] = {}
-    for name, array in lists.items():
-        layout: Foreign = ak.to_layout(array)
-        layouts[name] = (layout.project() if layout.is_indexed else layout).to_ListOffsetArray64(True)
-    first = next(iter(layouts.values()))
-    for name, layout in layouts.items():
-        if not np.array_equal(layout.offsets.data, first.offsets.data):
-            raise ArgumentError(f"lists {next(iter(layouts))!r} and {name!r} have one counter, but different lengths")
-    end = int(first.offsets.data[-1])
-    records = ak.contents.RecordArray([layout.content[:end] for layout in layouts.values()], list(layouts), length=end)
-    return ak.Array(ak.contents.ListOffsetArray(first.offsets, records))
-
-
-def _writable(batch: Foreign) -> dict[str, Any]:
-    """Return the fields as ROOT files can hold them: lists of strings instead of arrays of strings."""
-    import awkward as ak
-
-    texts = ("string", "bytestring")
-
-    def of(array: Foreign) -> Foreign:
-        kind, regular = array.type.content, False
-        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and kind.parameter("__array__") not in texts:
-            kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
-        if regular and kind.parameter("__array__") in texts:
-            array = ak.from_regular(array, axis=None)  # pyright: ignore[reportArgumentType]
-        return array
-
-    return {field: of(batch[field]) for field in batch.fields}
 
 
 def _arrow_table(batch: Foreign) -> Foreign:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
     from sapwood.train.execution.dryrun import Estimate, estimate
     from sapwood.train.execution.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
-    from sapwood.train.execution.job import Progress, run
+    from sapwood.train.execution.job import run
+    from sapwood.train.execution.running import Progress
     from sapwood.train.task.columns import Columns
     from sapwood.train.task.merging import Bounded, Sum, merge
     from sapwood.train.task.outputs import Output, Streams, Summary, merge_outputs
@@ -106,7 +107,8 @@ __getattr__, __dir__ = lazily(
             "executor_of",
             "load_site",
         ),
-        "sapwood.train.execution.job": ("Progress", "run"),
+        "sapwood.train.execution.job": ("run",),
+        "sapwood.train.execution.running": ("Progress",),
         "sapwood.train.task.merging": ("Bounded", "Sum", "merge"),
         "sapwood.train.task.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
         "sapwood.train.task.results": ("CutFlow", "Declared", "Hist", "NMinusOne", "Total"),

@@ -78,7 +78,7 @@ class FieldPlan:
         for name in types:
             check_name(name, "a field", without="./\\")
         if not types:
-            raise ArgumentError("an RNTuple has at least one field")
+            raise ArgumentError("an RNTuple needs at least one field")
         return cls({name: shape_of(kind, name, classes, nameless=True) for name, kind in types.items()}), columns
 
     @classmethod
@@ -496,7 +496,9 @@ class WritableAttributeSet:
         wrong = np.flatnonzero((first < 0) | (end < first) | (end > entries))
         if len(wrong):
             low, high = bounds[wrong[0]].tolist()
-            raise ArgumentError(f"entries {low} to {high} are no range of the {entries} entries of {self._table!r}")
+            raise ArgumentError(
+                f"entries {low} to {high} are not a range within the {entries} entries of {self._table!r}"
+            )
         columns = self._plan.columns(to_columns(data, self._plan.maps, missing=True))
         if {length_of(column) for column in columns} != {len(bounds)}:
             raise ArgumentError(f"{length_of(columns[0])} values for {len(bounds)} ranges")

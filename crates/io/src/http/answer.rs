@@ -17,7 +17,7 @@ pub(super) const PIECE: usize = 64 << 10;
 /// Longest pause accepted from a server.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
-/// Returns the location of a redirection, or `None` if the answer is no redirection.
+/// Returns the location of a redirection, or `None` if the answer is not a redirection.
 pub(super) fn redirection(response: &Response<Body>) -> std::result::Result<Option<String>, Fault> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);

@@ -32,7 +32,7 @@ pub struct Parts<R> {
 }
 
 fn wrong() -> Error {
-    Error::new(ErrorKind::InvalidData, "ranges that cannot be told apart")
+    Error::new(ErrorKind::InvalidData, "the ranges of the answer cannot be distinguished")
 }
 
 impl<R: Read> Parts<R> {

@@ -47,7 +47,7 @@ impl Shared {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    break Err(Error::other("a thread has ended before its work"));
+                    break Err(Error::other("a worker thread ended before its work was done"));
                 }
             }
         };
@@ -179,9 +179,10 @@ impl Shared {
             let moved = scatter.filled > before;
             let fault = match result {
                 Ok(()) if moved && Instant::now() < deadline => continue,
-                Ok(()) => {
-                    Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for"))
-                }
+                Ok(()) => Fault::passing(Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the answer is shorter than the request",
+                )),
                 Err(fault) => fault,
             };
             if moved {

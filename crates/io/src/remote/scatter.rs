@@ -24,7 +24,7 @@ impl Scatter {
         ranges.sort();
         ranges.dedup();
         if ranges.iter().any(|r| usize::try_from(r.length).is_err()) {
-            return Err(Error::new(ErrorKind::OutOfMemory, "a range that no memory can hold"));
+            return Err(Error::new(ErrorKind::OutOfMemory, "the range is too large for memory"));
         }
         let longest = ranges.iter().map(|r| r.length).max().unwrap_or(0);
         let open = ranges.iter().filter(|r| r.length > 0).count();

@@ -177,10 +177,10 @@ impl Key {
             match Self::parse(line, now) {
                 Some((key, false)) => return Ok(key),
                 Some(_) => {}
-                None => return Err(format!("{}: a line that is no key", path.display())),
+                None => return Err(format!("{}: a line is not a key", path.display())),
             }
         }
-        Err(format!("{}: no key that has not expired", path.display()))
+        Err(format!("{}: all keys have expired", path.display()))
     }
 
     /// Parses a line such as `0 u:USER g:GROUP n:NAME N:NUMBER c:CREATED e:EXPIRES f:FLAGS k:HEX`; returns also whether

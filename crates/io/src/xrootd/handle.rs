@@ -193,7 +193,7 @@ impl Stop {
         let (session, begun) = Session::asked(&self.place, &asks, until)?;
         history.stumbled.extend(lock(&session.stumbled).take().filter(|_| first > 0).map(named));
         let mut begun = begun.into_iter();
-        let opening = begun.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
+        let opening = begun.next().ok_or_else(|| failed(Error::other("the request is empty")))?;
         let (answer, body) = small(opening, until, deadline).map_err(failed)?;
         if answer != Answer::Done {
             return Ok((answer, None));
@@ -235,7 +235,7 @@ impl Stop {
         let strange = || {
             Fault::lasting(Error::new(
                 ErrorKind::InvalidData,
-                format!("{server}: not told how long the file is"),
+                format!("{server}: the server did not report the size of the file"),
             ))
         };
         let Stat { id, size, changed } = found.ok_or_else(strange)?;

@@ -36,10 +36,10 @@ fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> 
         // The caller may no longer be waiting.
         let _ = send.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
     })?;
-    let found: Result<Vec<_>> = receive
-        .recv_timeout(left(deadline)?)
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, format!("no address of {host} in time"))));
-    found.map_err(|e| Error::new(e.kind(), format!("no address of {host}: {e}")))
+    let found: Result<Vec<_>> = receive.recv_timeout(left(deadline)?).unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::TimedOut, format!("the address of {host} was not found in time")))
+    });
+    found.map_err(|e| Error::new(e.kind(), format!("no address found for {host}: {e}")))
 }
 
 /// Converts an IPv4 address that a server wrote as IPv6: `[::127.0.0.1]`.
@@ -55,7 +55,7 @@ fn plain(address: IpAddr) -> IpAddr {
 impl Link {
     pub fn connect(host: &str, port: u16, deadline: Instant) -> Result<Self> {
         let addresses = resolve(host, port, deadline)?;
-        let mut trouble = Error::new(ErrorKind::NotConnected, format!("no address of {host}"));
+        let mut trouble = Error::new(ErrorKind::NotConnected, format!("no address found for {host}"));
         for (at, address) in addresses.iter().enumerate() {
             let share = left(deadline)? / (addresses.len() - at) as u32;
             match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
@@ -191,7 +191,9 @@ fn authorities() -> std::result::Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(x509::authorities());
     if store.is_empty() {
-        return Err("no certificates of authorities: set X509_CERT_DIR or SSL_CERT_FILE".to_owned());
+        return Err(
+            "no certificates of certificate authorities found: set X509_CERT_DIR or SSL_CERT_FILE".to_owned()
+        );
     }
     Ok(store)
 }

@@ -30,7 +30,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
     while let Some((stop, hops)) = places.pop() {
         seen += 1;
         if hops > MOST_HOPS || seen > 10_000 {
-            return Err(named(Error::other("redirected without end")));
+            return Err(named(Error::other("too many redirects")));
         }
         let session = Session::at(&stop.place, deadline).map_err(|fault| named(fault.error))?;
         let server = stop.place.server();
@@ -51,7 +51,10 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
             }
             (Answer::Done, text) => {
                 let servers = locations(&text).ok_or_else(|| {
-                    at(Error::new(ErrorKind::InvalidData, format!("it names servers as {:?}", said(&text))))
+                    at(Error::new(
+                        ErrorKind::InvalidData,
+                        format!("it returned {:?} as its list of servers", said(&text)),
+                    ))
                 })?;
                 places.extend(servers.into_iter().map(|(host, port)| {
                     let to = Target {
@@ -73,7 +76,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
                 }
                 missing = Some(error);
             }
-            _ => return Err(at(Error::new(ErrorKind::InvalidData, "an answer that makes no sense"))),
+            _ => return Err(at(Error::new(ErrorKind::InvalidData, "an unexpected answer"))),
         }
     }
     match missing {

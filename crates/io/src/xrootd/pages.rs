@@ -25,7 +25,7 @@ impl Pages {
 
     /// Passes on good pages: file offset and bytes. Returns false if no more are wanted.
     pub fn feed(&mut self, mut bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
-        let strange = || Error::new(ErrorKind::InvalidData, "pages that make no sense");
+        let strange = || Error::new(ErrorKind::InvalidData, "unexpected pages");
         while !bytes.is_empty() {
             let marked = self.left > 0;
             let size = if marked {

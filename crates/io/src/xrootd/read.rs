@@ -71,7 +71,7 @@ impl Xrootd {
         let look = handle.look(&watch).filter(|_| !self.unwatched.load(Ordering::Relaxed));
         let asks: Vec<Ask> = iter::once(asked).chain(look).collect();
         let mut streams = handle.session.ask_together(&asks).map_err(failed)?.into_iter();
-        let mut stream = streams.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
+        let mut stream = streams.next().ok_or_else(|| failed(Error::other("the request is empty")))?;
         let mut strange = None;
         let mut left = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
         let mut count = |at: u64, bytes: &[u8]| {
@@ -106,7 +106,9 @@ impl Xrootd {
                 Err(error) if error.kind() == ErrorKind::TimedOut && handle.session.over().is_none() => {
                     if !self.unwatched.swap(true, Ordering::Relaxed) {
                         let server = handle.session.place.server();
-                        let why = format!("{server} does not answer what the file is now; it is not watched");
+                        let why = format!(
+                            "{server} does not report the state of the file; later changes go unnoticed"
+                        );
                         lock(&self.state().remarks).push(Error::new(ErrorKind::TimedOut, why));
                     }
                 }
@@ -187,7 +189,7 @@ impl Parts {
                 self.offset = from.u64()?;
                 self.head.clear();
                 if i32::try_from(self.left).is_err() || i64::try_from(self.offset).is_err() {
-                    return Err(Error::new(ErrorKind::InvalidData, "a range that makes no sense"));
+                    return Err(Error::new(ErrorKind::InvalidData, "an unexpected range"));
                 }
                 continue;
             }

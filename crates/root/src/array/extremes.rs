@@ -31,7 +31,8 @@ macro_rules! look {
         impl Wide for Look<'_> {
             #[inline(always)]
             fn work(self) {
-                const LANES: usize = 64 / size_of::<$key>();
+                // Fewer would wait for each other; more would not fit in the registers.
+                const LANES: usize = 128 / size_of::<$key>();
                 let (mut low, mut high) = ([<$key>::MAX; LANES], [<$key>::MIN; LANES]);
                 let (rows, rest) = self.cells.as_chunks::<LANES>();
                 for row in rows {
@@ -134,6 +135,33 @@ pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes
     })
 }
 
+/// The length of the longest of some lists with these offsets.
+struct Longest<'a> {
+    offsets: &'a [i64],
+    found: &'a mut i64,
+}
+
+impl Wide for Longest<'_> {
+    #[inline(always)]
+    fn work(self) {
+        const LANES: usize = 8;
+        let ends = self.offsets.get(1..).unwrap_or_default();
+        let starts = self.offsets.get(..ends.len()).unwrap_or_default();
+        let mut most = [0; LANES];
+        let ((starts, last_starts), (ends, last_ends)) =
+            (starts.as_chunks::<LANES>(), ends.as_chunks::<LANES>());
+        for (starts, ends) in starts.iter().zip(ends) {
+            for ((most, start), end) in most.iter_mut().zip(starts).zip(ends) {
+                *most = end.wrapping_sub(*start).max(*most);
+            }
+        }
+        for ((most, start), end) in most.iter_mut().zip(last_starts).zip(last_ends) {
+            *most = end.wrapping_sub(*start).max(*most);
+        }
+        *self.found = most.into_iter().fold(0, i64::max);
+    }
+}
+
 /// Returns the length of the longest list between each edge and the next; `offsets` are those of all lists.
 pub fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
     let zone = |pair: &[i64]| {
@@ -142,8 +170,9 @@ pub fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
             return Some(0);
         }
         let own = offsets.get(usize::try_from(start).ok()?..=usize::try_from(stop).ok()?)?;
-        let ends = own.get(1..)?;
-        Some(own.iter().zip(ends).fold(0, |most, (from, to)| most.max(to.wrapping_sub(*from))))
+        let mut found = 0;
+        wide::run(Longest { offsets: own, found: &mut found });
+        Some(found)
     };
     edges.windows(2).map(|pair| zone(pair).ok_or_else(outside)).collect()
 }
@@ -207,5 +236,11 @@ mod tests {
     fn the_longest_list_of_each_zone_is_found() {
         assert_eq!(longest(&[0, 3, 3, 10, 11], &[0, 2, 2, 4]).unwrap(), [3, 0, 7]);
         assert!(longest(&[0, 3], &[0, 2]).is_err());
+        for place in 0..30 {
+            let mut ends: Vec<i64> = (0..31).map(|i| 2 * i).collect();
+            ends.iter_mut().skip(place + 1).for_each(|end| *end += 5);
+            assert_eq!(longest(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap()[1], 7, "{place}");
+            assert_eq!(longest(&ends, &[0, 30]).unwrap(), [7], "{place}");
+        }
     }
 }

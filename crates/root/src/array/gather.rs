@@ -1,18 +1,16 @@
 //! Reordering rows of columns: shuffled batches and padded lists.
 //!
-//! The rows of a column are copied on all threads, several thousand rows at a time. Lists are mostly short, and a copy
-//! of a length known at compile time is much cheaper than one of any length. A copy therefore always has the length of
-//! a short list, and the next list overwrites the excess. Such copies are independent, so that the processor waits for
-//! the memory of several lists at the same time.
+//! Rows are taken a batch at a time: the buffers of a batch stay in the cache of the processor, and those of the batch
+//! before, which are no longer used, serve again. Lists are mostly short, and a copy of a length known at compile time
+//! is much cheaper than one of any length. A copy therefore always has the length of a short list, and the next list
+//! overwrites the excess. Such copies are independent, so that the processor waits for the memory of several lists at
+//! the same time.
 
 use super::pool::Filled;
 use crate::error::{Error, Result};
-use rayon::prelude::*;
 
 /// Bytes of a list copied at once.
 const SHORT: usize = 32;
-/// Rows processed by a thread at a time.
-const TASK: usize = if cfg!(test) { 3 } else { 1 << 13 };
 
 /// Returns a permutation of the numbers from 0 up to `length`, determined by `seed` alone.
 pub fn permutation(length: usize, seed: u64) -> Result<Vec<u32>> {
@@ -61,18 +59,15 @@ impl Rows<'_> {
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
-    /// The rows of a task.
-    fn task(self, number: usize) -> Self {
-        let first = number.saturating_mul(TASK);
+    /// Some of these rows, by their places.
+    #[must_use]
+    pub fn between(self, start: usize, stop: usize) -> Option<Self> {
         match self {
-            Self::Range(start, stop) => {
-                let first = start.saturating_add(first).min(stop);
-                Self::Range(first, first.saturating_add(TASK).min(stop))
+            Self::Range(first, last) => {
+                let (start, stop) = (first.checked_add(start)?, first.checked_add(stop)?);
+                (start <= stop && stop <= last).then_some(Self::Range(start, stop))
             }
-            Self::Chosen(rows) => {
-                let rest = rows.get(first..).unwrap_or_default();
-                Self::Chosen(rest.get(..TASK).unwrap_or(rest))
-            }
+            Self::Chosen(rows) => rows.get(start..stop).map(Self::Chosen),
         }
     }
 }
@@ -88,20 +83,14 @@ fn too_large() -> Error {
 /// Returns rows of `width` bytes each.
 pub fn fixed(values: &[u8], width: usize, rows: Rows<'_>) -> Result<Filled> {
     let mut filled = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
-    if width > 0 {
-        let tasks = filled.bytes().par_chunks_mut(width.saturating_mul(TASK)).enumerate();
-        tasks.try_for_each(|(number, out)| take(values, width, rows.task(number), out))?;
-    }
-    Ok(filled)
-}
-
-fn take(values: &[u8], width: usize, rows: Rows<'_>, out: &mut [u8]) -> Result<()> {
+    let out = filled.bytes();
     match rows {
         Rows::Range(start, stop) => {
             let from = values.get(start.saturating_mul(width)..stop.saturating_mul(width));
             out.copy_from_slice(from.ok_or_else(outside)?);
         }
         Rows::Chosen(rows) => match width {
+            0 => {}
             1 => cells::<1>(values, rows, out)?,
             2 => cells::<2>(values, rows, out)?,
             4 => cells::<4>(values, rows, out)?,
@@ -115,7 +104,7 @@ fn take(values: &[u8], width: usize, rows: Rows<'_>, out: &mut [u8]) -> Result<(
             }
         },
     }
-    Ok(())
+    Ok(filled)
 }
 
 fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Result<()> {
@@ -142,22 +131,7 @@ impl Lists {
         let mut lists = Self { starts: Filled::new(bytes)?, offsets: Filled::new(all)? };
         let (first, ends) = lists.offsets.bytes().split_first_chunk_mut::<8>().ok_or_else(outside)?;
         *first = 0i64.to_ne_bytes();
-        let ends = ends.as_chunks_mut::<8>().0;
-        let starts = lists.starts.bytes().as_chunks_mut::<8>().0;
-        // Each task counts from 0 at first.
-        let tasks = ends.par_chunks_mut(TASK).zip(starts.par_chunks_mut(TASK)).enumerate();
-        let sizes = tasks.map(|(number, (ends, starts))| place(offsets, rows.task(number), starts, ends));
-        let mut begins = sizes.collect::<Result<Vec<i64>>>()?;
-        let mut end = 0i64;
-        for begin in &mut begins {
-            let next = end.checked_add(*begin).ok_or_else(too_large)?;
-            *begin = std::mem::replace(&mut end, next);
-        }
-        ends.par_chunks_mut(TASK).zip(begins).for_each(|(ends, begin)| {
-            for end in ends {
-                *end = i64::from_ne_bytes(*end).wrapping_add(begin).to_ne_bytes();
-            }
-        });
+        place(offsets, rows, lists.starts.bytes().as_chunks_mut::<8>().0, ends.as_chunks_mut::<8>().0)?;
         Ok(lists)
     }
 
@@ -167,64 +141,32 @@ impl Lists {
         self.offsets
     }
 
-    fn len(&self) -> usize {
-        self.starts.as_slice().as_chunks::<8>().0.len()
+    /// First items of the lists.
+    fn starts(&self) -> &[[u8; 8]] {
+        self.starts.as_slice().as_chunks::<8>().0
     }
 
-    /// End of this many lists.
-    fn end(&self, lists: usize) -> usize {
-        self.offsets
-            .as_slice()
-            .as_chunks::<8>()
-            .0
-            .get(lists)
-            .map_or(0, |&end| i64::from_ne_bytes(end) as usize)
+    /// Offsets of the lists.
+    fn offsets(&self) -> &[[u8; 8]] {
+        self.offsets.as_slice().as_chunks::<8>().0
     }
 
-    /// First items of the lists of a task.
-    fn starts(&self, number: usize) -> &[[u8; 8]] {
-        let rest =
-            self.starts.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
-        rest.get(..TASK).unwrap_or(rest)
-    }
-
-    /// Lengths of the lists from those of a task on.
-    fn lengths(&self, number: usize) -> impl Iterator<Item = usize> {
-        let offsets =
-            self.offsets.as_slice().as_chunks::<8>().0.get(number.saturating_mul(TASK)..).unwrap_or_default();
-        offsets.windows(2).map(|pair| {
-            if let [from, to] = *pair {
-                (i64::from_ne_bytes(to) - i64::from_ne_bytes(from)) as usize
-            } else {
-                0
-            }
+    /// Lengths of the lists.
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        let end = |end: &[u8; 8]| i64::from_ne_bytes(*end) as usize;
+        self.offsets().iter().zip(self.offsets().get(1..).unwrap_or_default()).map(move |(from, to)| {
+            // Ends rise, as was checked.
+            end(to).wrapping_sub(end(from))
         })
     }
 
     /// Returns the items of all lists, of `width` bytes each, end to end.
     pub fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
-        let mut filled = Filled::new(self.end(self.len()).checked_mul(width).ok_or_else(too_large)?)?;
-        let mut rest = filled.bytes();
-        let mut tasks = Vec::new();
-        let mut begin = 0;
-        for number in 0..self.len().div_ceil(TASK) {
-            let end = self.end(self.len().min((number + 1) * TASK));
-            let own = std::mem::take(&mut rest).split_at_mut_checked((end - begin) * width);
-            let (own, behind) = own.ok_or_else(outside)?;
-            tasks.push(own);
-            (rest, begin) = (behind, end);
-        }
-        tasks
-            .into_par_iter()
-            .enumerate()
-            .try_for_each(|(number, out)| self.join(values, width, number, out))?;
-        Ok(filled)
-    }
-
-    /// Joins the items of the lists of a task.
-    fn join(&self, values: &[u8], width: usize, number: usize, out: &mut [u8]) -> Result<()> {
+        let items = self.offsets().last().map_or(0, |&end| i64::from_ne_bytes(end) as usize);
+        let mut filled = Filled::new(items.checked_mul(width).ok_or_else(too_large)?)?;
+        let out = filled.bytes();
         let mut place = 0;
-        for (start, length) in self.starts(number).iter().zip(self.lengths(number)) {
+        for (start, length) in self.starts().iter().zip(self.lengths()) {
             let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
@@ -243,24 +185,16 @@ impl Lists {
             }
             place += bytes;
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// Returns the first `pad` items of each list, with zeros for missing items.
     pub fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
         let row = pad.checked_mul(width).ok_or_else(too_large)?;
-        let mut filled = Filled::new(self.len().checked_mul(row).ok_or_else(too_large)?)?;
-        if row > 0 {
-            let tasks = filled.bytes().par_chunks_mut(row.saturating_mul(TASK)).enumerate();
-            tasks.try_for_each(|(number, out)| self.pad(values, width, row, number, out))?;
-        }
-        Ok(filled)
-    }
-
-    /// Pads the lists of a task to rows of `row` bytes.
-    fn pad(&self, values: &[u8], width: usize, row: usize, number: usize, out: &mut [u8]) -> Result<()> {
+        let mut filled = Filled::new(self.starts().len().checked_mul(row).ok_or_else(too_large)?)?;
+        let out = filled.bytes();
         let mut place = 0;
-        for (start, length) in self.starts(number).iter().zip(self.lengths(number)) {
+        for (start, length) in self.starts().iter().zip(self.lengths()) {
             let (start, given) = (byte(*start, width), length.saturating_mul(width).min(row));
             let wide = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let room = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
@@ -283,23 +217,15 @@ impl Lists {
             }
             place += row;
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// Returns which items of [`Lists::padded`] are present, one byte each.
     pub fn mask(&self, pad: usize) -> Result<Filled> {
-        let mut filled = Filled::new(self.len().checked_mul(pad).ok_or_else(too_large)?)?;
-        if pad > 0 {
-            let tasks = filled.bytes().par_chunks_mut(pad.saturating_mul(TASK)).enumerate();
-            tasks.for_each(|(number, out)| self.mark(pad, number, out));
-        }
-        Ok(filled)
-    }
-
-    /// Writes the mask of the lists of a task.
-    fn mark(&self, pad: usize, number: usize, out: &mut [u8]) {
+        let mut filled = Filled::new(self.starts().len().checked_mul(pad).ok_or_else(too_large)?)?;
+        let out = filled.bytes();
         let mut place = 0;
-        for length in self.lengths(number).take(out.len() / pad) {
+        for length in self.lengths() {
             let given = length.min(pad);
             let rest = out.get_mut(place..).unwrap_or_default();
             match (rest.first_chunk_mut::<SHORT>(), first_of(&ONES, given)) {
@@ -312,11 +238,12 @@ impl Lists {
             }
             place += pad;
         }
+        Ok(filled)
     }
 }
 
-/// Writes the first items of rows and the ends of their lists, counted from 0; returns the last end.
-fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u8; 8]]) -> Result<i64> {
+/// Writes the first items of rows and the ends of their lists, counted from 0.
+fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u8; 8]]) -> Result<()> {
     let mut end = 0i64;
     let mut places = starts.iter_mut().zip(ends);
     let mut add = |from: i64, to: i64| -> Result<()> {
@@ -347,7 +274,7 @@ fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u
             }
         }
     }
-    Ok(end)
+    Ok(())
 }
 
 /// First byte of an item.
@@ -422,6 +349,20 @@ mod tests {
             assert!(fixed(&values, width, Rows::Range(0, 240 / width + 1)).is_err());
         }
         assert_eq!(fixed(&[], 0, Rows::Chosen(&[5])).unwrap().size(), 0);
+    }
+
+    #[test]
+    fn some_rows_are_named_by_their_places() {
+        let inside = |rows: Rows<'_>| match rows {
+            Rows::Range(start, stop) => (start..stop).collect(),
+            Rows::Chosen(rows) => rows.iter().map(|&row| row as usize).collect::<Vec<_>>(),
+        };
+        assert_eq!(Rows::Range(10, 14).between(1, 3).map(inside), Some(vec![11, 12]));
+        assert_eq!(Rows::Chosen(&[7, 9, 8]).between(1, 3).map(inside), Some(vec![9, 8]));
+        for rows in [Rows::Range(10, 13), Rows::Chosen(&[7, 9, 8])] {
+            assert!(rows.between(0, 4).is_none() && rows.between(2, 1).is_none());
+            assert_eq!(rows.between(3, 3).map(Rows::len), Some(0));
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn verify_size(from: &[u8], size: usize) -> Result<()> {
     let most = MOST_HELD.max(from.len().saturating_mul(MOST_HELD / STORED));
     if size > most {
         return Err(Error::limit(format!(
-            "{} stored bytes are to become {size}, more than {most}: that is not decompressed",
+            "{} stored bytes claim to decompress to {size}, more than the limit of {most}",
             from.len()
         )));
     }
@@ -97,7 +97,7 @@ pub fn decompress(mut from: &[u8], mut to: &mut [u8]) -> Result<()> {
         })?;
         if original == 0 || original > to.len() {
             return Err(Error::corrupt(format!(
-                "a compressed block declares {original} bytes where {} are wanted",
+                "a compressed block declares {original} bytes where {} are expected",
                 to.len()
             )));
         }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn old_deflate_and_zlib_in_one_row() {
-        let text = b"basket basket basket basket";
+        let text = b"pages, pages, pages, pages";
         let mut c = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
         let mut raw = vec![0; 200];
         let n = c.deflate_compress(text, &mut raw).unwrap();

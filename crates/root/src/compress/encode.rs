@@ -39,7 +39,9 @@ impl Compression {
             4 => Algorithm::Lz4,
             5 => Algorithm::Zstd,
             other => {
-                return Err(Error::argument(format!("compression algorithm {other} is none of 1, 2, 4, 5")));
+                return Err(Error::argument(format!(
+                    "compression algorithm {other} is not one of 1, 2, 4, 5"
+                )));
             }
         };
         // Larger levels exist for LZ4 (to 12) alone; the others read them as 9.
@@ -118,7 +120,7 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
 }
 
 /// Bytes that are compressed as one block. LZ4's slower levels search through all that came before in the block, up to
-/// 64 KiB: the shorter the block, the sooner they are done. A basket of ROOT has 32 kB at first and up to 256 kB later.
+/// 64 KiB: the shorter the block, the sooner they are done. A page of ROOT has 32 kB at first and up to 256 kB later.
 fn block_bytes(algorithm: Algorithm, level: u8) -> usize {
     if algorithm == Algorithm::Lz4 && level >= LZ4_HIGH { LZ4_BLOCK } else { MAX_BLOCK }
 }
@@ -169,7 +171,7 @@ fn lzma(level: u32, block: &[u8], room: &mut [u8]) -> Result<Option<usize>> {
     use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
     let fail = |e| Error::new(crate::ErrorKind::Limit, format!("lzma: {e}"));
     let mut options = LzmaOptions::new_preset(level).map_err(fail)?;
-    // How far back it looks decides how long it takes. ROOT looks back a quarter of a basket: 8 kB in those that a file
+    // How far back it looks decides how long it takes. ROOT looks back a quarter of a page: 8 kB in those that a file
     // begins with, up to 64 kB later on.
     options.dict_size(if level < 8 { LZMA_DICTIONARY } else { (block.len() as u32 / 4).max(4096) });
     let mut filters = Filters::new();

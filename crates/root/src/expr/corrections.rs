@@ -178,7 +178,7 @@ impl Correction {
             let (mut depth, mut most, mut sum) = (1, 0, 1usize);
             for child in content.children() {
                 let Some(&(inner, visits)) = known.get(child) else {
-                    return Err(Error::argument("a content takes a later one"));
+                    return Err(Error::argument("a content uses a later one"));
                 };
                 depth = depth.max(inner + 1);
                 most = most.max(visits);

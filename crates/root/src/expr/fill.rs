@@ -101,7 +101,7 @@ impl Axis {
             Edges::Integer { .. } | Edges::Category(_)
                 if matches!(numbers, Numbers::F32(_) | Numbers::F64(_) | Numbers::U64(_)) =>
             {
-                return Err(Error::unsupported("an axis of whole numbers takes these"));
+                return Err(Error::unsupported("integer axis for these values"));
             }
             Edges::Category(known) => {
                 for (&cell, place) in i64::of(numbers).iter().zip(places) {
@@ -414,7 +414,7 @@ impl Bins {
         }
         let per_entry = |value: &&Value<'_>| matches!(value, Value::Numbers(..) | Value::Constant(_));
         if fill.storage == Storage::Entries && !values.iter().all(per_entry) {
-            return Err(Error::argument("a number of entries needs cuts and weights without lists"));
+            return Err(Error::argument("counting entries requires cuts and weights without lists"));
         }
         if values.iter().all(|value| value.len().is_none()) {
             // Only constants: every entry counts.

@@ -135,7 +135,7 @@ impl Program {
             for &arg in &node.args {
                 match last_use.get_mut(arg).filter(|_| arg < number) {
                     Some(slot) => *slot = number,
-                    None => return Err(Error::argument("a node takes a later one")),
+                    None => return Err(Error::argument("a node uses a later one")),
                 }
             }
         }

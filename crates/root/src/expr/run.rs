@@ -96,7 +96,7 @@ impl Growing {
     fn like(value: &Value<'_>) -> Result<Self> {
         let (number, depth, optional) = value.type_of()?;
         if optional {
-            return Err(Error::unsupported("the engine makes no columns with none in them"));
+            return Err(Error::unsupported("the engine cannot make columns with missing values"));
         }
         Ok(Self { number, offsets: vec![vec![0]; depth], bytes: Vec::new() })
     }
@@ -511,7 +511,7 @@ fn steps(
         let columns = read_with(pool, &[Part { start, stop, ..*part }], carry.as_ref(), None)?;
         work(
             &columns,
-            usize::try_from(stop - start).map_err(|_| Error::limit("a step of too many entries"))?,
+            usize::try_from(stop - start).map_err(|_| Error::limit("the step has too many entries"))?,
         )?;
         start = stop;
     }

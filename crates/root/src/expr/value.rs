@@ -538,7 +538,7 @@ impl<'a> View<'a> {
                     fields.iter().find(|(field, _)| field == name).map(|(_, view)| (view, rest))
                 });
                 let Some((view, rest)) = found else {
-                    return Err(Error::unsupported("a record is no number"));
+                    return Err(Error::unsupported("a record is not a number"));
                 };
                 view.slice(rest, start, stop)
             }

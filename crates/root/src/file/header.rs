@@ -67,7 +67,7 @@ impl Header {
         let uuid = uuid(&mut c).unwrap_or_default();
         if begin < 64 || begin >= size {
             let error =
-                Error::corrupt(format!("the first record is said to be at byte {begin} of {size}")).at(8);
+                Error::corrupt(format!("the header places the first record at byte {begin} of {size}")).at(8);
             return Err(if begin < 64 { error } else { error.short() });
         }
         Ok(Self {

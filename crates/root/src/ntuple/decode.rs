@@ -71,7 +71,7 @@ impl ColumnDecoder {
         self.chosen.get(self.chosen.partition_point(|c| c.number < number)).filter(|c| c.number == number)
     }
     fn of(&self, page: usize) -> Result<&StoredIn> {
-        self.chosen(page).ok_or_else(|| Error::corrupt("a page of no cluster"))
+        self.chosen(page).ok_or_else(|| Error::corrupt("the page belongs to no cluster"))
     }
     /// Bytes of an element if its page can be copied to memory unchanged.
     fn copied(&self, encoding: Encoding) -> Option<usize> {
@@ -168,7 +168,7 @@ impl PageDecoder for ColumnDecoder {
                 *word = end.wrapping_add(base).to_ne_bytes();
             }
             if all >> 62 != 0 {
-                return Err(Error::corrupt("the end of a list lies beyond all that can be stored"));
+                return Err(Error::corrupt("the end of a list is too large"));
             }
         }
         Ok(PartsLeftOut::new())

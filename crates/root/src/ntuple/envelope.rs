@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
                 Ok(bytes)
             }
             None => {
-                Err(Error::corrupt(format!("{n} bytes wanted, {} left", self.remaining())).at(self.place()))
+                Err(Error::corrupt(format!("{n} bytes expected, {} left", self.remaining())).at(self.place()))
             }
         }
     }

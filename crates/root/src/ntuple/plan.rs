@@ -77,7 +77,7 @@ impl FieldReader for FieldColumns {
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         let any: &dyn Any = table;
         let ntuple = any.downcast_ref();
-        let ntuple = ntuple.ok_or_else(|| Error::argument("a field of something else than an RNTuple"))?;
+        let ntuple = ntuple.ok_or_else(|| Error::argument("the field does not belong to an RNTuple"))?;
         Ok(Box::new(self.plan_entries(ntuple, start, stop)?))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
@@ -227,7 +227,7 @@ impl<'a> FieldEntries<'a> {
                     base = base.saturating_add(end);
                 }
                 if bases.last().is_some_and(|&base| base >> 62 != 0) {
-                    return Err(Error::corrupt("the end of a list lies beyond all that can be stored"));
+                    return Err(Error::corrupt("the end of a list is too large"));
                 }
                 let offsets = offsets.clone();
                 self.lists(&structure, &offsets, spans, bases, lanes)?;
@@ -269,7 +269,7 @@ impl<'a> FieldEntries<'a> {
             let from = if i == 0 { ends.items.0.checked_sub(base).ok_or_else(unread)? } else { 0 };
             let to = end.checked_sub(base).ok_or_else(|| self.wrong(span, "ends of lists do not rise"))?;
             if bases.get(i + 1).is_some_and(|&next| next != end) {
-                return Err(self.wrong(span, "the lists do not have all the items that are there"));
+                return Err(self.wrong(span, "the lists do not cover all items"));
             }
             let total = (span.total == Some(span.to)).then_some(to);
             items.push(Span { cluster: span.cluster, from, to, total });
@@ -494,7 +494,7 @@ impl<'a> FieldEntries<'a> {
         if span.to > there.saturating_add(missing) {
             return Err(self.wrong(
                 span,
-                format!("column {} has {there} elements where {} are wanted", column.id, span.to),
+                format!("column {} has {there} elements where {} are expected", column.id, span.to),
             ));
         }
         if from < missing {

@@ -193,7 +193,7 @@ impl Schema {
             if let Some(source) = source
                 && self.fields.get(source).is_none_or(|field| field.source.is_some())
             {
-                self.spoil(id, format!("field {source}, of which it is a projection, is none"));
+                self.spoil(id, format!("field {source}, of which it is a projection, does not exist"));
             }
         }
         // Visit each field once, from the top: unreachable fields are part of themselves.
@@ -211,7 +211,7 @@ impl Schema {
         }
         if reached != count {
             return Err(Error::corrupt(format!(
-                "of {count} fields {} are part of themselves",
+                "{} of {count} fields are part of themselves",
                 count - reached
             )));
         }

@@ -177,7 +177,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let mut records = Records::default();
         while !self.failed.load(Ordering::Relaxed) {
             if self.token.is_given_up() {
-                return Err(Error::new(ErrorKind::Io, "the reading was given up"));
+                return Err(Error::new(ErrorKind::Io, "the read was cancelled"));
             }
             let Some(chunk) = lock(&self.chunks).next(self.near) else { break };
             if let Some((job, _)) = chunk.jobs.last() {

@@ -177,7 +177,7 @@ impl<'a> Reading<'a> {
             }
         }
         let entries = self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
-        let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
+        let entries = entries.ok_or_else(|| Error::limit("too many entries"))?;
         let mut verified = false;
         loop {
             let more = stages.plan(false)?;

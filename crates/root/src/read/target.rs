@@ -185,7 +185,7 @@ impl RunLane<'_> {
         for page in &self.lane.pages {
             let wanted = page.to.checked_sub(page.from).filter(|_| page.to <= page.items);
             let wanted =
-                wanted.ok_or_else(|| Error::corrupt("a page that ends before the wanted items"))? as u64;
+                wanted.ok_or_else(|| Error::corrupt("a page ends before the requested items"))? as u64;
             items = items.saturating_add(wanted);
             match page.place {
                 PagePlace::Stored(range) if range.end() > size => {
@@ -205,7 +205,7 @@ impl RunLane<'_> {
         }
         match self.lane.target {
             Target::Direct { items: all, .. } if all != items => {
-                Err(Error::corrupt(format!("pages of {items} items where {all} are wanted")))
+                Err(Error::corrupt(format!("pages of {items} items where {all} are expected")))
             }
             Target::Ends { lists, .. } if lists.checked_add(1) != Some(items) => {
                 Err(Error::corrupt(format!("pages of {items} items for the ends of {lists} lists")))
@@ -223,5 +223,5 @@ impl RunLane<'_> {
 }
 
 fn too_many() -> Error {
-    Error::limit("more values than a number can hold")
+    Error::limit("too many values")
 }

@@ -437,7 +437,7 @@ fn damage_is_an_error_with_its_place() {
     // More entries than the pages hold, and more than their bytes can hold.
     let mut fake = Fake::new(&entries(3));
     fake.clusters.last_mut().unwrap()[0] = 1 << 50;
-    for message in ["pages of 13 items where 1125899906842624 are wanted", "cannot be in pages of"] {
+    for message in ["pages of 13 items where 1125899906842624 are expected", "cannot be in pages of"] {
         let many = read(&pool(), &[part(&fake, &[0], 0, 1 << 50)]).unwrap_err();
         assert_eq!(many.kind(), ErrorKind::Corrupt);
         assert!(many.to_string().contains(message), "{many}");

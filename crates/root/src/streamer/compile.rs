@@ -352,9 +352,10 @@ impl<'a> Compiler<'a> {
         let class = e.typename.trim_end_matches('*').trim();
         let counted = |counter: Option<usize>, make: &dyn Fn(usize) -> Kind| match counter {
             Some(counter) => make(counter),
-            None => {
-                unreadable(format!("{} is counted by {:?}, which is no earlier member", e.name, e.count_name))
-            }
+            None => unreadable(format!(
+                "{} is counted by {:?}, which is not an earlier member",
+                e.name, e.count_name
+            )),
         };
         match e.kind {
             7 => Kind::LongText,
@@ -560,7 +561,7 @@ mod tests {
             .decode(&kind, &mut Cursor::new(&bytes, 100), &mut builder, 1)
             .unwrap_err();
         assert_eq!(error.kind(), crate::error::ErrorKind::Corrupt);
-        assert_eq!(error.to_string(), "-1 values, says n (in class Counted, at byte 110)");
+        assert_eq!(error.to_string(), "n counts -1 values (in class Counted, at byte 110)");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<
 
 /// Appends infos to an existing object, which is kept unchanged.
 pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<Vec<u8>> {
-    let corrupt = || Error::corrupt("the streamer info is no list");
+    let corrupt = || Error::corrupt("the streamer info is not a list");
     let mut cursor = crate::wire::Cursor::new(old, displacement as u64);
     let frame = cursor.frame()?;
     cursor.object_bits()?;

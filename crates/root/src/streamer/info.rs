@@ -334,7 +334,8 @@ impl Reader<'_> {
                         name
                     }
                     ClassTag::Seen(reference) => self.classes.get(&reference).cloned().ok_or_else(|| {
-                        self.cursor.corrupt(format!("no class was named at byte {reference}"))
+                        self.cursor
+                            .corrupt(format!("a reference to byte {reference}, where no class is named"))
                     })?,
                 };
                 let end = end.ok_or_else(|| self.cursor.corrupt(format!("a {name} without a byte count")))?;

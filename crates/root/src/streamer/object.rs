@@ -17,222 +17,12 @@ use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::grow::{self, Grow};
 use crate::wire::{Cursor, swap};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A member's value.
-#[derive(Debug, Clone)]
-pub enum Value {
-    /// A null pointer.
-    Null,
-    /// `bool`.
-    Bool(bool),
-    /// Any signed integer.
-    Int(i64),
-    /// Any unsigned integer.
-    UInt(u64),
-    /// `float`, `double` and their packed forms.
-    Float(f64),
-    /// Any string.
-    Text(String),
-    /// Numbers of one type, native byte order.
-    Numbers(Number, Vec<u8>),
-    /// The same with several dimensions, the outermost first.
-    Array(Box<(Number, Vec<u8>, Vec<usize>)>),
-    /// Elements of a container or array.
-    List(Vec<Value>),
-    /// Keys and values of a map, in the order of the file.
-    Map(Vec<(Value, Value)>),
-    /// A `std::pair`.
-    Pair(Box<(Value, Value)>),
-    /// An object; shared if several pointers refer to it.
-    Object(Arc<Object>),
-    /// A pointer to an object that is still being read, or was never read: its [`Object::reference`].
-    Seen(u64),
-    /// Unreadable, with the reason.
-    Unreadable(Error),
-}
+mod value;
 
-/// An object: its class, its bases and its own members.
-#[derive(Debug, Clone, Default)]
-pub struct Object {
-    /// Class name.
-    pub class: Name,
-    /// Class version of the stored object.
-    pub version: i32,
-    /// Objects of the base classes, in order.
-    pub bases: Vec<Arc<Object>>,
-    /// Own members, in order.
-    pub members: Vec<(Name, Value)>,
-    /// Reference used by pointers to it; 0 for an object that was not read through a pointer.
-    pub reference: u64,
-    /// Position of its bytes, in reference numbering, and their number.
-    pub place: (u64, u64),
-    /// Reason why the object, or the rest of it, could not be read; its bytes were skipped.
-    pub unreadable: Option<Error>,
-    /// Members lost because they follow an unreadable one: all of the class from this index on.
-    pub lost: Option<(Arc<StreamerInfo>, usize)>,
-}
-
-impl Object {
-    /// Returns a member of the object itself.
-    pub fn own(&self, name: &str) -> Option<&Value> {
-        self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
-    }
-    /// Whether the object itself has a member, including a lost one.
-    pub fn has(&self, name: &str) -> bool {
-        self.own(name).is_some() || self.lost().any(|lost| lost == name)
-    }
-    /// Returns a member of the object or of its bases.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.own(name).or_else(|| self.bases.iter().find_map(|b| b.get(name)))
-    }
-    /// Keeps only these members, of the object and of its bases.
-    fn keep(&mut self, names: &[&str]) {
-        for base in std::mem::take(&mut self.bases) {
-            let mut base = Arc::unwrap_or_clone(base);
-            base.keep(names);
-            self.members.append(&mut base.members);
-            self.unreadable = self.unreadable.take().or(base.unreadable);
-        }
-        self.members.retain(|(name, _)| names.contains(&&**name));
-        self.members.shrink_to_fit();
-    }
-    /// Returns an integer member.
-    pub fn int(&self, name: &str) -> Option<i64> {
-        match self.get(name)? {
-            Value::Int(v) => Some(*v),
-            Value::UInt(v) => i64::try_from(*v).ok(),
-            Value::Bool(v) => Some(i64::from(*v)),
-            _ => None,
-        }
-    }
-    /// Returns a string member.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        match self.get(name)? {
-            Value::Text(v) => Some(v),
-            _ => None,
-        }
-    }
-    /// Returns the elements of a container member, or of a member that is a ROOT collection.
-    pub fn list(&self, name: &str) -> &[Value] {
-        match self.get(name) {
-            Some(Value::List(items)) => items,
-            Some(Value::Object(o)) => o.items(),
-            _ => &[],
-        }
-    }
-    /// Returns the elements if the object itself is a collection.
-    pub fn items(&self) -> &[Value] {
-        match self.members.iter().find(|(n, _)| n == ITEMS) {
-            Some((_, Value::List(items))) => items,
-            _ => &[],
-        }
-    }
-    /// Returns the integers of an array member.
-    pub fn ints(&self, name: &str) -> Vec<i64> {
-        match self.get(name) {
-            Some(Value::Numbers(number, bytes)) => integers(*number, bytes),
-            _ => Vec::new(),
-        }
-    }
-    /// Iterates over the names of the members and bases after an unreadable one.
-    pub fn lost(&self) -> impl Iterator<Item = &Name> {
-        let lost = self.lost.iter().flat_map(|(info, from)| info.elements.iter().skip(*from));
-        lost.map(|element| &element.name)
-    }
-    /// Whether it is of a class or derives from it.
-    pub fn is(&self, class: &str) -> bool {
-        self.class == class || self.bases.iter().any(|b| b.is(class))
-    }
-    /// Returns the unreadable parts of it and of everything in it: the path of members, and the error.
-    pub fn problems(&self) -> Result<Vec<(String, Error)>> {
-        let mut walk = Problems { path: Vec::new(), visited: HashSet::new(), found: Vec::new() };
-        walk.object(self)?;
-        Ok(walk.found)
-    }
-}
-
-/// Collects unreadable parts.
-struct Problems {
-    path: Vec<String>,
-    visited: HashSet<u64>,
-    found: Vec<(String, Error)>,
-}
-
-impl Problems {
-    fn object(&mut self, object: &Object) -> Result<()> {
-        if object.reference != 0 && !grow::insert(&mut self.visited, object.reference)? {
-            return Ok(());
-        }
-        let before = self.found.len();
-        for base in &object.bases {
-            self.object(base)?;
-        }
-        for (name, value) in &object.members {
-            self.path.push(if name == ITEMS { String::new() } else { format!(".{name}") });
-            self.value(value)?;
-            self.path.pop();
-        }
-        if let Some(error) = &object.unreadable
-            && self.found.len() == before
-        {
-            self.found.try_push((self.path.concat(), error.clone()))?;
-        }
-        Ok(())
-    }
-    fn value(&mut self, value: &Value) -> Result<()> {
-        match value {
-            Value::Unreadable(error) => self.found.try_push((self.path.concat(), error.clone())),
-            Value::Object(object) => self.object(object),
-            Value::Pair(pair) => {
-                self.value(&pair.0)?;
-                self.value(&pair.1)
-            }
-            Value::List(items) => self.items(items.iter()),
-            Value::Map(pairs) => self.items(pairs.iter().flat_map(|(k, v)| [k, v])),
-            _ => Ok(()),
-        }
-    }
-    fn items<'v>(&mut self, items: impl Iterator<Item = &'v Value>) -> Result<()> {
-        for (i, item) in items.enumerate() {
-            self.path.push(format!("[{i}]"));
-            self.value(item)?;
-            self.path.pop();
-        }
-        Ok(())
-    }
-}
-
-/// Name of the member that holds the elements of `TList`, `TObjArray`, `TClonesArray`, …
-pub const ITEMS: &str = "@items";
-/// Name of the member that holds the option of each element in a `TList`.
-pub const OPTIONS: &str = "@options";
-
-fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
-    macro_rules! each {
-        ($type:ty) => {
-            bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|c| <$type>::from_ne_bytes(*c) as i64)
-                .collect()
-        };
-    }
-    match number {
-        Number::I8 => each!(i8),
-        Number::Bool | Number::U8 => each!(u8),
-        Number::I16 => each!(i16),
-        Number::U16 => each!(u16),
-        Number::I32 => each!(i32),
-        Number::U32 => each!(u32),
-        Number::I64 => each!(i64),
-        Number::U64 => each!(u64),
-        Number::F32 => each!(f32),
-        Number::F64 => each!(f64),
-    }
-}
+pub use value::{ITEMS, OPTIONS, Object, Value};
 
 /// The reference of the key's own object (`TBuffer::MapObject` of an empty buffer).
 pub const TOP: u64 = 1;
@@ -407,7 +197,7 @@ impl<'a> ObjectReader<'a> {
             let end = end as u64 + self.cursor.origin();
             return Err(self
                 .cursor
-                .corrupt(format!("an object was to end at byte {end}, within its header")));
+                .corrupt(format!("an object should end at byte {end}, which is within its header")));
         }
         let outer = self.cursor.narrow(end);
         let result = read(self);
@@ -437,7 +227,7 @@ impl<'a> ObjectReader<'a> {
     /// Counts objects that need not have bytes of their own.
     pub(super) fn spend(&mut self, count: usize, class: &str) -> Result<()> {
         self.free = self.free.checked_sub(count).ok_or_else(|| {
-            let message = format!("more objects than there are bytes, {count} of them {class}");
+            let message = format!("more objects than bytes, {count} of them of class {class}");
             Error::limit(message).at(self.cursor.place())
         })?;
         Ok(())
@@ -653,7 +443,7 @@ impl<'a> ObjectReader<'a> {
     /// Reads a variable array: a byte that says whether it is present, then numbers counted by an earlier member.
     fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
         if n > MOST_ROWS {
-            let message = format!("member {} is said to be {n} variable arrays", e.name);
+            let message = format!("member {} is declared as {n} variable arrays", e.name);
             return Err(self.cursor.corrupt(message));
         }
         let flag = self.cursor.u8()?;
@@ -767,7 +557,9 @@ impl<'a> ObjectReader<'a> {
                 ClassTag::Seen(reference) => {
                     reader.references.try_push(tag)?;
                     reader.named.get(&reference).cloned().ok_or_else(|| {
-                        reader.cursor.corrupt(format!("no class was named at byte {reference}"))
+                        reader
+                            .cursor
+                            .corrupt(format!("a reference to byte {reference}, where no class is named"))
                     })?
                 }
             };

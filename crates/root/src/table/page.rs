@@ -193,7 +193,7 @@ impl<'a> Page<'a> {
             ends.push(base + i64::from((border - first) >> shift));
         }
         let bytes = self.data.get(first as usize..last as usize).filter(|_| odd == 0);
-        bytes.map(Some).ok_or_else(|| Error::corrupt(format!("a list is no multiple of {each} bytes")))
+        bytes.map(Some).ok_or_else(|| Error::corrupt(format!("a list is not a multiple of {each} bytes")))
     }
 }
 

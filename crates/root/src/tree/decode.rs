@@ -55,7 +55,7 @@ impl PageDecoder for BranchDecoder<'_> {
         // A program without the dictionary of a class writes the entries of its branches, but no bytes.
         let nothing = page.data.is_empty() && matches!(layout.framing, Framing::Whole);
         share.decode(&self.reader, page, to).map_err(|error| {
-            let why = "the basket has entries, but no byte of them was written";
+            let why = "the basket has entries, but their bytes were never written";
             if nothing { Error::unsupported(why).at(page.origin as u64) } else { error }
         })
     }
@@ -143,7 +143,7 @@ fn entry_bytes<'a>(values: &Page<'a>, slice: &PageSlice, bytes: usize) -> Result
         .and_then(|(a, b)| values.data.get(a..b));
     found.ok_or_else(|| {
         Error::corrupt(format!(
-            "{} bytes of values, where {} entries of {bytes} are wanted",
+            "{} bytes of values, where {} entries of {bytes} are expected",
             values.data.len(),
             slice.to
         ))
@@ -221,9 +221,10 @@ fn counted(
     bytes: usize,
     to: &mut Builder,
 ) -> Result<()> {
-    let wrong = || Error::corrupt(format!("an entry is no multiple of {bytes} bytes and a header of {skip}"));
+    let wrong =
+        || Error::corrupt(format!("an entry is not a multiple of {bytes} bytes and a header of {skip}"));
     let Builder::List { offsets, values } = to else {
-        return Err(Error::unsupported("a list in a column of no lists"));
+        return Err(Error::unsupported("a list was found in a column without lists"));
     };
     let bounds = bounds
         .get(slice.from..=slice.to)
@@ -323,7 +324,7 @@ fn column(
     to: &mut Builder,
 ) -> Result<()> {
     let Builder::List { offsets, values: items } = to else {
-        return Err(Error::unsupported("a list in a column of no lists"));
+        return Err(Error::unsupported("a list was found in a column without lists"));
     };
     let bounds = match values.bounds()? {
         Some(bounds) => bounds,
@@ -352,10 +353,10 @@ fn counted_column(
     to: &mut Builder,
 ) -> Result<()> {
     let Builder::List { offsets, values: arrays } = to else {
-        return Err(Error::unsupported("a list in a column of no lists"));
+        return Err(Error::unsupported("a list was found in a column without lists"));
     };
     let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
-        return Err(Error::unsupported("a variable array in a column of no lists"));
+        return Err(Error::unsupported("a variable array was found in a column without lists"));
     };
     each_entry(values, share, |c, numbers| {
         for &count in share.each.get(numbers).ok_or_else(fewer)? {
@@ -377,7 +378,7 @@ fn rows(
     to: &mut Builder,
 ) -> Result<()> {
     let Builder::List { offsets, values: rows } = to else {
-        return Err(Error::unsupported("a list in a column of no lists"));
+        return Err(Error::unsupported("a list was found in a column without lists"));
     };
     each_entry(values, share, |c, numbers| {
         decoder.next_entry();
@@ -400,7 +401,7 @@ fn objects(
     to: &mut Builder,
 ) -> Result<()> {
     let (Builder::List { offsets, values: items }, Kind::Record(record)) = (to, kind) else {
-        return Err(Error::unsupported("a list in a column of no lists"));
+        return Err(Error::unsupported("a list was found in a column without lists"));
     };
     each_entry(values, share, |c, objects| {
         decoder.next_entry();

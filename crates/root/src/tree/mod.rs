@@ -515,7 +515,7 @@ fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
     let part = |(i, value): (usize, &'a Value)| match value {
         Value::Object(part) => Ok(part),
         Value::Unreadable(why) => Err(why.clone().within(format!("element {i} of {member}"))),
-        _ => Err(Error::corrupt(format!("element {i} of {member} is no object"))),
+        _ => Err(Error::corrupt(format!("element {i} of {member} is not an object"))),
     };
     object.list(member).iter().enumerate().map(part).collect()
 }

@@ -252,7 +252,7 @@ impl FieldReader for BranchReader {
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         let any: &dyn Any = table;
         let tree =
-            any.downcast_ref().ok_or_else(|| Error::argument("a branch of something else than a tree"))?;
+            any.downcast_ref().ok_or_else(|| Error::argument("the branch does not belong to a tree"))?;
         Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state: State::Begun }))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
@@ -470,7 +470,7 @@ fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
 }
 
 fn no_number() -> Error {
-    Error::corrupt("its counter is no number")
+    Error::corrupt("its counter is not a number")
 }
 
 /// Returns the codec of a record from its first bytes.

@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
     pub fn seek(&mut self, pos: usize) -> Result<()> {
         if pos > self.bytes.len() {
             return Err(
-                self.corrupt(format!("position {pos} wanted in an object of {} bytes", self.bytes.len()))
+                self.corrupt(format!("position {pos} is outside the object of {} bytes", self.bytes.len()))
             );
         }
         self.pos = pos;
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
     }
     #[cold]
     fn short(&self, n: usize) -> Error {
-        self.corrupt(format!("{n} bytes wanted, {} left", self.remaining())).short()
+        self.corrupt(format!("{n} bytes expected, {} left", self.remaining())).short()
     }
     /// Passes over `n` bytes.
     #[inline]
@@ -245,7 +245,7 @@ impl<'a> Cursor<'a> {
     pub fn finish(&mut self, frame: Frame) -> Result<()> {
         match frame.end {
             Some(end) if end < self.pos => Err(self.corrupt(format!(
-                "an object was to end at byte {} but its members go on",
+                "an object should end at byte {}, but its members continue",
                 end as u64 + self.origin
             ))),
             Some(end) => self.seek(end),

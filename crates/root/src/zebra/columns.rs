@@ -85,7 +85,7 @@ impl ColumnReader {
             Column::Number { number, values }
         };
         for &size in &self.column.dimensions {
-            length = length.checked_div(size).ok_or_else(|| Error::corrupt("a dimension of no values"))?;
+            length = length.checked_div(size).ok_or_else(|| Error::corrupt("a dimension of length 0"))?;
             column = Column::FixedList { length, size, values: Box::new(column) };
         }
         Ok(column)
@@ -121,7 +121,7 @@ impl FieldReader for ColumnReader {
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         let any: &dyn Any = table;
         let ntuple: &Ntuple =
-            any.downcast_ref().ok_or_else(|| Error::argument("a column of something else than an ntuple"))?;
+            any.downcast_ref().ok_or_else(|| Error::argument("the column does not belong to an ntuple"))?;
         Ok(Box::new(ColumnPlan { ntuple, reader: self, field, start, stop, stage: 0 }))
     }
     fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {

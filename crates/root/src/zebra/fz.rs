@@ -325,7 +325,7 @@ impl Reader {
             let banks = 4 * banks as usize;
             if before.saturating_add(banks) > length - 4 * PILOT_WORDS {
                 let message = format!(
-                    "a structure of {} words whose parts have {}",
+                    "a structure of {} words, but its parts have {}",
                     length / 4,
                     PILOT_WORDS + before.saturating_add(banks) / 4
                 );

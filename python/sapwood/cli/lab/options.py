@@ -154,7 +154,8 @@ def show_study(arguments: argparse.Namespace, study: Study, written: Mapping[str
         json=lambda: study.content,
         csv=lambda: values_csv(study.content),
     )
-    return int(arguments.fail_on_warning and bool(study.content["warnings"]))
+    failed = bool(study.content.get("failed"))
+    return int(failed or (arguments.fail_on_warning and bool(study.content["warnings"])))
 
 
 def print_form(

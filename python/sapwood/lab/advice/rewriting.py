@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.compression import Compression, codec_text
-from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, suggestion
+from sapwood.compression import Compression, code_of, codec_text
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, one_line, suggestion
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 CHUNK = 64_000_000
 """Uncompressed bytes that are read and written at once."""
 
+_CARRIED = 32 << 20
+"""Bytes of partly read baskets that are kept for the next chunk."""
+_HINT = "; leave the branch out with --drop"
 _REPEATS = 3
 
 
@@ -94,6 +97,13 @@ class Layout:
         """Return whether a branch of a tree is left out."""
         return name in self.unused.get(tree, ()) or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
 
+    def only_codec(self, tree: str) -> Compression | EllipsisType | None:
+        """Return the codec for the branches of a tree; ``...`` if there is none, or several."""
+        wanted: set[Compression | None] = set(self.codecs.get(tree, {}).values())
+        if not isinstance(self.compression, EllipsisType):
+            wanted.add(self.compression)
+        return wanted.pop() if len(wanted) == 1 else ...
+
     def described(self) -> dict[str, Any]:
         """Return the layout in JSON types."""
         return {
@@ -146,6 +156,9 @@ def rewrite(
     Trees of the same path are joined. Summaries of trains are joined into one. Histograms and profiles are added. Other
     objects are copied from the first file that has them.
 
+    Trees with objects that cannot be written keep their clusters, baskets and splitting. If the layout has one codec
+    for them, their baskets are compressed again without decoding.
+
     Parameters
     ----------
     inputs
@@ -165,8 +178,9 @@ def rewrite(
     -------
     dict[str, Any]
         In JSON types: the layout, ``before`` and ``after`` (`Cost`), the paths of other ``objects``, and ``not_added``:
-        the objects that differ between files and could not be added, each with the reason. If ``copied`` is true, the
-        file was copied unchanged, and only its paths are there.
+        the objects that differ between files and could not be added, each with the reason; ``recompressed``: the trees
+        whose baskets were only compressed again, each with the reason. If ``copied`` is true, the file was copied
+        unchanged, and only its paths are there.
 
     Raises
     ------
@@ -196,6 +210,8 @@ def rewrite(
         files = [(source, stack.enter_context(sapwood.open({source.path: None}))) for source in dataset.sources]
         sizes = [file.file.size for _, file in files]  # remote ones too
         trees: dict[str, list[Any]] = {}
+        holders: dict[str, list[Any]] = {}
+        recompressed: dict[str, str] = {}
         summaries: list[Summary] = []
         for source, file in files:
             for path in tree_paths(file, source):
@@ -203,6 +219,7 @@ def rewrite(
                     summaries.append(Summary.read(file))
                 else:
                     trees.setdefault(path, []).append(file[path])
+                    holders.setdefault(path, []).append(file)
         _check_drop(layout.drop, trees)
         stack.callback(beside.unlink, missing_ok=True)
         # No program reads it before it is complete: committing each cluster would only leave holes.
@@ -210,7 +227,12 @@ def rewrite(
             objects, lost = _copy_objects(new, [file for _, file in files]) if tree is None else ([], {})
             for path, parts in trees.items():
                 tell(f"writing {path}")
-                write_tree([new], path, parts, layout)
+                codec = layout.only_codec(plain_path(path))
+                if (why := _refusal(parts[0], layout)) is None or isinstance(codec, EllipsisType):
+                    write_tree([new], path, parts, layout)
+                else:
+                    recompressed[path] = why
+                    recompress(new, path, holders[path], codec)
             if summaries:
                 Summary.joined(summaries).write(new)
         tell("measuring")
@@ -219,7 +241,7 @@ def rewrite(
             if verify:
                 for path, parts in trees.items():
                     tell(f"comparing {path}")
-                    _compare(parts, written[path], layout)
+                    _compare(parts, written[path], None if path in recompressed else layout)
                 sums = [path for path in objects if can_be_added(written.classname_of(path)) and path not in lost]
                 _compare_sums(sums, [file for _, file in files], written)
             after = cost_of([written[path] for path in trees])
@@ -234,6 +256,7 @@ def rewrite(
         "trees": [*trees, *([SUMMARY] if summaries else [])],
         "objects": objects,
         "not_added": lost,
+        "recompressed": recompressed,
         "verified": verify,
         "before": dataclasses.asdict(before),
         "after": dataclasses.asdict(after),
@@ -305,8 +328,9 @@ def read_once(
         places = [branch.index for branch in readable(tree) if names is None or names(branch.name)]
         end = tree.num_entries if stop is None else min(stop, tree.num_entries)
         entries += max(0, end - start)
+        carry = _native.Carry(_CARRIED)  # without one, baskets of an earlier reading are still in the page cache
         for first, last in _chunks(tree, start, end, chunk):
-            _native.read([(native, places, first, last)])
+            _native.read([(native, places, first, last)], carry)
     wall, cpu, after = time.perf_counter() - wall, time.process_time() - cpu, sapwood.counters()
     spent = {name: after[name] - before[name] for name in after}
     return Cost(entries, spent["bytes_compressed"], cpu, wall, spent["read_calls"], spent["bytes_read"])
@@ -318,6 +342,41 @@ def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator
     step = max(1, round(size * entries / max(1, tree.uncompressed_bytes)))
     for first in range(start, stop, step):
         yield first, min(first + step, stop)
+
+
+def recompress(
+    new: Foreign, path: str, files: Sequence[Foreign], codec: Compression | None, old_path: str | None = None
+) -> None:
+    """Compress all baskets of the trees of a path in files again, without decoding, as one tree of a new file.
+
+    Raises
+    ------
+    UnsupportedError
+        References of several files would clash.
+    """
+    if len(files) > 1 and any(name.startswith("ProcessID") for file in files for name in file.keys(recursive=False)):
+        raise UnsupportedError(f"{path}: references of several files are kept apart by sapwood merge --compression")
+    native: Any = new.file.native
+    folder, _, name = plain_path(path).rpartition("/")
+    directory = 0
+    for part in folder.split("/") if folder else ():
+        directory = native.mkdir(directory, part, part)
+    keys = [(file.file.native, file.key(old_path or path).native) for file in files]
+    number, _ = native.join_tree(directory, name, *keys[0], code_of(codec))
+    for old, key in keys:
+        native.join_more(number, old, key, 0)
+
+
+def _refusal(tree: Foreign, layout: Layout) -> str | None:
+    """Return why the objects of a tree cannot be written; None if they can."""
+    path = plain_path(tree.object_path)
+    if any(layout.drops(branch.name, path) for branch in tree.branches) or layout.changes.get(path):
+        return None  # compressing again cannot do these
+    try:
+        _shapes(tree, layout)
+    except UnsupportedError as error:
+        return one_line(error).removesuffix(_HINT)
+    return None
 
 
 def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compression | None:
@@ -471,7 +530,7 @@ def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None
     if streamer is None or streamer.bases or any(child.is_group for child in inner):
         raise UnsupportedError(
             f"{branch.object_path}: objects of {branch.cpp_class} (with bases, or split over several levels) are not "
-            "rewritten; leave the branch out with --drop"
+            f"rewritten{_HINT}"
         )
     shapes.records[name] = "class"
     shapes.classes[name] = (streamer.name, streamer.class_version)
@@ -626,8 +685,8 @@ def write_tree(
     return sum(tree.add(part, start, stop, chunk=chunk) for part in parts)
 
 
-def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:
-    """Compare all values.
+def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout | None) -> None:
+    """Compare all values of a tree that was rewritten in a layout, or only compressed again (None).
 
     Raises
     ------
@@ -638,11 +697,11 @@ def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:
 
     entry = 0
     for part in parts:
-        shapes = _shapes(part, layout)
+        shapes = _Shapes([one.name for one in readable(part)]) if layout is None else _shapes(part, layout)
         for start, stop in _chunks(part, 0, part.num_entries):
             old = _columns(part, shapes, start, stop)
             now = tuple(entry + place for place in (start, stop))
-            written = _columns(new, _shapes(new, Layout()), *now)
+            written = _columns(new, shapes if layout is None else _shapes(new, Layout()), *now)
             for name in shapes.names:
                 if not ak.array_equal(old[name], written[name], equal_nan=True, check_parameters=False):
                     raise CorruptError(f"{new.file.file_path}: branch {name!r} differs in entries {now[0]} to {now[1]}")

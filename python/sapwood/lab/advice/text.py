@@ -104,6 +104,10 @@ def rewriting_text(done: dict[str, Any]) -> str:
     checked = "all values compared: equal" if done["verified"] else "not compared"
     objects = f", {len(done['objects'])} other objects" if done["objects"] else ""
     lost = "".join(f"{path}: {why}\n" for path, why in done["not_added"].items())
+    lost += "".join(
+        f"{path}: compressed again with unchanged clusters, baskets and splitting: {why}\n"
+        for path, why in done["recompressed"].items()
+    )
     return (
         f"{done['output']}: {', '.join(done['trees'])}, {count_text(after.entries)} entries{objects}; {checked}\n"
         f"{lost}"

@@ -13,17 +13,19 @@ from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
+import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.compression import ZSTD, Compression, code_of
+from sapwood.compression import ZSTD, Compression
 from sapwood.errors import ArgumentError, one_line
 from sapwood.lab.advice.layout import TreeLayout, file_layout, plain_path, readable
 from sapwood.lab.advice.price import Price
-from sapwood.lab.advice.rewriting import Cost, Layout, cost_of, read_once, rewrite, write_part
+from sapwood.lab.advice.rewriting import Cost, Layout, cost_of, read_once, recompress, rewrite, write_part
 from sapwood.lab.wanted import requests_for
 from sapwood.show.units import bytes_text
 from sapwood.train.data.dataset import Dataset, Source
+from sapwood.writing.collected import Collections, data_fields
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -112,11 +114,12 @@ def try_layout(
             _write(tree, where, part, layout, stop)
         except sapwood.UnsupportedError as error:
             why = f"no remedy was tried: {one_line(error)}"
-            codec = _only_codec(layout, where)
-            if codec is None or where.full > _WHOLE * sample:
+            codec = layout.only_codec(plain_path(where.tree))
+            if isinstance(codec, EllipsisType) or where.full > _WHOLE * sample:
                 return None, why
             stop, alone = where.entries, False
-            recompress(file, where, part, codec)
+            with sapwood.recreate(part, compression=codec, commit_every=None) as new:
+                recompress(new, "T", [file], codec, where.tree)
         # Unread branches cost space, but no time.
         of_size = None if of_all else names
         with contextlib.ExitStack() as stack:
@@ -127,6 +130,9 @@ def try_layout(
                 old = stack.enter_context(sapwood.open({str(base): None}))["T"]
             before, after = cost_of([old], 0, stop, names), cost_of([new], names=names)
             stored = cost_of([old], 0, stop, of_size).stored, cost_of([new], names=of_size).stored
+            if not alone:
+                before = _in_proportion(before, where, stop, names)
+                stored = round(stored[0] * sampled_share(where, stop, of_size)), stored[1]
             if tree.file.is_far:  # both as planned for remote storage, because the sample itself is a local file
                 calls = [_planned(one, stop, names, price) for one in (old, new)]
                 before, after = (dataclasses.replace(c, calls=n) for c, n in zip((before, after), calls, strict=True))
@@ -145,38 +151,20 @@ def _write(tree: Foreign, where: TreeLayout, part: Path, layout: Layout, stop: i
 def write_rntuple(
     table: Foreign, path: Path, codec: Compression | None, stop: int, without: frozenset[str] = frozenset()
 ) -> None:
-    """Write the first entries of a table as RNTuple ``T``."""
-    counters = {
-        branch.count_branch.name for branch in getattr(table, "branches", ()) if branch.count_branch is not None
-    }
-    names = [name for name in table.keys(recursive=False) if name not in without and name not in counters]
+    """Write the first entries of a table as RNTuple ``T``, with the fields that `sapwood convert` writes."""
+    names = data_fields(table, without)
+    data = ak.zip(table.arrays(names, entry_stop=stop, how=dict), depth_limit=1)
+    collections = Collections(data, {name: one for name, one in table.list_counters.items() if name in data.fields})
     with sapwood.recreate(path, compression=codec, commit_every=None) as file:
-        file.mkrntuple("T", table.arrays(names, entry_stop=stop, how=dict))
+        file.mkrntuple("T", collections.fields(data), projections=collections.projections)
 
 
 def _codec_of(layout: Layout, where: TreeLayout) -> Compression | None:
     """Return the codec for rewriting an RNTuple: the requested one, otherwise the codec of most bytes."""
-    if (wanted := _only_codec(layout, where)) is not None:
+    if not isinstance(wanted := layout.only_codec(plain_path(where.tree)), EllipsisType):
         return wanted
     most = max(where.branches, key=lambda branch: branch.stored, default=None)
     return most.compression if most is not None else ZSTD(5)
-
-
-def _only_codec(layout: Layout, where: TreeLayout) -> Compression | None:
-    """Return the codec that a layout sets for branches, if it changes nothing else."""
-    wanted = set(layout.codecs.get(plain_path(where.tree), {}).values())
-    if not isinstance(layout.compression, EllipsisType):
-        wanted.add(layout.compression)
-    return wanted.pop() if len(wanted) == 1 else None
-
-
-def recompress(file: Foreign, where: TreeLayout, path: Path, codec: Compression) -> None:
-    """Compress all baskets of a tree again, without decoding, as tree ``T`` of a new file."""
-    with sapwood.recreate(path, compression=codec, commit_every=None) as new:
-        key = file.key(where.tree).native
-        native, old = new.file.native, file.file.native
-        number, _ = native.join_tree(0, "T", old, key, code_of(codec))
-        native.join_more(number, old, key, 0)
 
 
 def near(file: str, folder: str) -> Any:
@@ -205,6 +193,26 @@ def sample_end(tree: TreeLayout, sample: int) -> int:
     wanted = max(1, tree.entries * sample // tree.full)
     end = int(tree.clusters[np.searchsorted(tree.clusters, wanted)])
     return end if end <= 2 * wanted else wanted
+
+
+def sampled_share(where: TreeLayout, stop: int, names: Callable[[str], bool] | None = None) -> float:
+    """Return the share of the sample in the bytes that are read for it: the last baskets also have later entries."""
+    read, wanted = 0.0, 0.0
+    for one in where.branches:
+        if names is not None and not names(one.top if where.is_rntuple else one.name):
+            continue
+        first, last = one.offsets[: len(one.sizes)], one.offsets[1 : len(one.sizes) + 1]
+        touched = first < stop
+        read += float(one.sizes[touched].sum())
+        inside = (np.minimum(last, stop) - first) / np.maximum(1, last - first)
+        wanted += float((one.sizes * inside)[touched].sum())
+    return wanted / read if read else 1.0
+
+
+def _in_proportion(cost: Cost, where: TreeLayout, stop: int, names: Callable[[str], bool] | None = None) -> Cost:
+    """Return the cost of the sample alone: its share of the bytes and of the time to read them."""
+    share = sampled_share(where, stop, names)
+    return dataclasses.replace(cost, stored=round(cost.stored * share), cpu=cost.cpu * share, wall=cost.wall * share)
 
 
 def try_merging(dataset: Dataset) -> tuple[Trial | None, str]:
@@ -250,7 +258,7 @@ def try_rntuple(where: TreeLayout, sample: int, price: Price) -> tuple[Trial | N
         except (sapwood.UnsupportedError, ArgumentError) as error:
             return None, f"conversion was not tried: {one_line(error)}"
         with sapwood.open({str(part): None}) as written:
-            before, after = cost_of([tree], 0, stop), cost_of([written["T"]])
+            before, after = _in_proportion(cost_of([tree], 0, stop), where, stop), cost_of([written["T"]])
             if tree.file.is_far:
                 calls = [_planned(one, stop, None, price) for one in (tree, written["T"])]
                 before, after = (dataclasses.replace(c, calls=n) for c, n in zip((before, after), calls, strict=True))
@@ -268,7 +276,7 @@ def branch_costs(where: TreeLayout, sample: int, most: int) -> list[BranchCost]:
         found: list[BranchCost] = []
         for name, parts in largest:
             wanted = {name} if where.is_rntuple else {one.name for one in parts}
-            cost = cost_of([table], 0, stop, wanted.__contains__)
+            cost = _in_proportion(cost_of([table], 0, stop, wanted.__contains__), where, stop, wanted.__contains__)
             stored, full, baskets = (sum(getattr(one, what) for one in parts) for what in ("stored", "full", "baskets"))
             found.append(BranchCost(name, stored, full, baskets, cost.cpu))
         return found

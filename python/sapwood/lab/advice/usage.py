@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 class Recorded(list[str]):
-    """Names that a program recorded. Names of other files are no error here, unlike in a list written by hand.
+    """Names that a program recorded. Names of other files are not an error here, unlike in a list written by hand.
 
     `trees` has the paths of the trees that the program read; None if they are not known.
     """
@@ -98,4 +98,4 @@ def check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout
     there = sorted({branch.name for tree in trees for branch in tree.branches})
     shown = [repr(name) + suggestion(name, there) for name in unknown[:_SHOWN]]
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    raise ArgumentError(f"the usage has names that are no branch of these trees: {', '.join(shown)}{more}")
+    raise ArgumentError(f"the usage names branches that these trees do not have: {', '.join(shown)}{more}")

@@ -453,7 +453,7 @@ def run(
 def _site_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     content = read(path)
     if content["study"] != "site" or not content["complete"]:
-        raise ArgumentError(f"{path} is no finished result of lab site")
+        raise ArgumentError(f"{path} is not a finished result of lab site")
     return content
 
 

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
 from sapwood.train.account.record import host, versions
 
@@ -46,6 +46,10 @@ WARNINGS = {
     "loaded": (
         "the load of the machine was above half of its cores when the study started or resumed",
         "wait until the machine is idle",
+    ),
+    "failed-jobs": (
+        "jobs failed, so measurements or rounds are missing",
+        "find the cause in the messages of the jobs; the same command measures what is missing",
     ),
     "budget": (
         "the time budget ended before all rounds were measured",
@@ -77,6 +81,10 @@ _PLACES = frozenset({"files", "file", "disks", "folders"})
 
 _PARTS = ("study", "settings", "host", "load", "commit", "versions", "complete", "left_out", "measurements", "warnings")
 """Parts that the file of a study needs for resuming or comparing it."""
+
+
+class JobError(SapwoodError):
+    """Jobs of one measurement failed. A study records it and goes on."""
 
 
 @dataclass(frozen=True)
@@ -226,8 +234,18 @@ class Study:
             )
 
     def run(self, steps: Sequence[Step], rounds: int) -> None:
-        """Measure each step once a round, one after the other; skip existing values."""
+        """Measure each step once a round, one after the other; skip existing values.
+
+        A round of a step whose jobs fail has no value. ``failed`` in the content names it. A study that resumes
+        measures it again.
+
+        Raises
+        ------
+        JobError
+            The jobs of all steps failed.
+        """
         self._same_engines()
+        self.content["failed"] = []
         kept = {(found["what"], found["engine"]): found for found in self.content["measurements"]}
         for step in steps:
             if (step.what, step.engine) not in kept:
@@ -252,11 +270,19 @@ class Study:
                     return
                 text = f"{step.what}, {step.engine}" + (f", round {turn + 1} of {rounds}" if rounds > 1 else "")
                 self._tell(turn * len(steps) + place, rounds * len(steps), text)
-                figures = dict(step.run())
+                try:
+                    figures = dict(step.run())
+                except JobError as error:
+                    failure = {"what": step.what, "engine": step.engine, "round": turn + 1, "text": str(error)}
+                    self.content["failed"].append(failure)
+                    self.save()
+                    continue
                 found["values"].append(figures.pop("value"))
                 found["runs"].append(figures)
                 self.save()
         self._tell(rounds * len(steps), rounds * len(steps), "done")
+        if self.content["failed"] and not any(found["values"] for found in kept.values()):
+            raise JobError(self.content["failed"][0]["text"])
 
     def median(self, what: str, engine: str) -> float | None:
         """Return the median of a measurement; None if there is no value."""
@@ -371,6 +397,10 @@ def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
     measurements = [one for one in content["measurements"] if not one.get("derived")]
     if measurements and content["load"] > content["host"]["cores_usable"] / 2:
         found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
+    found += [
+        ("failed-jobs", f"{one['what']}, {one['engine']}, round {one['round']}: {one['text']}")
+        for one in content.get("failed", ())
+    ]
     if content.get("out_of_time"):
         found.append(("budget", f"the study ended in {content['out_of_time']}"))
     if str(content["commit"]).endswith("+"):
@@ -452,11 +482,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArgumentError(f"{path} is no study of sapwood lab")
+        raise ArgumentError(f"{path} is not a study of sapwood lab")
     if (found := content.get("format_version")) != FORMAT_VERSION:
         raise ArgumentError(f"{path} is of format {found}; this version reads {FORMAT_VERSION}")
     if lacking := [part for part in _PARTS if part not in content]:
-        raise ArgumentError(f"{path} is no whole study of sapwood lab: it has no {', '.join(lacking)}")
+        raise ArgumentError(f"{path} is an incomplete study of sapwood lab: it lacks {', '.join(lacking)}")
     return content
 
 

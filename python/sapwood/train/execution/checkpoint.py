@@ -55,7 +55,7 @@ def check_folder(folder: Path) -> None:
     folder = folder.expanduser().resolve()
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not there.is_dir():
-        raise StorageError(f"cannot write to {folder}: {there} is no folder")
+        raise StorageError(f"cannot write to {folder}: {there} is not a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"cannot write to {folder}: no permission in {there}")
 

@@ -17,7 +17,8 @@ from sapwood.train.account.memory import resident
 from sapwood.train.account.record import Meter, Run, host
 from sapwood.train.data.catalogue import Catalogue, TreeInfo, look
 from sapwood.train.data.dataset import Chosen, Dataset, Source, StepSize, memory_budget, parse_size
-from sapwood.train.execution.job import STEP_SIZE, longest_step, run
+from sapwood.train.execution.job import STEP_SIZE, run
+from sapwood.train.execution.running import longest_step
 from sapwood.train.task.merging import Bounded, size_of
 from sapwood.train.task.tasks import TaskError, as_task, check_task, task_name
 

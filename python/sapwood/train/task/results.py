@@ -581,7 +581,7 @@ class _Program:
             for text in one.wants.texts:
                 if _has_lists(given[text]):
                     raise ArgumentError(
-                        f"a number of events needs cuts and weights without lists, but {text!r} has lists; use any(...)"
+                        f"counting events requires cuts and weights without lists, but {text!r} has lists; use any(...)"
                     )
         for text in one.wants.where:
             passed = passed & (ak.fill_none(given[text], 0) != 0)

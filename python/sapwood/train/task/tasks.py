@@ -427,7 +427,7 @@ def load_tasks(path: str | Path) -> list[Any]:
     for name, value in vars(module).items():
         if _is_nearly_a_task(value, module):
             warnings.warn(
-                f"{path}: class {name} is no task: it has process, but no branches, and does not derive from Task",
+                f"{path}: class {name} is not a task: it has process, but no branches, and does not derive from Task",
                 SapwoodWarning, stacklevel=stacklevel(),
             )  # fmt: skip
     if not found:

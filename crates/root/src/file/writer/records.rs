@@ -278,7 +278,7 @@ impl FileWriter {
         }
         if w.len() > directory.room {
             return Err(Error::unsupported(format!(
-                "directory {} of a file that has outgrown 2 GB: its record has no room for 64-bit positions",
+                "directory {} of a file that has outgrown 2 GB: its record cannot hold 64-bit positions",
                 directory.text.name
             )));
         }

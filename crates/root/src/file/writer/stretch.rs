@@ -32,7 +32,7 @@ impl FileWriter {
     pub fn append(&mut self, stretch: &mut Stretch, parts: &[&[u8]]) -> Result<()> {
         let end = stretch.end + parts.iter().map(|part| part.len() as u64).sum::<u64>();
         if stretch.limit.is_some_and(|limit| end + 8 > limit) {
-            return Err(Error::limit("records are larger than they were to be"));
+            return Err(Error::limit("records are larger than planned"));
         }
         self.put(stretch.end, parts)?;
         stretch.end = end;

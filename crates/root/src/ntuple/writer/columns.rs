@@ -255,7 +255,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
                 check(item, present(item, values))?;
             }
             if tags.len() * 8 != index.len() {
-                return Err(Error::argument("as many tags as indexes make a union"));
+                return Err(Error::argument("a union needs as many tags as indexes"));
             }
             for (tag, place) in tags.iter().zip(words(index)) {
                 let end = variants.get(usize::from(*tag)).map_or(0, Column::len);

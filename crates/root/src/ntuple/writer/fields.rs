@@ -204,7 +204,7 @@ fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
     let find = |among: &[usize], name: &str| {
         among.iter().copied().find(|&id| schema.fields.get(id).is_some_and(|field| field.name == name))
     };
-    let missing = || Error::argument(format!("no field {path:?}, which it would show"));
+    let missing = || Error::argument(format!("the field {path:?}, which it projects, does not exist"));
     let mut found: Vec<usize> = Vec::new();
     for name in path.split('.') {
         loop {
@@ -231,7 +231,8 @@ struct Added {
 
 impl Added {
     fn projection(&mut self, schema: &Schema, name: &str, path: &[usize]) -> Result<()> {
-        let (&last, above) = path.split_last().ok_or_else(|| Error::argument("a projection of nothing"))?;
+        let (&last, above) =
+            path.split_last().ok_or_else(|| Error::argument("a projection without a field"))?;
         let get = |id: usize| schema.fields.get(id).ok_or_else(|| Error::argument(format!("no field {id}")));
         let source = get(last)?;
         let mut lists = Vec::new();
@@ -242,7 +243,7 @@ impl Added {
                 Role::Collection if !field.typename.starts_with("std::optional<") => lists.push(id),
                 _ => {
                     return Err(Error::unsupported(format!(
-                        "it would show a part of field {}, which is no record and no list",
+                        "it would show a part of field {}, which is neither a record nor a list",
                         field.name
                     )));
                 }
@@ -333,7 +334,7 @@ fn field(shape: &Shape, split: bool) -> Result<Parts> {
             }
             let (role, columns, children) = match like.as_ref() {
                 Shape::Map(..) | Shape::Vector(_) => field(like, split).map(|(f, c, s)| (f.role, c, s))?,
-                _ => return Err(Error::argument(format!("{} is no collection", shape.cpp()))),
+                _ => return Err(Error::argument(format!("{} is not a collection", shape.cpp()))),
             };
             (role, columns, children)
         }

@@ -145,7 +145,9 @@ impl NTupleWriter {
     ) -> Result<Self> {
         let place = || format!("RNTuple {name}");
         if options.cluster_bytes == 0 || options.page_bytes == 0 || options.cluster_entries == Some(0) {
-            return Err(Error::argument("pages and clusters have at least one byte, clusters one entry"));
+            return Err(Error::argument(
+                "pages and clusters need at least one byte, clusters at least one entry",
+            ));
         }
         let (schema, header, tops) = describe(name, fields, file.compression(), &options).within(place)?;
         let key = file.reserve(directory, kinds::NTUPLE, name, "")?;
@@ -565,7 +567,7 @@ fn describe(
     options: &NTupleOptions,
 ) -> Result<(Schema, Vec<u8>, Vec<Top>)> {
     if fields.is_empty() {
-        return Err(Error::argument("an RNTuple has at least one field"));
+        return Err(Error::argument("an RNTuple needs at least one field"));
     }
     let mut schema = Schema::default();
     fields::add(&mut schema, fields, compression, 0)?;

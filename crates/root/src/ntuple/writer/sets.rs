@@ -74,10 +74,10 @@ impl NTupleWriter {
             return Err(Error::argument(format!("{name:?} cannot name an attribute set")).within(place()));
         }
         if self.sets.iter().any(|set| set.about.name == name) {
-            return Err(Error::argument("there is one of that name").within(place()));
+            return Err(Error::argument("that name is taken").within(place()));
         }
         if fields.is_empty() {
-            return Err(Error::argument("it has at least one field").within(place()));
+            return Err(Error::argument("it needs at least one field").within(place()));
         }
         let members = fields.iter().map(|field| (field.name.clone(), field.shape.clone())).collect();
         let number = || Shape::Number(Number::U64);
@@ -112,7 +112,7 @@ impl NTupleWriter {
         let place = || format!("attribute set {name} of RNTuple {}", self.name);
         let set = self.sets.iter_mut().find(|set| set.about.name == name);
         let set = set.ok_or_else(|| Error::not_found("it does not exist").within(place()))?;
-        let refused = || Error::unsupported("it is of a kind that takes no entries").within(place());
+        let refused = || Error::unsupported("entries cannot be added to a set of this kind").within(place());
         let writer = set.writer.as_mut().ok_or_else(refused)?;
         writer.linked_to = Some(needed);
         writer.extend(file, columns).within(place)

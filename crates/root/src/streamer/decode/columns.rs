@@ -71,7 +71,7 @@ impl Decoder<'_> {
                 Some(header) => self.member_wise_one(kind, header, c, out)?,
             }
             if c.pos() == before {
-                return Err(c.corrupt("a value of no bytes"));
+                return Err(c.corrupt("a value without bytes"));
             }
         }
         Ok(())

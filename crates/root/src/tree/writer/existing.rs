@@ -576,7 +576,7 @@ fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Resu
         ("TBranch", None, [leaf]) if leaf.class == "TLeafC" => Ok(BranchKind::Text),
         ("TBranch", None, [leaf]) if counts => match number(leaf) {
             Some(Shape::Number(Number::I32)) => Ok(BranchKind::Counter),
-            _ => Err(Error::unsupported("it counts other branches and is no int")),
+            _ => Err(Error::unsupported("it counts other branches and is not an int")),
         },
         ("TBranch", None, [leaf]) => {
             let number = number(leaf).ok_or_else(unknown)?;
@@ -688,7 +688,7 @@ fn class(info: &StreamerInfo, classes: &Classes, depth: usize) -> Result<Class> 
 /// Fails if the planned branches differ from those of a tree.
 pub fn compare(tree: &Tree, planned: &[Branch]) -> Result<()> {
     let other = |name: &str| {
-        Error::unsupported("it is laid out as no branch that can be written").within(format!("branch {name}"))
+        Error::unsupported("branches of this layout cannot be written").within(format!("branch {name}"))
     };
     for (found, plan) in tree.branches.iter().zip(planned) {
         let leaves = found.leaves.len() == plan.leaves.len()

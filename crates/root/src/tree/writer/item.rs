@@ -370,7 +370,7 @@ fn whole(values: &[u8], width: usize) -> Result<&[u8]> {
     if values.len().is_multiple_of(width) {
         return Ok(values);
     }
-    Err(Error::argument(format!("{} bytes are no whole number of {width}-byte numbers", values.len())))
+    Err(Error::argument(format!("{} bytes are not a whole number of {width}-byte numbers", values.len())))
 }
 
 fn kind_of(column: &Column) -> String {

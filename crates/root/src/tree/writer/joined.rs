@@ -539,7 +539,7 @@ fn readdress(record: &mut [u8], seek: u64, seek_directory: u64, processes: u16) 
         let before = (old.u64()? >> PLACE_BITS) as u16;
         let offset = before
             .checked_add(processes)
-            .ok_or_else(|| Error::limit("more than 65535 process identifiers in one file"))?;
+            .ok_or_else(|| Error::limit("one file cannot have more than 65535 process identifiers"))?;
         let parent = seek_directory | u64::from(offset) << PLACE_BITS;
         put(record, SEEKS, &seek.to_be_bytes())?;
         return put(record, SEEKS + 8, &parent.to_be_bytes());
@@ -556,7 +556,7 @@ fn is_big(record: &[u8]) -> bool {
 
 fn too_narrow() -> Error {
     Error::unsupported(
-        "a basket with 32-bit positions cannot lie at that place: write the tree again instead",
+        "a basket with 32-bit positions cannot be moved that far into the file: rewrite the tree instead",
     )
 }
 
@@ -582,7 +582,7 @@ fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
             || branch.offsets_from_counter != like.offsets_from_counter
         {
             return fail(format!(
-                "it is laid out in another way than in the first tree ({} {}, not {} {})",
+                "its layout differs from the first tree ({} {}, not {} {})",
                 branch.class,
                 leaf_text(branch),
                 like.class,

@@ -91,7 +91,7 @@ impl BranchLayout {
             }
         }
         if layout.branches.is_empty() {
-            return Err(Error::argument("a tree has at least one branch"));
+            return Err(Error::argument("a tree needs at least one branch"));
         }
         Ok(layout)
     }
@@ -242,7 +242,7 @@ impl BranchLayout {
             }
             _ => {
                 return Err(Error::argument(format!(
-                    "the counter '{name}' of branch '{listed}' has the name of a branch that is no single integer: rename \
+                    "the counter '{name}' of branch '{listed}' has the name of a branch that is not a single integer: rename \
                      one of them, or choose another counter_name"
                 )));
             }

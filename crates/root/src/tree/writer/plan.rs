@@ -74,7 +74,7 @@ fn packing(single: bool, range: &str) -> Result<Packing> {
     }
     Packing::ranged(single, range).ok_or_else(|| {
         Error::argument(format!(
-            "[{range}] does not say how to pack a number: [low, high], [low, high, bits] or [0, 0, bits]"
+            "[{range}] does not state how to pack a number: [low, high], [low, high, bits] or [0, 0, bits]"
         ))
     })
 }
@@ -179,7 +179,7 @@ impl Plan {
     pub fn new(specs: &[BranchSpec]) -> Result<Self> {
         let mut plan = Self::default();
         if specs.is_empty() {
-            return Err(Error::argument("a tree has at least one branch"));
+            return Err(Error::argument("a tree needs at least one branch"));
         }
         let (mut names, mut column) = (HashSet::new(), 0);
         for spec in specs {
@@ -383,7 +383,7 @@ impl Plan {
                 self.element(name.clone(), name, Some(member(shape, false)?), element, place);
                 Ok(())
             }
-            other => Err(Error::argument(format!("{} is no object", other.cpp()))),
+            other => Err(Error::argument(format!("{} is not an object", other.cpp()))),
         }
     }
 

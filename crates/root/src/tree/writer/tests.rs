@@ -539,7 +539,7 @@ fn a_counter_that_counts_itself_is_refused() {
     tree.branches[counted].offsets_from_counter = true;
     let part = Part { table: &tree, fields: &[counted], start: 0, stop: 10 };
     let error = read(&pool(), &[part]).unwrap_err();
-    assert!(error.to_string().contains("its counter is no number"), "{error}");
+    assert!(error.to_string().contains("its counter is not a number"), "{error}");
 }
 
 #[test]

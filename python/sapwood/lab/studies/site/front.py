@@ -69,7 +69,14 @@ def limits_of(study: Study, cases: Sequence[Case], case: Case) -> dict[str, floa
 
 
 def headline_of(study: Study, cases: Sequence[Case]) -> list[str]:
-    """Return the best rate of each storage; for a single storage, also the limit."""
+    """Return the best rate of each storage; for a single storage, also the limit. Then the number of failures."""
+    failed = study.content.get("failed", ())
+    names = dict.fromkeys(f"{one['what']}, {one['engine']}" for one in failed)
+    last = [f"Jobs failed in {len(failed)} runs, of: {'; '.join(names)}."] if failed else []
+    return _best_rates(study, cases) + last
+
+
+def _best_rates(study: Study, cases: Sequence[Case]) -> list[str]:
     best = best_of(study, cases)
     if not best:
         return []

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -27,9 +28,10 @@ from sapwood.lab.studies.site.cases import (
     TRAIN,
     TURN,
     Case,
+    jobs_text,
 )
 from sapwood.lab.studies.site.stock import Stock
-from sapwood.lab.studies.study import Study
+from sapwood.lab.studies.study import JobError, Study
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,11 +55,19 @@ class Runner:
     ) -> None:  # fmt: skip
         self._stock, self._engines, self._sizes = stock, engines, sizes
         self._launchers = [shlex.split(launch.replace("{host}", host)) for host in hosts] or [[]]
-        self._elsewhere = bool(hosts)
+        self._elsewhere, self._able = bool(hosts), False
         self._checks: dict[tuple[str, str, str, int], tuple[str, int, float]] = {}
 
     def measure(self, case: Case) -> dict[str, Any]:
-        """Run the jobs of a case once."""
+        """Run the jobs of a case once.
+
+        Raises
+        ------
+        JobError
+            A job failed. All jobs of the case have ended.
+        SapwoodError
+            The first job cannot start, or engines read different values.
+        """
         together = {TRAIN: [range(TASKS)], TURN: [[number] for number in range(TASKS)]}.get(case.task, [[0]])
         runs = [self._together(case, tasks) for tasks in together]
         said, wall = [one for answers, _, _ in runs for one in answers], sum(took for _, took, _ in runs)
@@ -98,9 +108,10 @@ class Runner:
                 if launcher and Path(launcher[0]).name == "ssh":
                     command = [shlex.join(command)]  # for the shell of the host
                 command = [*launcher, *command]
-                running.append(Job(case, command, self._specification(case, files, tasks)))
+                running.append(Job(command, self._specification(case, files, tasks)))
                 stack.callback(running[-1].end)
-            ready = [one.answer().split() for one in running]
+            ready = [words.split() for words in self._answers(case, running)]
+            self._able = True
             # ROOT's jobs do not drop files from the page cache.
             kept = case.engine == "root" or any(words != [job.READY] for words in ready)
             warnings = ["page-cache-not-dropped"] * kept
@@ -110,12 +121,34 @@ class Runner:
             for one in running:
                 one.say("go\n")
             with Watch([one.pid for one in running]) as watch:
-                said = [json.loads(one.answer()) for one in running]
+                said = [json.loads(words) for words in self._answers(case, running)]
             for one, answer in zip(running, said, strict=True):
                 if answer.pop("threads", False) and not self._elsewhere:
                     idle = answer["wall"] * watch.waiting(one.pid, start + answer["wall"])
                     answer["queued"] = max(answer["wall"] - answer["user"] - answer["system"] - idle, 0.0)
             return said, time.perf_counter() - start, warnings
+
+    def _answers(self, case: Case, running: Sequence[Job]) -> list[str]:
+        """Wait for the next line of all jobs.
+
+        Raises
+        ------
+        JobError
+            Some jobs failed. The others have answered.
+        SapwoodError
+            No job of this study has started yet.
+        """
+        answers, failures = list[str](), list[str]()
+        for one in running:
+            try:
+                answers.append(one.answer())
+            except JobError as error:
+                failures.append(str(error))
+        if not failures:
+            return answers
+        if not self._able:
+            raise SapwoodError(f"a job failed ({case.what}, {case.engine}): {failures[0]}")
+        raise JobError(f"{len(failures)} of {jobs_text(len(running))} failed: {'; '.join(dict.fromkeys(failures))}")
 
     def _specification(self, case: Case, files: Sequence[str], tasks: Sequence[int]) -> str:
         tree = self._stock.tree_of(case.variant)
@@ -193,8 +226,8 @@ def _ready(pid: int) -> bool | None:
 class Job:
     """The process of a job, which answers line by line."""
 
-    def __init__(self, case: Case, command: Sequence[str], text: str) -> None:
-        self._case, self._errors = case, tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
+    def __init__(self, command: Sequence[str], text: str) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
         environment = {**os.environ, **_THREADS}
         environment.pop("SAPWOOD_BLOCK_CACHE", None)  # measures storage, not a block cache
         # In a session of its own, as batch systems start jobs: some systems share processors among sessions.
@@ -217,15 +250,22 @@ class Job:
             stream.flush()
 
     def answer(self) -> str:
-        """Wait for the next line of the process."""
+        """Wait for the next line of the process.
+
+        Raises
+        ------
+        JobError
+            The process ended without a whole line.
+        """
         stream: Any = self._process.stdout
         line = stream.readline()
-        if line:
+        if line.endswith("\n"):
             return line
         code = self._process.wait()
+        ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         self._errors.seek(0)
-        last = (self._errors.read().strip().splitlines() or [f"exit code {code}"])[-1]
-        raise SapwoodError(f"a job failed ({self._case.what}, {self._case.engine}): {last}")
+        said = self._errors.read().strip().splitlines()
+        raise JobError(", ".join([ended] * (code < 0 or not said) + said[-1:]))
 
     def end(self) -> None:
         """End the process, whether it is done or not."""

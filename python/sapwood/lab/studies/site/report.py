@@ -128,7 +128,13 @@ def tables_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> 
         "without a processor, or it waits for storage."
     )
     tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
-    return tables + tables_of_variants(study, cases, known)
+    tables += tables_of_variants(study, cases, known)
+    if failed := study.content.get("failed"):
+        rows = [[one["what"], one["engine"], str(one["round"]), one["text"]] for one in failed]
+        caption = "These rounds have no value; all other figures are without them."
+        head = ["Case", "Engine", "Round", "Failure"]
+        tables.append({"title": "Failed jobs", "head": head, "rows": rows, "caption": caption})
+    return tables
 
 
 def unlike_text(facts: Mapping[str, float]) -> str:
@@ -190,7 +196,8 @@ def figures_of(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) ->
                 "y": "Events a second for each task",
             })  # fmt: skip
         if "sapwood" in engines:
-            groups = [[jobs_text(count), layers(study, Case(data, AS_IS, task, "sapwood", count))] for count in counts]
+            ours = [Case(data, AS_IS, task, "sapwood", count) for count in counts]
+            groups = [[jobs_text(case.jobs), layers(study, case)] for case in ours if case in cases]
             (where if task == ALL else shares).append({
                 "kind": "shares", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS),
                 "label": "Share of a job's time [%]", "groups": groups,

@@ -116,7 +116,7 @@ def run(
     ArgumentError
         An engine, a folder or a tree does not exist, or there are too few files.
     SapwoodError
-        A job failed, or engines read different values.
+        No job can start, all jobs failed, or engines read different values.
     """
     wrong = [name for name in names if name not in ENGINES]
     if wrong:
@@ -177,6 +177,7 @@ def run(
             for data in dict.fromkeys(case.data for case in cases)
         }
     study.content["files"] = known
+    cases = [case for case in cases if study.values(case.what, case.engine)]  # without those whose jobs failed
     return study, study.finish(
         tables=tables_of(study, cases, known),
         figures=figures_of(study, cases, known),
