@@ -166,6 +166,19 @@ def is_settled(kind: Type) -> bool:
             return True
 
 
+def is_hollow(kind: Type) -> bool:
+    """Return whether a type has neither numbers nor strings: records without members, or lists of these."""
+    match kind:
+        case ("fixed", _, content) | ("list" | "option", content):
+            return is_hollow(content)
+        case ("record", _, fields):
+            return all(is_hollow(content) for _, content in fields)
+        case ("union", contents):
+            return all(map(is_hollow, contents))
+        case _:
+            return False
+
+
 class _Plain(NamedTuple):
     """Makers of Awkward's nodes without parameters."""
 

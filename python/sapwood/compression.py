@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from sapwood.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -163,6 +161,8 @@ def decompress(
     CorruptError
         The blocks are damaged, or hold another number of bytes.
     """
+    import numpy as np
+
     from sapwood import _native
 
     packed = np.ascontiguousarray(cursor.bytes(chunk, compressed_bytes, context))
@@ -179,6 +179,8 @@ def decompress(
 
 def _bytes_of(data: Foreign) -> Foreign:
     """Return a buffer as a one-dimensional array of bytes."""
+    import numpy as np
+
     return np.frombuffer(memoryview(data).cast("B"), np.uint8)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import awkward as ak
 import numpy as np
 import pytest
 
+import sapwood
 from sapwood import columns
 from sapwood.containers import STLMap, STLSet, STLVector
-from sapwood.errors import NotFoundError
+from sapwood.containers.marks import has_marks, marked
+from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.interpretation import Interpretation
 from sapwood.objects.detached import DetachedFile
 
 MAP = columns.from_awkward(ak.Array([[("a", [1, 2]), ("b", [])], [("c", [3])]]))
@@ -69,3 +73,65 @@ def test_objects_have_the_facts_of_their_file() -> None:
     for one in (made[0], pickle.loads(pickle.dumps(made))[0]):
         assert one[1].file.file_path == one[0].member("p").file.file_path == "points.root"
     assert columns.to_numpy(inner)[0].file is None
+
+
+def test_awkward_arrays_of_sets_and_maps_have_parameters(tmp_path: Path) -> None:
+    kinds = {"s": "set<int>", "v": "vector<set<short>>", "m": "map<string,set<int>>", "u": "unordered_map<int,int>"}
+    inner = [[[1], [2, 3]], [], [[]]]
+    pairs = [[("a", [1, 2])], [], [("b", []), ("c", [5])]]
+    plain = {"n": [[1], [], [2, 3]], "k": [1, 0, 2]}
+    data = {"s": [[1, 2], [], [3]], "v": inner, "m": pairs, "u": [[(1, 2)], [], []], **plain}
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        made = file.mktree("t", {**kinds, "n": "var * int32", "k": "int32"})
+        made.extend({name: ak.Array(one) for name, one in data.items()})
+    marked = {
+        "s": '[var * int32, parameters={"__array__": "set"}]',
+        "v": 'var * [var * int16, parameters={"__array__": "set"}]',
+        "m": 'var * tuple[[string, [var * int32, parameters={"__array__": "set"}]], '
+        'parameters={"__array__": "sorted_map"}]',
+        "u": "var * (int32, int32)",
+        "n": "var * int32",
+        "k": "int32",
+    }
+    with sapwood.open(tmp_path / "f.root") as file:
+        tree: Any = file["t"]
+        cache: dict[str, Any] = {}
+        ways: dict[str, Any] = {
+            "all": tree.arrays(),
+            "cut": tree.arrays(cut="k > 0"),
+            "virtual": tree.arrays(virtual=True),
+            "cached": tree.arrays(array_cache=cache),
+            "from the cache": tree.arrays(array_cache=cache),
+            "steps": ak.concatenate(list(tree.iterate(step_size=2))),
+            "branches": ak.Array({name: tree[name].array() for name in data}),
+        }
+        for way, array in ways.items():
+            assert {name: str(array[name].type.content) for name in data} == marked, way
+        assert {name: str(tree[name].interpretation.awkward_form().type) for name in data} == marked
+        assert ways["all"].to_list() == ways["virtual"].to_list()
+        assert ways["all"]["v"].to_list() == inner and ak.flatten(ways["all"]["s"]).to_list() == [1, 2, 3]
+        with sapwood.recreate(tmp_path / "again.root") as again:
+            again.mktree("t", kinds).extend(ways["all"][list(kinds)])
+    with sapwood.open(tmp_path / "again.root") as file:
+        tree = file["t"]
+        assert tree["m"].array().to_list() == ways["all"]["m"].to_list()
+
+
+def test_sets_in_members_of_classes_have_parameters() -> None:
+    kind: Any = ("list", ("record", "Track", [("hits", ("list", ("number", "int32"))), ("n", ("number", "int32"))]))
+    members = {"Track": {"hits": "std::set<int>", "n": "int"}}
+
+    def types(name: str) -> dict[str, str]:
+        return members.get(name, {})
+
+    assert has_marks(kind, "std::vector<Track>", types) and not has_marks(kind, "std::vector<Track>", lambda _: {})
+    form = marked(columns.form_of(kind, "node"), "std::vector<Track>", types)
+    assert form.content.content("hits").parameters == {"__array__": "set"}
+    assert form.content.parameters == {"__record__": "Track"} and form.content.content("n").parameters == {}
+
+
+def test_lists_of_objects_without_members_have_no_form() -> None:
+    hollow = Interpretation(None, ("list", ("record", "Link", [])))
+    with pytest.raises(UnsupportedError, match="its objects have no members"):
+        hollow.awkward_form()
+    assert Interpretation(None, ("record", "Base", [])).awkward_form().is_record

@@ -23,11 +23,26 @@ def test_a_file_cut_off_says_so(tmp_path: Path) -> None:
     whole = path.read_bytes()
     # Behind the record of the directory, whose start is byte 100 and the length of its name in byte 28.
     (name_bytes,) = struct.unpack_from(">I", whole, 28)
-    path.write_bytes(whole[: 100 + name_bytes + 60])
+    # There, `fSeekKeys` is the place of the list of keys.
+    (version,) = struct.unpack_from(">H", whole, 100 + name_bytes)
+    form, offset = (">Q", 34) if version > 1000 else (">I", 26)
+    (seek,) = struct.unpack_from(form, whole, 100 + name_bytes + offset)
+    path.write_bytes(whole[: seek + 10])
     with pytest.warns(sapwood.SapwoodWarning, match="keys of / was lost"):
         sapwood.open(path).close()
     listed = subprocess.run([sys.executable, "-m", "sapwood", "ls", str(path)], capture_output=True, text=True)
     assert "sapwood: warning: the list of keys of / was lost" in listed.stderr
+
+
+@pytest.mark.parametrize("left", [0, 30, 150, 180, 300, 960])
+def test_a_file_cut_off_before_its_keys_is_an_error_of_the_system(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "cut.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": np.random.default_rng(1).random(1000)}
+    os.truncate(path, left)
+    with pytest.raises(OSError, match="bytes") as raised:
+        sapwood.open(path)
+    assert isinstance(raised.value, sapwood.CutOffError)
 
 
 @pytest.mark.filterwarnings("ignore:the list of keys:sapwood.SapwoodWarning")

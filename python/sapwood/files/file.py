@@ -6,7 +6,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, CorruptError, CutOffError, StorageError
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.handle import FileHandle
 from sapwood.storage.locate import split_path
@@ -74,6 +74,8 @@ def open(  # noqa: A001
         The bytes are not available. The error's ``ledger`` lists the attempts.
     CorruptError
         The file is not a ROOT file, or is damaged.
+    CutOffError
+        The file was cut off so early that it has no keys. It is also an OSError.
     NotFoundError
         The object is not in the file.
     """
@@ -103,11 +105,27 @@ open.defaults = {  # pyright: ignore[reportFunctionMemberAccess]
 def _opened(path: object, inside: str | None, options: dict[str, Any]) -> Any:
     file = ReadOnlyFile(path, **options)
     try:
-        return file.root_directory if inside is None else file.root_directory[inside]
+        root = _root_of(file)
+        return root if inside is None else root[inside]
     except StorageError as error:
         # The caller never gets the file object.
         error.ledger = file.ledger()
         raise
+
+
+def _root_of(file: ReadOnlyFile) -> Any:
+    """Return the top directory of a file. One that was cut off before any key is refused, as by ROOT and uproot."""
+    native = file.native
+    if not hasattr(native, "end") or native.end <= native.size:
+        return file.root_directory
+    cut = f"the file was cut off: {native.size} of {native.end} bytes are left"
+    try:
+        found = native.directory()
+    except CorruptError as error:
+        raise CutOffError(f"{cut}: {error}") from error
+    if found.recovered and not found.listing()[0]:
+        raise CutOffError(f"{cut}, and no keys in them: the list of keys was lost\nin file {file.file_path}")
+    return ReadOnlyDirectory(found, (), file, None)
 
 
 class ReadOnlyFile(FileHandle):

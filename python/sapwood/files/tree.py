@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sapwood.columns import Foreign
 from sapwood.compression import Compression
+from sapwood.containers.marks import has_marks, is_plain, marked
 from sapwood.files.baskets import Basket, key_of, read_as
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
@@ -113,6 +115,7 @@ class TTree(HasBranches, KeyedTable):
     def __init__(self, native: _native.Tree, key: Any) -> None:
         super().__init__(native, key)
         self._model: Model | None = None
+        self._may_be_marked: bool | None = None
 
     @property
     def _stored_fields(self) -> Sequence[StoredField]:
@@ -135,6 +138,15 @@ class TTree(HasBranches, KeyedTable):
     def tree(self) -> TTree:
         """The tree itself."""
         return self
+
+    def whole(self) -> tuple[list[int], list[str]] | None:
+        """Return the numbers and names of the branches that `arrays` reads by default, as `Table.whole` does.
+
+        None also where sets or maps may be among them, whose arrays have parameters.
+        """
+        if self._may_be_marked is None:
+            self._may_be_marked = not all(is_plain(branch.typename) for branch in self._native.branches)
+        return None if self._may_be_marked else super().whole()
 
     def _stored_friends(self) -> dict[str, tuple[str, str]]:
         return {name: (path, inside) for name, path, inside in self._native.friends}
@@ -190,6 +202,20 @@ class TBranch(HasBranches, ReadableField):
 
     _parent: Any
     _table: Any
+
+    _is_marked: bool | None = None
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether sets or maps are in it: their Awkward arrays have the parameters that uproot gives them."""
+        if self._is_marked is None:
+            kind = None if self.is_group or is_plain(self.typename) else self.type
+            self._is_marked = kind is not None and has_marks(kind, self.typename, self.member_types)
+        return self._is_marked
+
+    def mark(self, node: Foreign) -> Foreign:
+        """Return an Awkward layout or form of the branch with these parameters (`sapwood.containers.marks`)."""
+        return marked(node, self.typename, self.member_types)
 
     @property
     def model(self) -> Model:

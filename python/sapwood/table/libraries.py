@@ -7,7 +7,7 @@ several of them (`group`). Results come as columns (untouched branches), Awkward
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,13 +31,21 @@ How = Any
 class Result:
     """One result on its way to a library: a column or a computed array, and the parameters Awkward shall attach."""
 
-    __slots__ = ("field", "parameters", "value")
+    __slots__ = ("field", "mark", "parameters", "value")
 
-    def __init__(self, value: Foreign, parameters: dict[str, Any] | None = None, field: Foreign = None) -> None:
+    def __init__(
+        self,
+        value: Foreign,
+        parameters: dict[str, Any] | None = None,
+        field: Foreign = None,
+        mark: Callable[[Foreign], Foreign] | None = None,
+    ) -> None:
         self.value = value
         self.parameters = parameters
         self.field = field
         """The stored field that the result is, if it is one: it has the C++ types."""
+        self.mark = mark
+        """Gives Awkward layouts the parameters of sets and maps, if there are any."""
 
     @property
     def column(self) -> Column:
@@ -50,11 +58,13 @@ class Result:
 
     def layout(self, layouts: columns.Layouts) -> Foreign:
         """Return the result as an Awkward layout."""
-        if isinstance(self.value, tuple):
-            return layouts.layout(self.value, self.parameters)  # pyright: ignore[reportUnknownArgumentType]
         import awkward as ak
 
-        return ak.to_layout(self.value, regulararray=True)
+        if isinstance(self.value, tuple):
+            made = layouts.layout(self.value, self.parameters)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            made = ak.to_layout(self.value, regulararray=True)
+        return made if self.mark is None else self.mark(made)
 
     def __len__(self) -> int:
         """Count the entries."""
@@ -243,7 +253,7 @@ def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
             ak.contents.RegularArray(content, one.size, one.length, parameters=parameters)
             for one, content in zip(layouts, contents, strict=True)
         ]
-    elif first.is_list and first.parameter("__array__") is None:
+    elif first.is_list and first.parameter("__array__") not in ("string", "bytestring"):
         lists = [one.to_ListOffsetArray64(True) for one in layouts]
         contents = _evolved([one.content[: one.offsets[-1]] for one in lists], inside)
         return [

@@ -364,9 +364,9 @@ def _kept(query: Query, start: int, stop: int, form: ResultForm, cache: MutableM
         found = [(name, Result(fields[node.field])) for name in names if isinstance(node := nodes[name], Leaf)]
         return form.library.group(found, entries, form.how, None)
     data = Scan(query).read(start, stop)
-    for key, column in zip(keys, data, strict=True):
+    for key, field, column in zip(keys, query.all_fields, data, strict=True):
         if column is not None:
-            cache[key] = form.library.finish(Result(column), entries)
+            cache[key] = form.library.finish(Result(column, mark=field.mark if field.is_marked else None), entries)
     return form.make(query, data, entries)
 
 

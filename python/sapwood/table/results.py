@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ class ResultForm(NamedTuple):
             if whole and type(node) is Leaf:
                 value = work.column(node)
                 if value is not None:
-                    results.append((name, Result(value, None, node.field)))
+                    results.append((name, Result(value, None, node.field, _marker(node))))
                 continue
             parameters = None
             if isinstance(node, Formula):
@@ -98,8 +98,30 @@ class ResultForm(NamedTuple):
                 value = work.keep(value, mask, name)
             if only is not None:
                 value = work.keep(value, only, name)
-            results.append((name, Result(value, parameters, node.field if isinstance(node, Leaf) else None)))
+            field = node.field if isinstance(node, Leaf) else None
+            results.append((name, Result(value, parameters, field, _marker(node))))
         return results, entries
+
+
+def _marker(node: Node) -> Callable[[Foreign], Foreign] | None:
+    """Return what gives layouts of a result the parameters of sets and maps; None where there are none."""
+    if isinstance(node, Formula):
+        return None
+    if isinstance(node, Leaf):
+        return node.field.mark if node.field.is_marked else None
+    markers = {name: marker for name, inner in node.fields if (marker := _marker(inner)) is not None}
+
+    def mark(layout: Foreign) -> Foreign:
+        if layout.is_record:
+            parts = zip(layout.fields, layout.contents, strict=True)
+            return layout.copy(contents=[markers.get(name, _unchanged)(content) for name, content in parts])
+        return layout.copy(content=mark(layout.content))
+
+    return mark if markers else None
+
+
+def _unchanged(layout: Foreign) -> Foreign:
+    return layout
 
 
 _SHOWN = 5

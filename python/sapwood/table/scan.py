@@ -517,6 +517,7 @@ def _form(
         known.update(columns.buffers_of(found, key))
         kind = columns.type_of(found)
     form = columns.form_of(kind, key, parameters)
+    form = field.mark(form) if field.is_marked else form
     for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
         lazy.container[name] = buffer(name)
     return form

@@ -641,6 +641,15 @@ class Field(HasFields):
         return self.native.type
 
     @property
+    def is_marked(self) -> bool:
+        """Whether Awkward arrays of it have parameters that distinguish sets and maps from lists (`mark`)."""
+        return False
+
+    def mark(self, node: Foreign) -> Foreign:
+        """Return an Awkward layout or form of it with these parameters."""
+        return node
+
+    @property
     def reason(self) -> str | None:
         """Why it cannot be read, None where it can."""
         if not self._reason_known:
@@ -725,13 +734,19 @@ class Interpretation:
         Raises
         ------
         UnsupportedError
-            The field cannot be read, or only its data say what its type is.
+            The field cannot be read, only its data say what its type is, or it is lists of objects without members.
+            (coffea would take a field with that form for the collection of its name, in which uproot has other fields.)
         """
         kind = self.type
+        reason = None
         if kind is None or not columns.is_settled(kind):
             reason = self.reason or "only its data say which classes it has"
+        elif kind[0] != "record" and columns.is_hollow(kind):
+            reason = "its objects have no members"
+        if kind is None or reason is not None:
             raise no_form(f"{self._field.object_path if self._field else self!r} has no form: {reason}")
-        return columns.form_of(kind, "").length_zero_array(highlevel=False).form
+        form = columns.form_of(kind, "").length_zero_array(highlevel=False).form
+        return self._field.mark(form) if self._field is not None and self._field.is_marked else form
 
     def __eq__(self, other: object) -> bool:
         """Whether another one has the same type."""

@@ -128,7 +128,7 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
     """
     try:
         with quiet():
-            file = sapwood.open({path: None}, **(options or {}))
+            file = sapwood.ReadOnlyFile(path, **(options or {})).root_directory
     except MissingFileError:
         raise
     except SapwoodError as error:

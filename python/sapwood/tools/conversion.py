@@ -464,8 +464,8 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
     import numpy as np
 
     inner = empty[field].type.content
-    is_list = isinstance(inner, ak.types.ListType) and inner.parameter("__array__") is None
-    if isinstance(inner, ak.types.ListType) and inner.parameter("__array__") == "string":
+    is_list = isinstance(inner, ak.types.ListType)
+    if is_list and inner.parameter("__array__") == "string":
         return module.string_dtype(), ()
     shape: tuple[Any, ...] = ()
     item = inner.content if is_list else inner

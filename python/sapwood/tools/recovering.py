@@ -124,7 +124,7 @@ def recover(
         raise ArgumentError(f"{target} is the damaged file itself")
     result = Recovered(str(target))
     with quiet():
-        opened = sapwood.open({path: None}, **(options or {}))
+        opened = sapwood.ReadOnlyFile(path, **(options or {})).root_directory
     with opened as file:
         codec = file.file.compression
         with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:

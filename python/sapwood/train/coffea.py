@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 
 import sapwood
-from sapwood.errors import MissingPackageError
+from sapwood.columns import is_settled
+from sapwood.errors import MissingPackageError, UnsupportedError
 from sapwood.files.patching import Patch, is_patched, register
 from sapwood.table.steps import entry_range
 
@@ -221,12 +222,21 @@ def _columns_of(events: ak.Array, tree: Foreign) -> dict[str, _Column]:
     columns: dict[str, _Column] = {}
     for path, branch in tree.iteritems():
         content = content_of(branch)
-        if content is not None and path not in columns:
+        if content is not None and path not in columns and _has_form(branch):
             columns[path] = _Column(path, content, branch.title, branch.typename)
     # Columns that the tree does not have: those of friends, or with another type than in the first file.
     for name in [name for name in contents if name not in taken]:
         columns[name] = _Column(name, contents[name])
     return columns
+
+
+def _has_form(branch: Foreign) -> bool:
+    """Return whether coffea would read a branch from its file, too."""
+    try:
+        branch.interpretation.awkward_form(None)
+    except UnsupportedError:
+        return bool(branch.type is not None and not is_settled(branch.type))
+    return True
 
 
 def _factory(source: Foreign, schema: Foreign, metadata: dict[str, Any], treepath: str, **options: Any) -> Foreign:

@@ -96,11 +96,13 @@ def writable(batch: Foreign) -> dict[str, Any]:
     """Return the fields as ROOT files can hold them: lists of strings instead of arrays of strings."""
     import awkward as ak
 
+    texts = ("string", "bytestring")
+
     def of(array: Foreign) -> Foreign:
         kind, regular = array.type.content, False
-        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and "__array__" not in kind.parameters:
+        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and kind.parameter("__array__") not in texts:
             kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
-        if regular and "__array__" in kind.parameters:
+        if regular and kind.parameter("__array__") in texts:
             array = ak.from_regular(array, axis=None)  # pyright: ignore[reportArgumentType]
         return array
 

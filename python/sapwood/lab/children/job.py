@@ -127,7 +127,7 @@ def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
 
 def _is_numbers(layout: Any) -> bool:
     """Return whether values are numbers, or lists of numbers of any depth."""
-    while layout.is_list and layout.parameter("__array__") is None:
+    while layout.is_list and layout.parameter("__array__") not in ("string", "bytestring"):
         layout = layout.content
     return bool(layout.is_numpy) and layout.parameter("__array__") is None
 
