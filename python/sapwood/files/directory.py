@@ -36,7 +36,6 @@ from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, re
 from sapwood.naming import classname_encode
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
-from sapwood.source.cursor import Cursor
 from sapwood.table.filters import Filter, NameFilter, no_filter
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from sapwood import _native
     from sapwood.schema import StreamerInfo
     from sapwood.source.chunk import Chunk
+    from sapwood.source.cursor import Cursor
 
 _NAMES_COMPARED = 5000
 """How many names to search when suggesting a near miss."""
@@ -181,6 +181,8 @@ class ReadOnlyKey:
     @property
     def data_cursor(self) -> Cursor:
         """A cursor at the stored object, behind the key."""
+        from sapwood.source.cursor import Cursor
+
         return Cursor(self.fSeekKey + self.fKeylen)
 
     def get_uncompressed_chunk_cursor(self) -> tuple[Chunk, Cursor]:
@@ -192,7 +194,7 @@ class ReadOnlyKey:
             found = decompress(stored, cursor, {}, self.data_compressed_bytes, self.data_uncompressed_bytes)
         else:
             found = type(stored).wrap(stored.source, cursor.bytes(stored, self.data_uncompressed_bytes))
-        return found, Cursor(0, origin=-self.fKeylen)
+        return found, type(cursor)(0, origin=-self.fKeylen)
 
     def get(self) -> Foreign:
         """Read the object: a directory, a tree, or an object of `sapwood.objects`.
