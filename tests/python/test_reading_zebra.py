@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 import resource
 import struct
 import subprocess
@@ -711,7 +712,7 @@ def test_commands_for_trees_refuse_ntuples(
     paths = {"IN": f"{tmp_path / 'made.hbook'}:10", "OUT": str(tmp_path / "out.root")}
     assert sapwood.cli.main([paths.get(word, word) for word in words]) in (1, 2)
     error = capsys.readouterr().err
-    assert error.startswith("sapwood: ") and "made.hbook:10 is a " in error
+    assert error.startswith("sapwood: ") and re.search(r"made\.hbook(:10)? is an? ", error)
     assert not Path(paths["OUT"]).exists()
 
 
