@@ -505,6 +505,7 @@ import signal
 from numpy.lib import NumpyVersion
 from sapwood import _native
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 made = NumpyVersion.__init__
 
 def interrupted(self, text):
@@ -528,6 +529,7 @@ def test_ctrl_c_while_the_interface_of_numpy_is_found_is_no_panic() -> None:
 
 INTERRUPTED_COMMAND = """
 import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):

@@ -712,7 +712,7 @@ def test_commands_for_trees_refuse_ntuples(
     paths = {"IN": f"{tmp_path / 'made.hbook'}:10", "OUT": str(tmp_path / "out.root")}
     assert sapwood.cli.main([paths.get(word, word) for word in words]) in (1, 2)
     error = capsys.readouterr().err
-    assert error.startswith("sapwood: ") and re.search(r"made\.hbook(:10 is a | is an HBOOK file; )", error)
+    assert error.startswith("sapwood: ") and re.search(r"made\.hbook(:10)? is an? ", error)
     assert not Path(paths["OUT"]).exists()
 
 
