@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +18,10 @@ import pytest
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("sapwood", deadline=None)
 hypothesis.settings.load_profile("sapwood")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell lets what it starts in the background ignore Ctrl-C, and the programs that tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT_DIR = Path(__file__).resolve().parent.parent
 
