@@ -111,7 +111,7 @@ def test_the_arrays_of_stream_leave_memory_to_others(monkeypatch: pytest.MonkeyP
 
 
 def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OSError, match="no probe none such"):
+    with pytest.raises(OSError, match="probe none such is not available"):
         _native.lab_probe("none such", 0, 0, "", 0.0)
     with pytest.raises(ArgumentError, match="none does not exist"):
         machine.run(tmp_path, folders=[str(tmp_path / "none")])

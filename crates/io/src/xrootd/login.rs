@@ -170,7 +170,7 @@ impl<'a> Login<'a> {
             match self.reply(AUTH) {
                 Ok((status::OK, _)) => return Ok(true),
                 Ok(_) => {
-                    trouble.push(format!("{name}: the server asks for more credentials than are available"))
+                    trouble.push(format!("{name}: the server asks for more credentials than are available"));
                 }
                 Err(fault) if !fault.again => trouble.push(format!("{name}: {}", fault.error)),
                 Err(fault) => return Err(fault),
