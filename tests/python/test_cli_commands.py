@@ -494,12 +494,6 @@ except BaseException as error:
 """
 
 
-def test_ctrl_c_while_numpy_is_imported_is_no_panic() -> None:
-    command = [sys.executable, "-c", INTERRUPTED_IMPORT]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
-
-
 INTERRUPTED_INTERFACE = """
 import signal
 from numpy.lib import NumpyVersion
@@ -521,8 +515,9 @@ except BaseException as error:
 """
 
 
-def test_ctrl_c_while_the_interface_of_numpy_is_found_is_no_panic() -> None:
-    command = [sys.executable, "-c", INTERRUPTED_INTERFACE]
+@pytest.mark.parametrize("script", [INTERRUPTED_IMPORT, INTERRUPTED_INTERFACE], ids=["import", "interface"])
+def test_ctrl_c_while_numpy_is_imported_is_no_panic(script: str) -> None:
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("KeyboardInterrupt\n", "")
 

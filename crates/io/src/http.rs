@@ -282,7 +282,7 @@ impl Http {
         limit: Duration,
     ) -> std::result::Result<Response<Body>, Fault> {
         let agent = self.state().agent.clone();
-        // After the agent is taken: whoever cancels the request shuts this agent down, or has done so before.
+        // This check must follow the clone: a cancellation sets the flag first, and then shuts down the current agent.
         if cancel::given_up() {
             return Err(Fault::lasting(Error::from(ErrorKind::Interrupted)));
         }

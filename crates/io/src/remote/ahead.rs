@@ -62,7 +62,7 @@ impl Drop for Announced {
 }
 
 impl Shared {
-    /// Ends the requests in flight, if nobody waits for one of them.
+    /// Cancels the requests in flight, unless a thread waits for one of them.
     pub(super) fn let_go(&self, state: &State) {
         if state.pieces.is_empty() && state.direct == 0 {
             self.transport.interrupt();
