@@ -43,7 +43,7 @@ from sapwood.train.task.tasks import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from typing_extensions import Self
 
 _RESIDENT_FACTOR = 4
 """Estimate of the resident bytes per decoded byte of a step, including the arrays of tasks; used for memory budgets."""
@@ -282,32 +282,33 @@ class RunningTrain:
     # While it runs
 
     def _work(self, engine: Engine, plan: Plan, record: Run, budget: int | None) -> None:
-        try:
+        with _Interrupts() as interrupts:
             try:
-                for part in engine.parts():
-                    with _whole():
-                        self._account(engine, record, budget)
-                        self._join(part, plan, record, engine)
-                        if self.budget_here is not None:
-                            self._keep(self.budget_here, engine)
-                        if self.checkpoint is not None and self.checkpoint.due:
-                            self._save(plan, record)
-                        engine.off |= self._failed()
-                        self._move(engine, plan, record)
-                    if all(task.failure for task in self.records):
-                        raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
-                    del part  # otherwise it is kept until the next part arrives
-            except KeyboardInterrupt:
-                record.interrupted = True
-                for part in engine.drain(5.0):
-                    with _whole():
-                        self._join(part, plan, record, engine)
-                with suppress(SapwoodError, OSError):  # errors in files appear when the run is resumed
-                    while not plan.finished and plan.steps() is not None:
-                        pass
-                record.files_not_reached = plan.files_left
-        finally:
-            self._account(engine, record, None)
+                try:
+                    for part in engine.parts():
+                        with interrupts.delayed():
+                            self._account(engine, record, budget)
+                            self._join(part, plan, record, engine)
+                            if self.budget_here is not None:
+                                self._keep(self.budget_here, engine)
+                            if self.checkpoint is not None and self.checkpoint.due:
+                                self._save(plan, record)
+                            engine.off |= self._failed()
+                            self._move(engine, plan, record)
+                        if all(task.failure for task in self.records):
+                            raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
+                        del part  # otherwise it is kept until the next part arrives
+                except KeyboardInterrupt:
+                    record.interrupted = True
+                    for part in engine.drain(5.0):
+                        with interrupts.delayed():
+                            self._join(part, plan, record, engine)
+                    with suppress(SapwoodError, OSError):  # errors in files appear when the run is resumed
+                        while not plan.finished and plan.steps() is not None:
+                            pass
+                    record.files_not_reached = plan.files_left
+            finally:
+                self._account(engine, record, None)
 
     def _move(self, engine: Engine, plan: Plan, record: Run) -> None:
         """Move the run to processes if the GIL slows the threads down."""
@@ -599,21 +600,40 @@ class _Seen:
     entries: int
 
 
-@contextmanager
-def _whole() -> Generator[None]:
-    """Delay Ctrl-C until a block is done: a partly joined part would give wrong results."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    pressed: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if pressed:
-        raise KeyboardInterrupt
+class _Interrupts:
+    """The handler of Ctrl-C while a train runs in the main thread, unless the program has a handler of its own."""
+
+    def __init__(self) -> None:
+        self.before: Any = None
+        self.delay = self.pressed = False
+
+    def __enter__(self) -> Self:
+        handler = signal.getsignal(signal.SIGINT)
+        replaced = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), _Interrupts)
+        if replaced and threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+
+    def _press(self, *_: object) -> None:
+        if not self.delay:
+            raise KeyboardInterrupt
+        self.pressed = True
+
+    @contextmanager
+    def delayed(self) -> Generator[None]:
+        """Delay Ctrl-C until a block is done: a partly joined part would give wrong results."""
+        self.delay = True
+        try:
+            yield
+        finally:
+            self.delay = False
+        if self.pressed:
+            self.pressed = False
+            raise KeyboardInterrupt
 
 
 def _over_time(busy: list[tuple[float, float, int]], began: float, wall: float) -> tuple[list[float], list[float]]:
