@@ -7,7 +7,6 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, cast
 
 from sapwood.errors import ArgumentError
-from sapwood.show.units import memory_size
 
 __all__ = ["LRUArrayCache", "LRUCache"]
 
@@ -95,6 +94,8 @@ class LRUArrayCache(LRUCache):
     """
 
     def __init__(self, limit_bytes: int | str | None) -> None:
+        from sapwood.show.units import memory_size
+
         super().__init__(None if limit_bytes is None else memory_size(limit_bytes))
 
     def _cost(self, value: Any) -> int:

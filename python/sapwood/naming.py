@@ -17,8 +17,9 @@ ALIASES = {
     "Angle_t": "float", "Size_t": "float",
 }  # fmt: skip
 """ROOT's names of C++ types."""
-_SPACES = re.compile(r"\s*(<|>|,|::)\s*")
-_ALIAS = re.compile(r"(?<=[<,])(" + "|".join(ALIASES) + r")(?=[>,])")
+# As text: `import sapwood` loads this module, and compiling patterns would be a good part of that time.
+_SPACES = r"\s*(<|>|,|::)\s*"
+_ALIAS = r"(?<=[<,])(" + "|".join(ALIASES) + r")(?=[>,])"
 
 _NUMBER_TYPES = _native.number_types()
 NUMBERS = frozenset(dtype for dtype, _, _ in _NUMBER_TYPES)
@@ -29,7 +30,7 @@ CODES = {code: (dtype, names[0]) for dtype, names, codes in _NUMBER_TYPES for co
 """NumPy's and C++'s name of a number type by its codes in streamer infos (`TVirtualStreamerInfo::EReadWrite`)."""
 
 
-_ENCODED = re.compile(r"(?:Model|Unknown)_((?:_(?:[0-9a-f]{2})+_|.)*?)(?:_v([0-9]+))?", re.DOTALL)
+_ENCODED = r"(?s)(?:Model|Unknown)_((?:_(?:[0-9a-f]{2})+_|.)*?)(?:_v([0-9]+))?"
 
 
 def classname_encode(classname: str, version: int | None = None, unknown: bool = False) -> str:
@@ -55,7 +56,7 @@ def classname_decode(encoded: str) -> tuple[str, int | None]:
         It is none.
     """
     # The underscore after a code belongs to it: `_5f_v2` ends in no version, it is the `_v2` of the C++ name.
-    found = _ENCODED.fullmatch(encoded)
+    found = re.fullmatch(_ENCODED, encoded)
     try:
         if found is None:
             raise ValueError
@@ -69,4 +70,4 @@ def regular_classname(name: str) -> str:
     """Spell a C++ class name without spaces around brackets, commas and colons, and without ROOT's names of numbers."""
     if "<" not in name and ":" not in name:
         return name
-    return _ALIAS.sub(lambda found: ALIASES[found[1]], _SPACES.sub(r"\1", name))
+    return re.sub(_ALIAS, lambda found: ALIASES[found[1]], re.sub(_SPACES, r"\1", name))

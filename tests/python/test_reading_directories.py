@@ -124,13 +124,6 @@ def test_missing_names_say_what_is_there(path: Path, where: str, message: str) -
         assert str(path) in str(error.value)
 
 
-def test_objects_with_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sapwood.objects, "_readers", [])
-    sapwood.objects.register(lambda name: name.startswith("TH1"), lambda key: f"read {key.fName}")
-    with sapwood.open(path) as file:
-        assert file["dir/hist"] == "read hist"
-
-
 def test_objects_are_kept_as_often_as_asked(path: Path) -> None:
     with sapwood.open(path) as file:
         assert file["events"] is file["events"]

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sapwood import objects
-from sapwood.columns import Foreign
 from sapwood.errors import (
     CorruptError,
     Incident,
@@ -31,10 +29,6 @@ from sapwood.files.kinds import (
     enter,
     native_table,
 )
-from sapwood.files.patching import register
-from sapwood.files.records import DirectoryRecord, KeyRecord, read_directory, read_key
-from sapwood.naming import classname_encode
-from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.table.filters import Filter, NameFilter, no_filter
 
@@ -42,6 +36,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
+    from sapwood.columns import Foreign
+    from sapwood.files.records import DirectoryRecord, KeyRecord
     from sapwood.schema import StreamerInfo
     from sapwood.source.chunk import Chunk
     from sapwood.source.cursor import Cursor
@@ -80,7 +76,7 @@ class ReadOnlyKey:
 
     def classname(self, encoded: bool = False, version: int | None = None) -> str:
         """Return the C++ class of the object, or with `encoded` its `sapwood.classname_encode` form for a version."""
-        return classname_encode(self.fClassName, version) if encoded else self.fClassName
+        return _encoded(self.fClassName, version) if encoded else self.fClassName
 
     @property
     def object_path(self) -> str:
@@ -110,7 +106,7 @@ class ReadOnlyKey:
     @property
     def created_on(self) -> datetime.datetime:
         """The time at which the object was written, in the writer's time zone."""
-        return unpack_datetime(self.fDatime)
+        return _datetime_of(self.fDatime)
 
     @property
     def fName(self) -> str:  # noqa: N802
@@ -159,6 +155,8 @@ class ReadOnlyKey:
 
     @property
     def _record(self) -> KeyRecord:
+        from sapwood.files.records import read_key
+
         return read_key(
             self.file.native, self.fSeekKey, self.fNbytes, f"{self.object_path} in file {self.file.file_path}"
         )
@@ -230,7 +228,9 @@ class ReadOnlyKey:
 
             found = read_banks(self)
         else:
-            found = objects.read(self)
+            from sapwood.objects.standard import read_model
+
+            found = read_model(self)
         if kept is not None:
             kept[cache_key] = found
         return found
@@ -269,6 +269,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     @property
     def __class__(self) -> type[ReadOnlyDirectory]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The class. Access registers it with uproot, if uproot was imported since and checks for its own."""
+        from sapwood.files.patching import register
+
         register(ReadOnlyDirectory)
         return ReadOnlyDirectory
 
@@ -326,15 +328,17 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     @property
     def created_on(self) -> datetime.datetime:
         """The time at which the directory was created, in the writer's time zone."""
-        return unpack_datetime(self._native.created)
+        return _datetime_of(self._native.created)
 
     @property
     def modified_on(self) -> datetime.datetime:
         """The time of the last change of the directory, in the writer's time zone."""
-        return unpack_datetime(self._native.modified)
+        return _datetime_of(self._native.modified)
 
     @property
     def _record(self) -> DirectoryRecord:
+        from sapwood.files.records import read_directory
+
         native = self._file.native
         key = self._key
         offset = native.begin + self._file.fNbytesName if key is None else key.fSeekKey + key.fKeylen
@@ -568,7 +572,9 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 else:
                     found.update((f"{name}/{path}", why) for path, why in tree.unreadable(entries).items())
             elif key.fClassName not in DIRECTORIES:
-                reason = objects.unreadable(key)
+                from sapwood.objects import unreadable
+
+                reason = unreadable(key)
                 if reason is not None:
                     found[name] = reason
         return found
@@ -653,7 +659,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         found, rest = self._found(where, recursive)
         if isinstance(found, ReadOnlyKey) and rest:
             return found.get()[rest].classname
-        return classname_encode(_classname(found), version) if encoded else _classname(found)
+        return _encoded(_classname(found), version) if encoded else _classname(found)
 
     def class_of(self, where: str, version: int | None = None, recursive: bool = True) -> type:
         """Return the class of the object at a path: see `sapwood.model.NamedClass`; arguments as in `classname_of`."""
@@ -784,3 +790,15 @@ def _directory_at(file: FileHandle, where: str | tuple[()]) -> ReadOnlyDirectory
 
 def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
     return found.fClassName if isinstance(found, ReadOnlyKey) else found.classname
+
+
+def _encoded(classname: str, version: int | None) -> str:
+    from sapwood.naming import classname_encode
+
+    return classname_encode(classname, version)
+
+
+def _datetime_of(packed: int) -> datetime.datetime:
+    from sapwood.objects.dates import unpack_datetime
+
+    return unpack_datetime(packed)

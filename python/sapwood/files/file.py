@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, CorruptError, CutOffError, StorageError
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.handle import FileHandle
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import at_rest
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 
 def open(  # noqa: A001

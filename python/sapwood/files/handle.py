@@ -10,19 +10,19 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from sapwood.cache import LRUCache, array_cache_of
-from sapwood.compression import Compression
 from sapwood.errors import Incident, NotFoundError, StorageError, without_secrets
-from sapwood.files.records import read_header, with_records
-from sapwood.objects.detached import DetachedFile
 from sapwood.storage.sources import cache_of, source_of
-from sapwood.table.cache import cache_in
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sapwood.compression import Compression
+    from sapwood.files.records import HeaderRecord
     from sapwood.interpretation.described import DescribedClass
+    from sapwood.objects.detached import DetachedFile
     from sapwood.schema import StreamerInfo, Streamers
     from sapwood.source.chunk import Chunk, Source
+    from sapwood.table.cache import ColumnCache
 
 
 class Identity(NamedTuple):
@@ -50,8 +50,12 @@ class FileHandle(ABC):
         self._source: Source | None = None
         found = source_of(path, options)
         cache = cache_of(options, "column_cache")
-        self.column_cache = None if cache is None else cache_in(*cache)
-        """The cache of decoded columns (`sapwood.table.cache`), if there is one."""
+        self.column_cache: ColumnCache | None = None
+        """The cache of decoded columns, if there is one."""
+        if cache is not None:
+            from sapwood.table.cache import cache_in
+
+            self.column_cache = cache_in(*cache)
         self._file_path = found.name
         self._native: Any = found.open()
         self._address = found.address
@@ -147,39 +151,51 @@ class FileHandle(ABC):
         return self._native.end
 
     @property
+    def _places(self) -> tuple[int, int, int, int]:
+        from sapwood.files.records import with_records
+
+        return with_records(self._native).places()
+
+    @property
+    def _header(self) -> HeaderRecord:
+        from sapwood.files.records import read_header
+
+        return read_header(self.native)
+
+    @property
     def fSeekFree(self) -> int:  # noqa: N802
         """The offset of the list of free segments, in bytes."""
-        return with_records(self._native).places()[0]
+        return self._places[0]
 
     @property
     def fNbytesFree(self) -> int:  # noqa: N802
         """The size of the list of free segments, in bytes."""
-        return with_records(self._native).places()[1]
+        return self._places[1]
 
     @property
     def fSeekInfo(self) -> int:  # noqa: N802
         """The offset of the streamer info, in bytes."""
-        return with_records(self._native).places()[2]
+        return self._places[2]
 
     @property
     def fNbytesInfo(self) -> int:  # noqa: N802
         """The size of the streamer info, in bytes."""
-        return with_records(self._native).places()[3]
+        return self._places[3]
 
     @property
     def nfree(self) -> int:
         """The number of free segments."""
-        return read_header(self.native).nfree
+        return self._header.nfree
 
     @property
     def fNbytesName(self) -> int:  # noqa: N802
         """The size of the key and names before the record of the top directory, in bytes."""
-        return read_header(self.native).fNbytesName
+        return self._header.fNbytesName
 
     @property
     def fUnits(self) -> int:  # noqa: N802
         """The size of an offset, in bytes: 4 or 8."""
-        return read_header(self.native).fUnits
+        return self._header.fUnits
 
     @property
     def size(self) -> int:
@@ -189,6 +205,8 @@ class FileHandle(ABC):
     @property
     def compression(self) -> Compression | None:
         """The compression setting of the file; branches have their own."""
+        from sapwood.compression import Compression
+
         return Compression.from_code(self._native.compression)
 
     @property
@@ -209,6 +227,8 @@ class FileHandle(ABC):
     @property
     def detached(self) -> DetachedFile:
         """The metadata of the file, which remain after closing; the `file` of objects that were read."""
+        from sapwood.objects.detached import DetachedFile
+
         if self._detached is None:
             self._detached = DetachedFile.of(self)
         return cast("DetachedFile", self._detached)

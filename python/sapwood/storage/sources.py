@@ -25,8 +25,6 @@ from sapwood.errors import (
     similar,
     storage_error,
 )
-from sapwood.show.units import memory_size
-from sapwood.storage.credentials import find_certificate, find_keys, find_region, has_profile
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -535,6 +533,8 @@ def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
 
 
 def _size(name: str, given: Any, default: int | str) -> int:
+    from sapwood.show.units import memory_size
+
     try:
         size = memory_size(default if given is None else given)
     except TypeError as error:
@@ -565,13 +565,17 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
             raise ArgumentError(f"{url}: key and secret belong together, and one is missing")
         if not options.get("anon"):
             keys = _keys(options)
-            if keys is None and has_profile():
+            if keys is None and _has_profile():
                 return None
         urls = [_s3_address(one, options) for one in urls]
     elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
         urls = [quote(_web_address(one), safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
-    certificate = find_certificate(options, kind) if kind in _WITH_CERTIFICATE else None
+    certificate = None
+    if kind in _WITH_CERTIFICATE:
+        from sapwood.storage.credentials import find_certificate
+
+        certificate = find_certificate(options, kind)
     # No server of S3 answers with several ranges: the whole file would come.
     return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000, certificate), url)
 
@@ -601,12 +605,22 @@ def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | 
 
 
 def _region(options: Mapping[str, Any]) -> str:
+    from sapwood.storage.credentials import find_region
+
     return _s3_option(options, "region_name") or find_region()
 
 
 def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
+    from sapwood.storage.credentials import find_keys
+
     found = find_keys(options)
     return None if found is None else (found.key, found.secret, found.token, _region(options))
+
+
+def _has_profile() -> bool:
+    from sapwood.storage.credentials import has_profile
+
+    return has_profile()
 
 
 def _s3_address(url: str, options: Mapping[str, Any]) -> str:
@@ -717,7 +731,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         except OSError as error:
             raise StorageError(str(error)) from None
     try:
-        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not has_profile():
+        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
             options = {"anon": True} | options
         system, path = _system_of(pattern, options)
         found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
