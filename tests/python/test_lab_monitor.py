@@ -77,7 +77,6 @@ def test_what_this_process_starts_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of peaks")
 def test_a_peak_between_records() -> None:
     code = (
         "from sapwood.lab import Monitor\n"
@@ -198,7 +197,6 @@ def test_another_process() -> None:
         Monitor(pid=process.pid)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")
 def test_a_program_that_has_ended_before_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Ended(subprocess.Popen[bytes]):
         def __init__(self, words: list[str]) -> None:
@@ -320,7 +318,6 @@ def test_what_cannot_be_written_loses_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")
 @pytest.mark.parametrize("between", [[], ["sh", "-c", '"$@"; true', "-"]])
 def test_a_program_shorter_than_the_interval(between: list[str], tmp_path: Path) -> None:
     output = tmp_path / "m.json"
@@ -365,7 +362,6 @@ def test_a_process_is_looked_at_once_an_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize("attached", [False, True])
 def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool, tmp_path: Path) -> None:
     output, ready = tmp_path / "m.json", tmp_path / "ready"

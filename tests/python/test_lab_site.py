@@ -794,7 +794,7 @@ def _of_files(jobs: int) -> Case:
 
 
 def test_jobs_run_on_the_workers_of_dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed = pytest.importorskip("distributed")
+    distributed = pytest.importorskip("distributed", reason="needs distributed (pip install sapwood[dask])")
     monkeypatch.setattr(samples, "KINDS", SMALL)
     many = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(protocol="tcp", **many) as dask:

@@ -516,7 +516,6 @@ def test_a_study_that_is_told_to_end_leaves_no_files(tmp_path: Path) -> None:
     assert not any(path.is_dir() for path in tmp_path.iterdir())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_what_a_study_left_that_was_killed_goes(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom sapwood.lab.studies.study import scratch\n"

@@ -9,7 +9,7 @@ import pytest
 
 import sapwood
 
-pytest.importorskip("xxhash")
+pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
 from crafted_ntuple import (
     COLLECTION,

@@ -317,7 +317,7 @@ def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_files_inside_archives(path: Path, local: Any, tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("fsspec")
+    pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "e.root").write_bytes(path.read_bytes())
     held = shutil.make_archive(str(tmp_path / "held"), kind, tmp_path / "in")
