@@ -33,7 +33,8 @@ def table(command: argparse.ArgumentParser) -> str:
     for action in command._actions:
         if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
             continue
-        value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+        named = action.metavar or action.dest.upper()
+        value = "" if action.nargs == 0 else named if isinstance(named, str) else " ".join(named)
         value += "..." if action.nargs == "+" else ""
         names = ", ".join(f"`{name}`" for name in action.option_strings)
         text = (action.help or "") % {"default": action.default}

@@ -18,29 +18,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="files, patterns, directories, FILE.root:TREE, or lists of these"
     )
-    parser.add_argument("-t", "--tree", metavar="NAME", help="only this tree")
+    parser.add_argument("-t", "--tree", metavar="NAME", help="only the tree of this name")
     parser.add_argument(
         "--trace",
-        metavar="T",
-        help="the branches in use: a trace of sapwood trace, results.json of sapwood run, or names, one per line",
+        metavar="FILE",
+        help="the branches in use: a trace (sapwood trace), results.json (sapwood run), or one name per line",
     )
     parser.add_argument(
-        "--sample", default="32 MB", metavar="SIZE", help="uncompressed bytes to try remedies on (default %(default)s)"
+        "--sample",
+        default="32 MB",
+        metavar="SIZE",
+        help="size of the sample on which remedies are tried, uncompressed (default %(default)s)",
     )
     add_price_arguments(parser)
-    parser.add_argument("--memory", default="400 MB", metavar="SIZE", help="memory for one cluster (%(default)s)")
+    parser.add_argument(
+        "--memory", default="400 MB", metavar="SIZE", help="memory for one cluster (default %(default)s)"
+    )
     parser.add_argument(
         "--loss",
         type=float,
         default=0.0,
         metavar="PART",
-        help="allowed relative change of floats, such as 0.001",
+        help="relative change of floats that a remedy may cause, such as 0.001 (default 0)",
     )
     parser.add_argument("--no-trials", action="store_true", help="only list problems found in the metadata of trees")
-    parser.add_argument("--branch-costs", action="store_true", help="measure the cost of the largest branches")
-    parser.add_argument("--rntuple", action="store_true", help="measure the gain of a conversion to an RNTuple")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write a page (.html)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--branch-costs", action="store_true", help="measure what reading the largest branches costs")
+    parser.add_argument("--rntuple", action="store_true", help="measure what a conversion to RNTuple gains")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write the report to this page (.html)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "--fail-on", metavar="CODE,...", help="exit with 1 if one of these problems is found; any means all"
     )

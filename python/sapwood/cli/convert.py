@@ -23,9 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--columns", nargs="+", metavar="EXPR", help="fields or expressions; names of banks of an FZ file; default: all"
     )
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
-    parser.add_argument("--name", default="Events", help="name of the table in a ROOT or HDF5 file (Events)")
-    parser.add_argument("--format", choices=("ttree", "rntuple"), help="format of the table in a new ROOT file (ttree)")
-    parser.add_argument("--step-size", default="64 MB", metavar="SIZE", help="size of a step in memory (64 MB)")
+    parser.add_argument("--name", default="Events", help="name of the table in a ROOT or HDF5 file (default Events)")
+    parser.add_argument(
+        "--format", choices=("ttree", "rntuple"), help="format of the table in a new ROOT file (default ttree)"
+    )
+    parser.add_argument("--step-size", default="64 MB", metavar="SIZE", help="size of a step in memory (default 64 MB)")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -16,17 +16,31 @@ if TYPE_CHECKING:
 
 def _selection_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches or fields"
+        "--keep",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="copy only these branches or fields; may be repeated",
     )
     parser.add_argument(
-        "--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches or fields"
+        "--drop",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="leave out these branches or fields; may be repeated",
     )
-    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (default 0)")
     parser.add_argument("--stop", type=int, metavar="ENTRY", help="stop before this entry")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
-    parser.add_argument("--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch or field")
-    parser.add_argument("--compression", metavar="CODEC:LEVEL", help="zstd:5, lz4:4, zlib:1, lzma:6, none")
-    parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
+    parser.add_argument(
+        "--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch or field; may be repeated"
+    )
+    parser.add_argument(
+        "--compression", metavar="CODEC:LEVEL", help="codec of the copy: zstd:5, lz4:4, zlib:1, lzma:6, none"
+    )
+    parser.add_argument(
+        "--cluster-size", metavar="SIZE", help="entries, such as 10000, or compressed bytes, such as '30 MB'"
+    )
 
 
 def _selection(arguments: argparse.Namespace) -> Selection:
@@ -122,7 +136,7 @@ def _move(arguments: argparse.Namespace) -> int:
 def _remove_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="objects or patterns, with or without a cycle")
-    parser.add_argument("-r", "--recursive", action="store_true", help="delete directories, too")
+    parser.add_argument("-r", "--recursive", action="store_true", help="also delete directories")
     parser.add_argument("--json", action="store_true", help="print the deleted objects as JSON")
     parser.set_defaults(trailing="targets")
 

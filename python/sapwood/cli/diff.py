@@ -20,8 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("first", metavar="A", help="file, or FILE:PATH for one directory or table")
     parser.add_argument("second", metavar="B", help="the other file, or FILE:PATH in it")
-    parser.add_argument("--relative", type=float, default=0.0, metavar="R", help="relative tolerance of numbers (0)")
-    parser.add_argument("--absolute", type=float, default=0.0, metavar="A", help="absolute tolerance of numbers (0)")
+    parser.add_argument(
+        "--relative", type=float, default=0.0, metavar="R", help="relative tolerance of numbers (default 0)"
+    )
+    parser.add_argument(
+        "--absolute", type=float, default=0.0, metavar="A", help="absolute tolerance of numbers (default 0)"
+    )
     parser.add_argument("--layout", action="store_true", help="compare clusters and compressed sizes too")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print a list of objects as JSON")

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--weight", metavar="EXPR", help="weight of each entry or element")
-    parser.add_argument("--bins", type=int, metavar="N", help="number of bins (40)")
+    parser.add_argument("--bins", type=int, metavar="N", help="number of bins (default 40)")
     parser.add_argument(
         "--limits", nargs=2, metavar=("LOW", "HIGH"), help="limits of the axis; default: the range of the values"
     )

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--others",
         choices=("first", "all", "error"),
         default="first",
-        help="objects that differ and cannot be added: take the first, write all as cycles, or fail (first)",
+        help="objects that differ and cannot be added: take the first, write all as cycles, or fail (default first)",
     )
     parser.add_argument(
         "--union", action="store_true",
@@ -46,14 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects; may be repeated"
     )
-    parser.add_argument("--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (512 MB)")
+    parser.add_argument(
+        "--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (default 512 MB)"
+    )
     parser.add_argument(
         "-j",
         "--jobs",
         type=int,
         default=1,
         metavar="N",
-        help="number of processes; each merges a part of the inputs (1)",
+        help="number of processes; each merges a part of the inputs (default 1)",
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out files that cannot be read, and list them")
     parser.add_argument("-n", "--dry-run", action="store_true", help="print the plan; write nothing")

@@ -29,15 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--think", action="store_true", help="keep the pauses between requests")
     change = parser.add_argument_group("what if")
     change.add_argument("--prefetch-size", metavar="SIZE", help="prefetch memory, e.g. 32MiB")
-    change.add_argument("--branch", action="append", metavar="PATTERN", help="read other branches; may be repeated")
     change.add_argument(
-        "--layout", choices=("advised", "default"), help="layout of a rewritten file, as in sapwood rewrite"
+        "--branch", action="append", metavar="PATTERN", help="read these branches instead; may be repeated"
     )
-    change.add_argument("--cluster-size", metavar="SIZE", help="with --layout: entries, or compressed bytes (30 MB)")
+    change.add_argument(
+        "--layout", choices=("advised", "default"), help="plan for the file as sapwood rewrite would lay it out"
+    )
+    change.add_argument(
+        "--cluster-size",
+        metavar="SIZE",
+        help="with --layout: entries, such as 10000, or compressed bytes, such as '30 MB'",
+    )
     change.add_argument(
         "--merge-clusters", type=int, metavar="N", help="treat every N clusters as one (simulation only)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

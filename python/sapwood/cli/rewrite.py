@@ -28,28 +28,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="advised: the layout that sapwood advise proposes (a copy, if there is none); default: same codecs, "
         "clusters of 30 MB",
     )
-    parser.add_argument("-t", "--tree", metavar="NAME", help="only this tree")
-    parser.add_argument("--trace", metavar="T", help="the branches in use, for the advice; see sapwood advise")
+    parser.add_argument("-t", "--tree", metavar="NAME", help="only the tree of this name")
+    parser.add_argument("--trace", metavar="FILE", help="the branches in use, as for sapwood advise")
     parser.add_argument(
-        "--compression", metavar="CODEC:LEVEL", help="for all branches: zstd:5, lz4:4, zlib:1, lzma:6, none"
+        "--compression", metavar="CODEC:LEVEL", help="codec of all branches: zstd:5, lz4:4, zlib:1, lzma:6, none"
     )
-    parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
+    parser.add_argument(
+        "--cluster-size", metavar="SIZE", help="entries, such as 10000, or compressed bytes, such as '30 MB'"
+    )
     parser.add_argument(
         "--basket-size",
         metavar="SIZE",
-        help="maximum uncompressed bytes of a basket (54 kB; for zstd and lzma 524 kB)",
+        help="maximum uncompressed bytes of a basket (default 54 kB; with zstd and lzma 524 kB)",
     )
-    parser.add_argument("--split-level", type=int, metavar="N", help="0 for whole objects, up to 99")
+    parser.add_argument(
+        "--split-level", type=int, metavar="N", help="how deep objects are split into branches: 0 (not at all) to 99"
+    )
     parser.add_argument(
         "--streaming",
         choices=("member-wise", "object-wise"),
-        help="layout of objects in one branch (member-wise)",
+        help="layout of objects in one branch (default member-wise)",
     )
     parser.add_argument(
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out branches; may be repeated"
     )
     parser.add_argument("--no-verify", action="store_true", help="do not compare the values")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

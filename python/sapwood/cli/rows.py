@@ -13,7 +13,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="FILE:PATH", help="the table; the path may be absent if the file has only one")
     parser.add_argument("expressions", nargs="*", metavar="EXPR", help="fields, patterns or expressions; default: all")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
-    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (default 0)")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(trailing="expressions")
@@ -22,7 +22,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 def _head_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common(parser)
-    parser.add_argument("-n", "--entries", type=int, default=10, metavar="N", help="number of rows (10)")
+    parser.add_argument("-n", "--entries", type=int, default=10, metavar="N", help="number of rows (default 10)")
 
 
 def _scan_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,10 +13,10 @@ EPILOG = "Example: sapwood serve . --port 8080"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("folder", metavar="DIR", help="folder to serve; nothing outside it is shown")
-    parser.add_argument("--port", type=int, default=8765, metavar="N", help="port (8765); 0 takes a free one")
+    parser.add_argument("--port", type=int, default=8765, metavar="N", help="port (default 8765); 0 takes a free one")
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS",
-        help="address to listen on (127.0.0.1); beyond loopback every request needs the token in the printed URL",
+        help="address to listen on (default 127.0.0.1); others than loopback need the token in the printed URL",
     )  # fmt: skip
     parser.add_argument("--token", metavar="WORD", help="require this token, on loopback too")
 

@@ -54,7 +54,7 @@ def _hadd_arguments(parser: argparse.ArgumentParser) -> None:
         help="replace an existing output; -f505: compress with this (100 * algorithm + level), -ff: as the first "
         "input, -fk: keep baskets as they are",
     )  # fmt: skip
-    parser.add_argument("--codec", action="append", default=[], metavar="X", help="the X of -fX: 505, f or k")
+    parser.add_argument("--codec", action="append", default=[], metavar="X", help="the X of -fX (see -f): 505, f or k")
     parser.add_argument("-k", dest="skip", action="store_true", help="leave out unreadable files")
     parser.add_argument("-O", dest="optimize", action="store_true", help="write trees again with new baskets")
     parser.add_argument("-T", dest="no_trees", action="store_true", help="leave out trees")
@@ -64,9 +64,9 @@ def _hadd_arguments(parser: argparse.ArgumentParser) -> None:
         dest="most",
         type=int,
         metavar="N",
-        help="maximum number of open files; two inputs and the output are open at most",
+        help="accepted without effect: at most two inputs and the output are open",
     )
-    parser.add_argument("-v", dest="verbosity", type=int, default=99, metavar="N", help="0 prints nothing (99)")
+    parser.add_argument("-v", dest="verbosity", type=int, default=99, metavar="N", help="0 prints nothing (default 99)")
     parser.add_argument(
         "-L", dest="listed", metavar="FILE", help="file with names of objects, one per line; see -Ltype"
     )
@@ -301,7 +301,7 @@ def _slim_arguments(parser: argparse.ArgumentParser) -> None:
 def _select_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _slim_arguments(parser)
-    parser.add_argument("-f", "--first", type=int, default=0, metavar="ENTRY", help="first entry (0)")
+    parser.add_argument("-f", "--first", type=int, default=0, metavar="ENTRY", help="first entry (default 0)")
     parser.add_argument("-l", "--last", type=int, default=-1, metavar="ENTRY", help="last entry (-1: all)")
     parser.add_argument("-s", "--selection", default="", metavar="EXPR", help="only entries for which this holds")
 

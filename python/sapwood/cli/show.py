@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-b", "--branch", action="append", metavar="PATTERN", help="show only matching branches (*, ?); may be repeated"
     )
     parser.add_argument("-n", "--entries", type=int, default=0, metavar="N", help="also show N entries")
-    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry to show (0)")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry to show (default 0)")
     storage.add_argument(parser)
     parser.add_argument(
         "--json",

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
     add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,zebra,zebra-rz,cernlib,raw")
-    parser.add_argument("--events", type=int, metavar="N", help="how many events (default 10000; 1000 with --quick)")
+    parser.add_argument("--events", type=int, metavar="N", help="number of events (default 10000; 1000 with --quick)")
     add_list(parser, "--compression", "CODEC:LEVEL", "zstd, lz4, zlib, lzma or none (default zstd:5)")
     add_list(
         parser,

@@ -61,7 +61,9 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
     """Declare the choice of engines; all by default."""
-    parser.add_argument("--engine", default=names, metavar="NAMES", help="engines with commas (default %(default)s)")
+    parser.add_argument(
+        "--engine", default=names, metavar="NAMES", help="engines, comma-separated (default %(default)s)"
+    )
 
 
 def engines_of(arguments: argparse.Namespace) -> list[str]:
@@ -76,11 +78,12 @@ def add_tree_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_price_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the prices of storage, network and memory."""
-    parser.add_argument("--latency", metavar="TIME", help="time of a request to storage (default 1ms)")
+    parser.add_argument("--latency", metavar="TIME", help="time that one request to storage takes (default 1ms)")
     parser.add_argument("--bandwidth", metavar="RATE", help="bandwidth of storage for one job (default 100MB/s)")
     add_repeated(
         parser, "--weight", "NAME=NUMBER",
-        "write, read: number of times (1); size: seconds per stored GB (0); memory: processors per GB (0.5)",
+        "what counts: write=N and read=N: how often a copy is written and read (1, 1); size=S: seconds per stored GB "
+        "(0); memory=P: processors per GB of memory (0.5)",
     )  # fmt: skip
 
 
