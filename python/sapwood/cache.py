@@ -24,7 +24,7 @@ class LRUCache(MutableMapping[str, Any]):
 
     def __init__(self, limit: int | None, items: Any = ()) -> None:
         if limit is not None and limit < 0:
-            raise ArgumentError(f"the limit of a cache is None or a number from 0 on, not {limit!r}")
+            raise ArgumentError(f"the limit of a cache must be None or at least 0, not {limit!r}")
         self._limit = limit
         self._items: dict[str, Any] = {}
         self._current = 0

@@ -217,7 +217,7 @@ def test_entry_lists_of_one_tree(folder: Path, lists: dict[str, list[int]], tmp_
     (tmp_path / "f2.root").write_bytes((folder / "f2.root").read_bytes())
     moved = train.Dataset.of(tmp_path / "f2.root")
     assert events_of(moved.with_entries(f"{folder}/lists.root:several")) == [n for n in lists["several"] if n >= 2000]
-    with pytest.raises(ArgumentError, match=r"of none of these files, but of .*f0\.root"):
+    with pytest.raises(ArgumentError, match=r"to none of these files, but to .*f0\.root"):
         moved.with_entries(f"{folder}/lists.root:one")
     with pytest.raises(ArgumentError, match="is not an entry list"):
         moved.with_entries(f"{folder}/f0.root:Events")

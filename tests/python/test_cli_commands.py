@@ -190,7 +190,7 @@ def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert "text.root" in failed(1, "ls", tmp_path / "text.root")
     assert "has no none" in failed(1, "ls", f"{folder / 'nano_1.root'}:none")
     output = tmp_path / "output"
-    assert "no task file" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
+    assert "does not exist" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
     assert "no file matches" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", tmp_path / "*.csv", "-o", output)
     assert "is not a size" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "--step-size", "big")
     assert "no option 'lower'" in failed(

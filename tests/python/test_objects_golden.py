@@ -58,7 +58,7 @@ def test_functions_of_fits(name: str) -> None:
 def test_functions_made_by_integrals_say_so() -> None:
     with sapwood.open(GOLDEN / "functions.root") as file:
         for name, kind in (("sum", "TF1NormSum"), ("convolution", "TF1Convolution")):
-            with pytest.raises(UnsupportedError, match=rf"made of other functions by integrals \({kind}\)"):
+            with pytest.raises(UnsupportedError, match=rf"combines other functions by integrals \({kind}\)"):
                 file[name](1.0)
 
 

@@ -301,7 +301,7 @@ def test_fills_in_buffers_leave_members_as_they_are_stored() -> None:
 
 @pytest.mark.parametrize("count", [11.0, 1e300, np.inf])
 def test_buffers_that_are_too_short(count: float) -> None:
-    with pytest.raises(CorruptError, match="fills in a buffer of 21 numbers"):
+    with pytest.raises(CorruptError, match="fills, but its buffer has 21 numbers"):
         buffered("equal", fBuffer=np.array([count] + [1.0] * 20)).values()
 
 

@@ -209,7 +209,7 @@ def test_what_names_no_file(path: Path, tmp_path: Path) -> None:
         sapwood.open(f"{tmp_path}/nowhere.root:tree")
     with pytest.raises(ArgumentError, match="2 entries"):
         sapwood.open({path: "a", "b": "c"})
-    with pytest.raises(ArgumentError, match="given by its path"):
+    with pytest.raises(ArgumentError, match="a file must be a path"):
         sapwood.open(12)
     with pytest.raises(StorageError):
         sapwood.open(tmp_path)

@@ -274,7 +274,7 @@ def test_a_split_refuses_files_without_entries(
         (["hadd", "-cachesize", "10M", "all.root", "events.root"], "-cachesize would have no effect"),
         (["hadd", "-fk505", "all.root", "events.root"], "use -fk"),
         (["hadd", "-f505", "-f404", "all.root", "events.root"], "contradict"),
-        (["hadd", "-L", "names", "all.root", "events.root"], "need each other"),
+        (["hadd", "-L", "names", "all.root", "events.root"], "must be given together"),
         (["hadd", "events.root", "events.root"], "-f replaces it"),
         (["rootslimtree", "-i", "run", "events.root:Events", "out.root"], "add -e"),
         (["rootcp", "-c", "505", "events.root:Events", "events.root"], "compression cannot be changed"),

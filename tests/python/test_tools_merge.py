@@ -186,7 +186,7 @@ def test_a_dry_run_writes_nothing(inputs: list[str], tmp_path: Path, capsys: pyt
     for more, code, said in [
         ([], 2, "other.root: Events differs in class or branches from that of "),
         (["--union"], 0, "write trees whose branches differ again; nothing was written"),
-        (["--jobs", "0"], 2, "jobs is a number of processes from 1 on, not 0"),
+        (["--jobs", "0"], 2, "jobs must be at least 1, not 0"),
     ]:
         assert main(["merge", str(tmp_path / "out.root"), *inputs, other, "--dry-run", *more]) == code
         printed = capsys.readouterr()

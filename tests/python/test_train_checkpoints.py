@@ -303,7 +303,7 @@ def test_reproducible_files_are_told_apart_by_their_time(folder: Path, tmp_path:
 
 def test_outputs_that_are_gone_are_an_error_at_once(folder: Path, tmp_path: Path) -> None:
     stopped(stream("x > 0"), folder, tmp_path / "state", output=tmp_path / "out")
-    with pytest.raises(SapwoodError, match="is not there"):
+    with pytest.raises(SapwoodError, match="does not exist: without this part"):
         train.run(stream("x > 0"), folder, checkpoint=tmp_path / "state", output=tmp_path / "other")
 
 
@@ -437,7 +437,7 @@ class Two(Task):
 
 def test_each_output_of_a_task_taken_off_counts_what_it_has(folder: Path, tmp_path: Path) -> None:
     run = train.run([Two(), Counts()], described(sorted(folder.iterdir())), output=tmp_path, threads=1)
-    assert "the fields are y, those before had x" in run.tasks[0].failure
+    assert "the fields are y, but those of earlier rows x" in run.tasks[0].failure
     found: dict[str, Summary] = {}
     for name in "ab":
         with sapwood.open(tmp_path / f"{name}.root") as file:

@@ -153,7 +153,10 @@ def test_task_files_need_cloudpickle(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("adapt", "said"),
-    [(True, "adapt is True, must have names"), ({"most": 3}, "adapt has 'most'; known are interval, maximum")],
+    [
+        (True, "adapt must be a dictionary"),
+        ({"most": 3}, "adapt has the unknown key 'most'; choose from interval"),
+    ],
 )
 def test_settings_of_clusters_that_follow_the_work(adapt: Any, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):

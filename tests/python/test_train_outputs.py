@@ -320,7 +320,7 @@ def test_joined_steps_of_other_fields_cannot_be_written(tmp_path: Path) -> None:
     rows = [ak.Array({"x": [1]}), ak.concatenate([ak.Array({"x": [2]}), ak.Array({"x": [3], "more": [4]})])]
     writer = Writer({("t", "o"): train.Output("o.root")}, tmp_path)
     writer.take("t", {"o": rows[0]}, {0: 1})
-    with pytest.raises(ArgumentError, match="the fields are x, more, those before had x"):
+    with pytest.raises(ArgumentError, match="the fields are x, more, but those of earlier rows x"):
         writer.take("t", {"o": rows[1]}, {0: 2})
     writer.write("t")
     assert writer.read(("t", "o")) == {0: 1}

@@ -100,7 +100,7 @@ def test_settings_can_be_read(tmp_path: Path) -> None:
         "threads": "threads", "processes": "processes", "slurm": "slurm", "htcondor": "htcondor",
     }  # fmt: skip
     (tmp_path / "wrong.json").write_text('{"executors": "threads"}')
-    with pytest.raises(ArgumentError, match="has 'executors'; settings are catalogue, executor"):
+    with pytest.raises(ArgumentError, match="has the unknown key 'executors'; choose from catalogue, executor"):
         train.load_site(tmp_path / "wrong.json")
     with pytest.raises(ArgumentError, match="cannot be read"):
         train.load_site(tmp_path / "none.json")
@@ -310,7 +310,7 @@ def test_a_batch_system_that_takes_no_jobs(
         train.executor_of("htcondor", 1)
     monkeypatch.setenv("PATH", "/nowhere")
     for name, word in (("htcondor", "condor_submit"), ("slurm", "sbatch")):
-        with pytest.raises(ArgumentError, match=f"{name} needs its command {word}, which is not on this machine"):
+        with pytest.raises(ArgumentError, match=f"{name} needs the command {word}, which is not installed"):
             train.executor_of(name, 1, options={"cores": 1, "memory": "1GB"})
 
 

@@ -122,7 +122,7 @@ def test_entries_have_what_is_looked_at(folder: Path) -> None:
         def each(self, event: Any, results: dict[str, Any]) -> None:
             results["sum"] += event.evnt
 
-    with pytest.raises(train.TaskError, match=r"the entry has no 'evnt', it has event, unused"):
+    with pytest.raises(train.TaskError, match=r"the entry has no 'evnt'; it has event, unused"):
         train.run(Misspells(), folder, threads=1)
 
 
@@ -182,7 +182,7 @@ def test_results_without_names(folder: Path) -> None:
     assert "process returned an object of class Hist; it must return results by name" in failures[1]
     assert "end returned nothing" in failures[2]
     assert failures[3] == ""
-    with pytest.raises(ArgumentError, match=r"Count is a class; give an object of it: Count\(\)"):
+    with pytest.raises(ArgumentError, match=r"Count is a class; pass an instance of it: Count\(\)"):
         train.run([Count], folder)
 
 
@@ -301,7 +301,9 @@ def test_an_entry_list_is_of_its_data_set(folder: Path, tmp_path: Path) -> None:
     alone = train.run(Count(), train.Dataset.of(sets).with_entries([1, ENTRIES]), step_size=20)
     assert alone["count"]["events"].tolist() == [1, ENTRIES]
     sets["some"]["entry_list"] = [2 * ENTRIES]
-    with pytest.raises(ArgumentError, match=rf"data set 'some' has entry {2 * ENTRIES}, there are {2 * ENTRIES}"):
+    with pytest.raises(
+        ArgumentError, match=rf"data set 'some' has entry {2 * ENTRIES}, but all files together have {2 * ENTRIES}"
+    ):
         train.run(Count(), sets)
     (tmp_path / "broken.root").write_bytes(b"no ROOT file")
     sets |= {
@@ -375,13 +377,13 @@ def test_options_that_are_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("memory", [True, 0, -5, float("nan"), [1]])
 def test_budgets_that_are_none(folder: Path, memory: Any) -> None:
-    with pytest.raises(ArgumentError, match="must be a number of bytes or a size, as '2 GB'"):
+    with pytest.raises(ArgumentError, match="must be a number of bytes or a size such as '2 GB'"):
         train.run(Count(), folder, memory=memory)
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_a_budget_below_what_python_takes(folder: Path, executor: str) -> None:
-    with pytest.raises(LimitError, match="before its first step: Python and what is imported take that"):
+    with pytest.raises(LimitError, match="before its first step: Python and the imported modules need this memory"):
         train.run(Count(), folder, memory="20MB", executor=executor, threads=1)
 
 

@@ -89,7 +89,7 @@ def _hadd(arguments: argparse.Namespace) -> int:
     from sapwood.tools.shims import hadd
 
     if (arguments.listed is None) != (arguments.kind is None):
-        raise ArgumentError("-L and -Ltype need each other")
+        raise ArgumentError("-L and -Ltype must be given together")
     if len(set(arguments.codec)) > 1:
         raise ArgumentError(f"-f{' and -f'.join(arguments.codec)} contradict each other")
     if arguments.most is not None and arguments.most < 0:

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     words: list[str] = arguments.words
     if not words or words[0] == "trace":
-        raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
+        raise ArgumentError("name a command to run: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
     if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
     if words[0] == "root":

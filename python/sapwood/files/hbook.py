@@ -186,7 +186,7 @@ class Banks(Sequence[Bank]):
             return [Bank(self, place) for place in range(*where.indices(len(self)))]
         place = where + len(self) if where < 0 else where
         if not 0 <= place < len(self):
-            raise IndexError(f"{len(self)} banks, none at {where}")
+            raise IndexError(f"no bank at index {where}: there are {len(self)}")
         return Bank(self, place)
 
     def __repr__(self) -> str:
@@ -315,7 +315,7 @@ class FzFile:
         """
         chosen = [names] if isinstance(names, str) else list(names)
         if step_size < 1:
-            raise ArgumentError(f"step_size is a number of structures from 1 on, not {step_size}")
+            raise ArgumentError(f"step_size must be at least 1 structure, not {step_size}")
         reader = self._file.native.reader()
         while (found := reader.collect(chosen, step_size)) is not None:
             yield _collected(chosen, found)

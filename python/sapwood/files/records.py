@@ -79,7 +79,7 @@ def read_key(file: Any, seek: int, expected: int, where: str) -> KeyRecord:
     wrong = numbers[0] != expected or not 0 < numbers[4] <= numbers[0] or numbers[2] < 0
     texts = [] if wrong else _texts(file.bytes(seek, min(numbers[4], file.size - seek)), _KEY.size + places.size)
     if len(texts) != 3:
-        raise CorruptError(f"{where}: its key at byte {seek} says {numbers}, expected {expected} bytes")
+        raise CorruptError(f"{where}: expected a key of {expected} bytes at byte {seek}, found the numbers {numbers}")
     return KeyRecord._make((*numbers, seek, above, *texts))
 
 

@@ -98,7 +98,7 @@ def _node(items: Iterator[tuple[str, str]], batch: Foreign, first: tuple[str, st
                     options = batch.column(int(item[1]))[0]
                 else:
                     arguments.append(_node(items, batch, item))
-            raise ValueError("a call without an end")
+            raise ValueError("a call is not closed")
         case _:
             raise ValueError(f"a node of kind {kind!r}")
 

@@ -157,10 +157,10 @@ class TAxis(TNamed):
         """
         bins: int = self.member("fNbins")
         if bins < 0:
-            raise CorruptError(f"an axis of {bins} bins: {self!r}")
+            raise CorruptError(f"{self!r} has a negative number of bins: {bins}")
         if bins > _MANY and self.parent is not None and bins > self.parent.data_uncompressed_bytes:
             size = self.parent.data_uncompressed_bytes
-            raise LimitError(f"an axis of {bins} bins in an object of {size} bytes: {self!r}")
+            raise LimitError(f"{self!r} has {bins} bins, too many for an object of {size} bytes")
         return bins
 
     def __bool__(self) -> bool:
@@ -172,7 +172,7 @@ class TAxis(TNamed):
         if self.is_labelled:
             return (self.labels() or [])[where]
         if not -len(self) <= where < len(self):
-            raise IndexError(f"bin {where} of an axis with {len(self)} bins")
+            raise IndexError(f"no bin {where}: the axis has {len(self)} bins")
         low, high = self.intervals()[where]
         return float(low), float(high)
 

@@ -39,7 +39,7 @@ def pending(h: Foreign) -> Array | None:
     columns = 1 + h.ndim + (h.kind == "MEAN")
     fills = np.asarray(buffer[1:], dtype=np.float64)
     if not buffer[0] * columns <= len(fills):
-        raise CorruptError(f"{h!r} says of {buffer[0]} fills in a buffer of {len(buffer)} numbers")
+        raise CorruptError(f"{h!r} declares {buffer[0]} fills, but its buffer has {len(buffer)} numbers")
     return fills[: int(buffer[0]) * columns].reshape(-1, columns)
 
 

@@ -253,7 +253,7 @@ class TEfficiency(TNamed):
         level = self.confidence_level
         if self._has(_BAYESIAN):
             if self._has(_SHORTEST):
-                raise UnsupportedError(f"the shortest Bayesian interval of {self!r} is not computed here")
+                raise UnsupportedError(f"the shortest Bayesian interval of {self!r} is not supported")
             a, b = self._beta()
             tail = (1 - level) / 2
             low, high = _beta_quantile(tail, a, b), _beta_quantile(1 - tail, a, b)
@@ -271,7 +271,7 @@ class TEfficiency(TNamed):
         else:
             found = _INTERVALS.get(self.statistic)
             if found is None:
-                raise UnsupportedError(f"the interval of {self!r} ({self.statistic}) is not computed here")
+                raise UnsupportedError(f"the interval of {self!r} ({self.statistic}) is not supported")
             low, high = found(total, passed, level)
         low, high = np.where(empty, 0.0, np.maximum(low, 0.0)), np.where(empty, 1.0, np.minimum(high, 1.0))
         return self._inner(low, flow), self._inner(high, flow)

@@ -481,11 +481,11 @@ class TF1(TNamed):
         composition = self.member("fComposition", none_if_missing=True)
         if isinstance(composition, Model) and len(saved) <= 3:
             raise UnsupportedError(
-                f"{self!r} is made of other functions by integrals ({composition.classname}), which are not computed "
-                "here, and ROOT saved no values of it"
+                f"{self!r} combines other functions by integrals ({composition.classname}): these are not supported, "
+                "and ROOT saved no values of it"
             )
         if len(saved) <= 3 or len(variables) != 1:
-            raise UnsupportedError(f"{self!r} was code, and ROOT saved no values of it")
+            raise UnsupportedError(f"{self!r} was made from code, and ROOT saved no values of it")
         # The values at equal distances, then the range (TF1::Save).
         low, high = saved[-2], saved[-1]
         x = np.asarray(variables[0], dtype=np.float64)

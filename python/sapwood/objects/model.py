@@ -140,9 +140,9 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(found, Unreadable):
                 raise found.error()
             if not isinstance(found, wanted):
-                raise CorruptError(f"{place_of(self)}: {function.__name__!r} is {found!r}, expected {wanted.__name__}")
+                raise CorruptError(f"{place_of(self)}: {function.__name__!r} is {found!r}, not {wanted.__name__}")
             if isinstance(found, int) and found < 0:
-                raise CorruptError(f"{place_of(self)}: its members say that it has {found} elements")
+                raise CorruptError(f"{place_of(self)}: its members give it {found} elements")
             return found
         except SapwoodError:
             raise
@@ -522,7 +522,7 @@ def _unreadable(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, st
 def _as_dict(value: Any, inside: tuple[int, ...]) -> Any:
     if isinstance(value, Model):
         if id(value) in inside:
-            raise UnsupportedError(f"{value!r} leads to itself: a dict of it would have no end")
+            raise UnsupportedError(f"{value!r} contains itself, so it cannot become a dict")
         inside = (*inside, id(value))
         return {name: _as_dict(member, inside) for name, member in value.all_members.items()}
     if isinstance(value, (list, tuple)):

@@ -422,7 +422,7 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums]
     if not links:
         warnings.warn(
-            "there are classes of ROOT itself alone, which it reads without a library: the headers declare nothing",
+            "the file describes only classes of ROOT itself, which ROOT reads without a library: the headers are empty",
             SapwoodWarning,
             stacklevel=2,
         )

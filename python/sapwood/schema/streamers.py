@@ -501,7 +501,7 @@ def class_names(typename: str) -> Iterator[str]:
     Of containers only pairs are classes, which maps have, too: a file describes them.
     """
     if typename.count("<") > _DEEPEST:
-        raise UnsupportedError(f"the type {typename[:80]}... has templates inside of more than {_DEEPEST} others")
+        raise UnsupportedError(f"the type {typename[:80]}... nests templates more than {_DEEPEST} deep")
     name = regular_classname(typename).replace("const ", "").rstrip("*& ")
     outer, bracket, rest = name.partition("<")
     outer = outer.removeprefix("std::")

@@ -446,8 +446,8 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     if hasattr(path, "fs") and hasattr(path, "path"):
         return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), options)
     raise ArgumentError(
-        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
-        f"the object's path in it, not by {path!r}"
+        "a file must be a path, a URL, bytes, an object with 'read' and 'seek', or a dict of one path to the path of "
+        f"an object in it, not {path!r}"
     )
 
 
@@ -481,7 +481,7 @@ def _far(
         value = options.get(name)
         value = default if value is None else value
         if not hasattr(value, "__index__") or not least <= value < 1 << 31:
-            raise ArgumentError(f"{name} is a number from {least}, not {value!r}")
+            raise ArgumentError(f"{name} must be a number of at least {least}, not {value!r}")
         return int(value)
 
     def seconds(name: str) -> float | None:
@@ -562,7 +562,7 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     urls = [url, *_replicas(url, kind, options.get("replicas"))]
     if kind == "s3":
         if bool(options.get("key")) != bool(options.get("secret")):
-            raise ArgumentError(f"{url}: key and secret belong together, and one is missing")
+            raise ArgumentError(f"{url}: `key` and `secret` must be given together; one is missing")
         if not options.get("anon"):
             keys = _keys(options)
             if keys is None and _has_profile():
@@ -594,7 +594,7 @@ def _replicas(url: str, kind: str, given: Any) -> list[str]:
     for one in replicas:
         scheme = re.match(_SCHEME, one) if isinstance(one, str) else None
         if scheme is None or scheme[1].lower() not in family:
-            raise ArgumentError(f"{url}: replicas are URLs of the same protocol, as {one!r} is not")
+            raise ArgumentError(f"{url}: `replicas` must be URLs of the same protocol, unlike {one!r}")
     return replicas
 
 
@@ -626,7 +626,7 @@ def _has_profile() -> bool:
 def _s3_address(url: str, options: Mapping[str, Any]) -> str:
     bucket, _, key = url.split("://", 1)[1].partition("/")
     if not bucket or not key:
-        raise ArgumentError(f"{url}: a file in S3 is s3://bucket/key")
+        raise ArgumentError(f"{url}: a file in S3 has the form s3://bucket/key")
     path = quote(key, safe="/-_.~")
     endpoint = _s3_option(options, "endpoint_url", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     if endpoint is not None:

@@ -105,7 +105,7 @@ class Trace:
     def __getitem__(self, name: str) -> Array:
         """Return a column as a NumPy array; text as objects."""
         if name not in COLUMNS:
-            raise ArgumentError(f"a trace has no column {name!r}, but {', '.join(COLUMNS)}")
+            raise ArgumentError(f"a trace has no column {name!r}; choose from {', '.join(COLUMNS)}")
         if not self._columns:
             return np.empty(0, dtype=object if name in _TEXT else np.int64)
         if name in _TEXT:
@@ -121,7 +121,7 @@ class Trace:
 
         del requested_schema  # a wish only, by the Arrow PyCapsule interface
         if not self._columns:
-            raise ArgumentError("the trace has not ended: its columns are there after the `with` block")
+            raise ArgumentError("the trace has not ended: read its columns after the `with` block")
         return _native.arrow_stream(list(self._columns), list(self._columns.values()))
 
     def save(self, path: str | Path) -> None:
@@ -134,7 +134,7 @@ class Trace:
         try:
             write(table.replace_schema_metadata(about), str(path))
         except OSError as error:
-            raise StorageError(f"the trace is not written: {path}: {error}") from error
+            raise StorageError(f"cannot write the trace {path}: {error}") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -390,9 +390,9 @@ def _reader(path: Path) -> Foreign:
 def _check_folder(folder: Path) -> None:
     """Notice before the work, not behind it, that there is no place for its trace."""
     if not folder.is_dir():
-        raise MissingFileError(f"no folder for a trace: {folder}")
+        raise MissingFileError(f"cannot write a trace: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StorageError(f"no file may be made in the folder of a trace: {folder}")
+        raise StorageError(f"cannot write a trace: no permission to create files in {folder}")
 
 
 def _writer(path: Path) -> Foreign:

@@ -158,18 +158,18 @@ class _Lowering:
 
     def _input(self, name: str) -> int:
         if name not in self.names:
-            raise ArgumentError(f"{name!r} is not an input of numbers\n{self._place}")
+            raise ArgumentError(f"{name!r} is not a numeric input\n{self._place}")
         return self.names.index(name)
 
     def _add(self, kind: str, given: Any) -> int:
         if len(self.contents) >= _MOST_CONTENTS:
-            raise LimitError(f"a correction of more than {_MOST_CONTENTS} contents\n{self._place}")
+            raise LimitError(f"a correction with more than {_MOST_CONTENTS} contents\n{self._place}")
         self.contents.append((kind, given))
         return len(self.contents) - 1
 
     def _content(self, given: Any, depth: int) -> int:
         if depth > _MOST_DEPTH:
-            raise LimitError(f"more than {_MOST_DEPTH} contents inside each other\n{self._place}")
+            raise LimitError(f"contents nested more than {_MOST_DEPTH} deep\n{self._place}")
         if isinstance(given, (int, float)):
             return self._add("value", float(given))
         kind = given["nodetype"]
@@ -206,7 +206,7 @@ class _Lowering:
         numbers = [float(given[one]) for one in ("n", "low", "high")] if regular else [float(edge) for edge in given]
         edges = numbers[1:] if regular else numbers
         if not all(low < high for low, high in itertools.pairwise(edges)):
-            raise ArgumentError(f"edges of bins that do not increase\n{self._place}")
+            raise ArgumentError(f"the edges of bins must increase\n{self._place}")
         return "regular" if regular else "variable", numbers
 
     def _category(self, given: Any, depth: int) -> int:
@@ -266,7 +266,7 @@ class Corrections:
     Raises
     ------
     ArgumentError
-        It is not a set of corrections of version 2.
+        It is this is not a set of corrections of version 2.
     """
 
     def __init__(self, given: Given) -> None:
@@ -281,9 +281,9 @@ class Corrections:
                 found = {correction["name"]: (correction, place) for correction in read["corrections"]}
                 stacks = {one["name"]: (one, place) for one in read.get("compound_corrections") or ()}
             except (LookupError, TypeError):
-                raise ArgumentError(f"not a set of corrections\n{place}") from None
+                raise ArgumentError(f"this is not a set of corrections\n{place}") from None
             if version != 2:
-                raise ArgumentError(f"corrections of version {version}, not 2\n{place}")
+                raise ArgumentError(f"corrections of version {version} are not supported, only 2\n{place}")
             self._known |= found
             self._stacks |= stacks
 

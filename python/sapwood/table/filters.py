@@ -101,7 +101,7 @@ def renaming(wanted: Rename) -> Callable[[str], str]:
     if isinstance(wanted, str):
         found = re.fullmatch(_REPLACED, wanted)
         if found is None:
-            raise ArgumentError(f"renaming by a string needs the form '/from/to/', which {wanted!r} has not")
+            raise ArgumentError(f"renaming by a string needs the form '/from/to/', not {wanted!r}")
         flags = re.RegexFlag(0)
         for flag in found[3]:
             flags |= getattr(re, flag.upper())
@@ -117,7 +117,7 @@ def renaming(wanted: Rename) -> Callable[[str], str]:
     if callable(wanted):
         return wanted
     if not isinstance(wanted, Iterable) or isinstance(wanted, (bytes, bytearray)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"names change by a function, a dict, '/from/to/' or a list of these, not {wanted!r}")
+        raise TypeError(f"names are changed by a function, a dict, '/from/to/' or a list of these, not {wanted!r}")
     steps = [renaming(one) for one in wanted]
 
     def in_turn(name: str) -> str:

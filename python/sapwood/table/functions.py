@@ -109,7 +109,7 @@ def _at(x: Foreign, place: Foreign) -> Foreign:
 def _fill_none(x: Foreign, value: Foreign) -> Foreign:
     if isinstance(x, Symbol):
         if not is_plain(value):
-            raise NotNativeError("None is filled with a number")
+            raise NotNativeError("None can only be replaced by a number")
         return x.apply("fill_none", value=value)
     import awkward as ak
 
@@ -151,7 +151,7 @@ def _combinations(x: Foreign, n: Foreign) -> Foreign:
 def _cartesian(*values: Foreign) -> Foreign:
     if any(map(is_symbolic, values)):
         if not all(map(is_symbolic, values)):
-            raise NotNativeError("a Cartesian product is of lists")
+            raise NotNativeError("a Cartesian product needs lists")
         of: list[Symbol] = [value.first() if isinstance(value, Record) else value for value in values]
 
         def member(k: int) -> Callable[[], Symbol | Record]:
@@ -170,7 +170,7 @@ def _cartesian(*values: Foreign) -> Foreign:
 def _nested(first: Foreign, second: Foreign) -> Foreign:
     if is_symbolic(first) or is_symbolic(second):
         if not (is_symbolic(first) and is_symbolic(second)):
-            raise NotNativeError("pairs are of lists")
+            raise NotNativeError("pairs need lists")
         of: list[Symbol] = [value.first() if isinstance(value, Record) else value for value in (first, second)]
 
         def member(k: int) -> Callable[[], Symbol | Record]:
@@ -204,7 +204,7 @@ def _concatenate(*values: Foreign) -> Foreign:
                 {name: (lambda name=name: _concatenate(*(value[name] for value in values))) for name in names}
             )
         if not all(isinstance(value, Symbol) for value in values):
-            raise NotNativeError("lists are joined with lists")
+            raise NotNativeError("only lists can be joined with lists")
         return values[0].apply("concatenate", *values[1:])
     import awkward as ak
 
@@ -225,7 +225,7 @@ def _whole_numbers(x: Foreign) -> Foreign:
         return np.uint64(int(x) & 0xFFFF_FFFF_FFFF_FFFF)
     kind: Any = getattr(ak.to_numpy(ak.ravel(x)), "dtype", np.dtype(object)).kind
     if kind not in "biu":
-        raise ValueError("random numbers are of whole numbers, such as the number of an event and a seed")
+        raise ValueError("random numbers are made from whole numbers, such as the number of an event and a seed")
     return ak.values_astype(x, np.uint64) if isinstance(x, ak.Array) else np.asarray(x).astype(np.uint64)
 
 
@@ -235,7 +235,7 @@ def _random(*numbers: Foreign) -> Foreign:
     if any(map(is_symbolic, numbers)):
         first = numbers[0]
         if not isinstance(first, Symbol):
-            raise NotNativeError("random numbers are of whole numbers")
+            raise NotNativeError("random numbers are made from whole numbers")
         found = first.recorder.node("scramble", (0, first))
         for number in numbers[1:]:
             found = found.apply("scramble", number)

@@ -73,7 +73,7 @@ def keys_of(source: HasFields, group_by: GroupBy, start: int, stop: int) -> dict
     """
     names = [group_by] if isinstance(group_by, str) else list(group_by)
     if not names:
-        raise ArgumentError("entries are grouped by one key or several, not by none")
+        raise ArgumentError("group_by needs at least one key")
     query = Query(source, names)
     results = Scan(query).arrays(start, stop, ResultForm(library_of("np"), dict))
     for name, values in results.items():

@@ -344,7 +344,7 @@ class _Recovery:
                 continue
             try:
                 if not source.num_entries:
-                    raise CorruptError("its header was found, but no page list, so its pages cannot be located")
+                    raise CorruptError("its header was found, but not its page list, which locates its pages")
                 self._copy_ntuple(path, source)
                 lost.pop(path, None)
             except (SapwoodError, OSError) as error:

@@ -124,7 +124,7 @@ def merge(
         dict(options or {}),
     )
     if jobs < 1:
-        raise ArgumentError(f"jobs is a number of processes from 1 on, not {jobs}")
+        raise ArgumentError(f"jobs must be at least 1, not {jobs}")
     paths = input_paths(inputs, settings.options)
     target = Path(output).expanduser()
     if any(not is_url(path) and Path(path).resolve() == target.resolve() for path in paths):

@@ -192,7 +192,7 @@ class Catalogue:
             self._base = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, VERSION):
-                raise StorageError(f"catalogue {path} is of version {version}, this sapwood knows {VERSION}")
+                raise StorageError(f"catalogue {path} has version {version}; this version of sapwood reads {VERSION}")
             self._base.executescript(_TABLES)
             self._base.execute(f"PRAGMA user_version = {VERSION}")
             self._base.commit()

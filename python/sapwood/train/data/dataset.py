@@ -41,7 +41,7 @@ def parse_size(text: str) -> int:
     except TypeError:
         size = 0
     if size < 1:
-        raise ArgumentError(f"{text!r} is not a size: a number and B, kB, MB, GB, TB (or KiB, MiB, GiB), as '50 MB'")
+        raise ArgumentError(f"{text!r} is not a size: a number and B, kB, MB, GB, TB (KiB, MiB, GiB), such as '50 MB'")
     return size
 
 
@@ -56,7 +56,7 @@ def memory_budget(given: Foreign) -> int | None:
     if given is None or isinstance(given, str):
         return None if given is None else parse_size(given)
     if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 1:
-        raise ArgumentError(f"memory is {given!r}, must be a number of bytes or a size, as '2 GB'")
+        raise ArgumentError(f"memory must be a number of bytes or a size such as '2 GB', not {given!r}")
     return int(given)
 
 
@@ -73,7 +73,7 @@ def parse_step_size(text: str) -> StepSize:
     try:
         parse_size(text)
     except ArgumentError as error:
-        raise ArgumentError(f"a step is a number of entries, as 5000, or bytes: {error}") from error
+        raise ArgumentError(f"a step is a number of entries, such as 5000, or of bytes: {error}") from error
     return text
 
 
@@ -107,11 +107,11 @@ class Source:
             The UUID or the number of entries differs, or a range ends after the last entry.
         """
         if self.uuid is not None and self.uuid.replace("-", "").lower() != uuid.replace("-", "").lower():
-            raise ArgumentError(f"{self} has the uuid {uuid}, its description says {self.uuid}")
+            raise ArgumentError(f"{self} has the UUID {uuid}, but {self.uuid} in its description")
         if self.entries is not None and self.entries != entries:
-            raise ArgumentError(f"{self} has {entries} entries, its description says {self.entries}")
+            raise ArgumentError(f"{self} has {entries} entries, but {self.entries} in its description")
         if self.ranges and self.ranges[-1][1] > entries:
-            raise ArgumentError(f"{self} has {entries} entries, the step {list(self.ranges[-1])} ends behind them")
+            raise ArgumentError(f"{self} has {entries} entries, but the step {list(self.ranges[-1])} ends after them")
 
     def __str__(self) -> str:
         """Return ``file`` or ``file:tree``."""
@@ -460,14 +460,14 @@ class _Found:
             raise ArgumentError(f"{place}: a file without a path: {dict(item)}")
         place = f"{place}: {text}"
         if item.get("format") not in (None, "root"):
-            raise ArgumentError(f"{place}: its format is {item['format']!r}, only 'root' is read")
+            raise ArgumentError(f"{place}: its format is {item['format']!r}; only 'root' can be read")
         ranges = None if item.get("steps") is None else _ranges(item["steps"], place)
         others = [_near(text, folder) for text in _texts(item.get("replicas"), place)]
         own_tree = _text(item.get("object_path") or item.get("tree"), f"{place}: tree")
         try:
             entries = None if item.get("num_entries") is None else _whole(item["num_entries"])
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"{place}: num_entries is {item['num_entries']!r}, not a number of entries") from error
+            raise ArgumentError(f"{place}: num_entries must be a whole number, not {item['num_entries']!r}") from error
         try:
             found = list(_expand(text, folder, options, self.allow_missing))
         except MissingFileError:
@@ -504,15 +504,15 @@ def _check_words(given: Foreign, known: Sequence[str], place: str) -> None:
         raise ArgumentError(f"{place}: {given!r} is not a dictionary")
     if unknown := [key for key in given if key not in known]:
         words = ", ".join(sorted(set(known).difference(_OF_COFFEA)))
-        raise ArgumentError(f"{place} has {unknown[0]!r}; known are {words}")
+        raise ArgumentError(f"{place} has the unknown key {unknown[0]!r}; choose from {words}")
 
 
 def _metadata(given: Foreign, place: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise ArgumentError(f"{place}: metadata are {given!r}, not a dictionary")
+        raise ArgumentError(f"{place}: metadata must be a dictionary, not {given!r}")
     light = given.get("luminosity")
     if light is not None and (isinstance(light, bool) or not isinstance(light, (int, float))):
-        raise ArgumentError(f"{place}: luminosity is {light!r}, not a number")
+        raise ArgumentError(f"{place}: luminosity must be a number, not {light!r}")
     return given
 
 
@@ -585,7 +585,7 @@ def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | No
         if same:
             found[source] = same[0].entries
     if not found:
-        raise ArgumentError(f"entry list {entries.name} is of none of these files, but of {parts[0].file_name}")
+        raise ArgumentError(f"entry list {entries.name} belongs to none of these files, but to {parts[0].file_name}")
     return None, found
 
 
@@ -649,7 +649,7 @@ def parse_settings(text: str, path: Path) -> Foreign:
     except ImportError as error:
         raise MissingPackageError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
     except Exception as error:  # parsers raise many types
-        raise ArgumentError(f"{path} cannot be understood: {one_line(error)}") from error
+        raise ArgumentError(f"{path} cannot be parsed: {one_line(error)}") from error
 
 
 def _local(text: str) -> str:
@@ -770,5 +770,5 @@ def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
     if not names:
         raise NotFoundError(f"{source.path} has no tree")
     if len(names) > 1:
-        raise ArgumentError(f"{source.path} has several trees; name one, as FILE:TREE: {', '.join(names)}")
+        raise ArgumentError(f"{source.path} has several trees; name one in the form FILE:TREE: {', '.join(names)}")
     return file[names[0]], names[0]

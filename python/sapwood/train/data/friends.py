@@ -34,7 +34,7 @@ def index_of(friend: Friend) -> FriendIndex:
 def _opened(source: Source) -> Generator[Any]:
     with open_source(source) as file:
         if source.uuid and file.file.hex_uuid != source.uuid:
-            raise ReplacedFriendError(f"{source.path} is another file than the one that was looked at before")
+            raise ReplacedFriendError(f"{source.path} was replaced since it was examined")
         yield find_tree(file, source)[0]
 
 

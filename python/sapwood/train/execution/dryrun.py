@@ -66,15 +66,16 @@ class Estimate:
         budget = memory_budget(memory)
         if budget is not None and self.memory > budget:
             raise LimitError(
-                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are given"
+                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, more than the given "
+                f"{budget / 1e6:,.0f} MB"
                 + (
-                    f"; the results alone would have {self.results / 1e6:,.0f} MB"
+                    f"; the results alone would take {self.results / 1e6:,.0f} MB"
                     if self.results > _LITTLE and 4 * self.results > budget - resident()
                     else "; smaller steps (--step-size) need less"
                 )
             )
         if seconds is not None and self.wall > seconds:
-            raise LimitError(f"the run would take about {self.wall:,.0f} s, {seconds:,.0f} s are given")
+            raise LimitError(f"the run would take about {self.wall:,.0f} s, more than the given {seconds:,.0f} s")
 
 
 class _Part(NamedTuple):

@@ -580,13 +580,13 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         adapt = given.pop("adapt", None)
         kind, refused = getattr(dask_jobqueue, _QUEUES[text]), list[str]()
         if shutil.which(kind.job_cls.submit_command) is None:
-            raise ArgumentError(f"{text} needs its command {kind.job_cls.submit_command}, which is not on this machine")
+            raise ArgumentError(f"{text} needs the command {kind.job_cls.submit_command}, which is not installed")
         cluster = _cluster(kind, {"job_cls": _telling(kind.job_cls, refused)} | given)
         if not adapt:
             cluster.scale(jobs=jobs)
         return _adapted(cluster, text, jobs, adapt, refused)
     known = "auto, threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
-    raise ArgumentError(f"no executor {text!r}; there are {known}")
+    raise ArgumentError(f"unknown executor {text!r}; choose from {known}")
 
 
 _ADAPT = ("interval", "maximum", "maximum_jobs", "minimum", "minimum_jobs", "target_duration", "wait_count")
@@ -594,9 +594,9 @@ _ADAPT = ("interval", "maximum", "maximum_jobs", "minimum", "minimum_jobs", "tar
 
 def _check_adapt(adapt: Foreign) -> None:
     if adapt is not None and not isinstance(adapt, Mapping):
-        raise ArgumentError(f"adapt is {adapt!r}, must have names, as {{minimum: 0, maximum: 20}}")
+        raise ArgumentError(f"adapt must be a dictionary such as {{'minimum': 0, 'maximum': 20}}, not {adapt!r}")
     if unknown := sorted(set(adapt or ()) - set(_ADAPT)):
-        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(_ADAPT)}")
+        raise ArgumentError(f"adapt has the unknown key {unknown[0]!r}; choose from {', '.join(_ADAPT)}")
 
 
 def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
@@ -653,10 +653,10 @@ def load_site(path: str | Path) -> dict[str, Any]:
     known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
     names = settings.keys() if isinstance(settings, Mapping) else {repr(settings)}
     if unknown := [name for name in names if name not in known]:
-        raise ArgumentError(f"site {path} has {unknown[0]!r}; settings are {', '.join(sorted(known))}")
+        raise ArgumentError(f"site {path} has the unknown key {unknown[0]!r}; choose from {', '.join(sorted(known))}")
     for name in {"jobs", "read_ahead"} & settings.keys():
         if type(settings[name]) is not int:
-            raise ArgumentError(f"site {path}: {name} is {settings[name]!r}, must be a whole number")
+            raise ArgumentError(f"site {path}: {name} must be a whole number, not {settings[name]!r}")
     if not isinstance(settings.get("options", {}), Mapping):
-        raise ArgumentError(f"site {path}: options is {settings['options']!r}, must have names")
+        raise ArgumentError(f"site {path}: options must be a dictionary, not {settings['options']!r}")
     return dict(settings)

@@ -37,8 +37,8 @@ class Gate:
         """Raise if the budget was used up before the first step."""
         if self._budget is not None and not self._entered and not memory.fits(0, self._budget):
             raise LimitError(
-                f"the memory budget is {self._budget:,} bytes, and {this_process()} has {memory.resident():,} before "
-                "its first step: Python and what is imported take that"
+                f"the memory budget is {self._budget:,} bytes, but {this_process()} has {memory.resident():,} before "
+                "its first step: Python and the imported modules need this memory"
             )
 
     @contextlib.contextmanager

@@ -182,14 +182,14 @@ def _check(
     if twice:
         raise ArgumentError(f"two tasks are called {twice[0]!r}; give one another name = '...'")
     if threads is not None and threads < 1:
-        raise ArgumentError(f"threads is {threads}, must be at least 1")
+        raise ArgumentError(f"threads must be at least 1, not {threads}")
     if read_ahead < 0:
-        raise ArgumentError(f"read_ahead is {read_ahead}, must not be negative")
+        raise ArgumentError(f"read_ahead must not be negative, but is {read_ahead}")
     if entries is not None and entries < 0:
-        raise ArgumentError(f"entries is {entries}, must not be negative")
+        raise ArgumentError(f"entries must not be negative, but is {entries}")
     if drift not in DRIFT:
-        raise ArgumentError(f"drift is {drift!r}, must be one of {', '.join(DRIFT)}")
+        raise ArgumentError(f"unknown drift {drift!r}; choose from {', '.join(DRIFT)}")
     if isinstance(step_size, str):
         parse_size(step_size)
     elif step_size < 1:
-        raise ArgumentError(f"step_size is {step_size}, must be at least 1 entry")
+        raise ArgumentError(f"step_size must be at least 1 entry, not {step_size}")

@@ -70,9 +70,7 @@ class OpenTree:
         file = open_source(plan.source)
         try:
             if plan.uuid and file.file.hex_uuid != plan.uuid:
-                raise ReplacedError(
-                    f"{plan.source.path} is another file than the one that was looked at before; run again"
-                )
+                raise ReplacedError(f"{plan.source.path} was replaced since it was examined; run again")
             return OpenTree(file, file[plan.tree] if plan.tree else find_tree(file, plan.source)[0])
         except BaseException:
             file.close()

@@ -251,7 +251,7 @@ class Plan:
                 entries, where = (self._offset, "") if name is None else (self._offsets[name], f" of data set {name!r}")
                 if len(numbers) and numbers[-1] >= entries:
                     raise ArgumentError(
-                        f"the entry list{where} has entry {numbers[-1]}, there are {entries} in all files"
+                        f"the entry list{where} has entry {numbers[-1]}, but all files together have {entries}"
                     )
         return steps
 
@@ -412,17 +412,17 @@ class Plan:
         if other and self.drift != "fill":
             name, kind = other[0]
             raise ArgumentError(
-                f"{place} has {name} as {schema.type_of(name)}, the first file as {kind} "
+                f"{place} has {name} as {schema.type_of(name)}, but the first file has {kind} "
                 "(drift: 'skip' leaves such files out, 'fill' converts)"
             )
         for name, kind in other:
             if not _convertible(schema.type_of(name), kind) or (name in self.touched and "/" in name):
                 raise DriftError(
-                    f"{place} has {name} as {schema.type_of(name)}, which cannot become {kind} as in the first file"
+                    f"{place} has {name} as {schema.type_of(name)}, not convertible to {kind} of the first file"
                 )
         for name, kind in made_up:
             if reference.is_group(name):
-                raise DriftError(f"{place} has no {name}, and {kind} as in the first file cannot be made up")
+                raise DriftError(f"{place} has no {name}, for which no values of type {kind} can be made up")
         return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other), tuple(matched.items()))
 
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
@@ -490,7 +490,7 @@ class _Chain:
     def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
         if stop > self.starts[-1]:
             raise ArgumentError(
-                f"the friend {self.sources[0]} has {self.starts[-1]} entries, entry {stop - 1} is asked for"
+                f"the friend {self.sources[0]} has {self.starts[-1]} entries, but entry {stop - 1} is requested"
             )
         place = bisect_right(self.starts, start) - 1
         pieces: list[tuple[Source, int, int]] = []

@@ -496,7 +496,7 @@ def worker_of(job: Packed | Worker) -> Worker:
     with _MAKING:
         if job.digest not in _WORKERS:
             if job.data is None:
-                raise LimitError("the job was forgotten by this process")
+                raise LimitError("this process no longer has the job")
             while len(_WORKERS) > 3:
                 _WORKERS.popitem(last=False)[1].close()
             # It is not closed when the run ends: the process may belong to a pool of another program.

@@ -282,7 +282,9 @@ class Writer:
         if kind != _type_of(like):
             # They may not fit: find out now, before more entries wait.
             if set(rows_fields := _fields(rows)) != set(fields := _fields(like)):
-                raise ArgumentError(f"the fields are {', '.join(rows_fields)}, those before had {', '.join(fields)}")
+                raise ArgumentError(
+                    f"the fields are {', '.join(rows_fields)}, but those of earlier rows {', '.join(fields)}"
+                )
             self._flush(key)
             self._waiting[key] = [rows]
             self._flush(key)
@@ -376,7 +378,7 @@ class Writer:
         for key, parts in self._used.items():
             for path in (self._path(self._outputs[key], part) for part in parts):
                 if not path.exists():
-                    raise StorageError(f"{path} is not there: the run cannot resume without this part of an output")
+                    raise StorageError(f"{path} does not exist: without this part of an output the run cannot resume")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
         """Join the parts of each file and add its summary; return a description of each file, by path.

@@ -126,7 +126,7 @@ class _Columns(dict[str, list[Any]]):
     def __missing__(self, name: str) -> list[Any]:
         names = self._events.fields
         if name not in names:
-            raise AttributeError(f"the entry has no {name!r}, it has {', '.join(names)}")
+            raise AttributeError(f"the entry has no {name!r}; it has {', '.join(names)}")
         found = self[name] = _plain(self._events[name].to_list())
         return found
 
@@ -313,7 +313,7 @@ def check_task(task: Foreign) -> None:
         If it has no `process`, or is a class.
     """
     if isinstance(task, type):
-        raise ArgumentError(f"{task.__name__} is a class; give an object of it: {task.__name__}()")
+        raise ArgumentError(f"{task.__name__} is a class; pass an instance of it: {task.__name__}()")
     if not callable(getattr(task, "process", None)):
         raise ArgumentError(f"{task!r} is not a task: it has no process(events)")
 
@@ -409,7 +409,7 @@ def load_tasks(path: str | Path) -> list[Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise ArgumentError(f"no task file {path}")
+        raise ArgumentError(f"task file {path} does not exist")
     module = _import(path)
     objects = [value for value in vars(module).values() if not isinstance(value, type) and _looks_like_task(value)]
     made_of = [*objects, *(task.processor for task in objects if isinstance(task, Processor))]
