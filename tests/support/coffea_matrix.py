@@ -212,7 +212,7 @@ def page(results: list[dict[str, Any]]) -> str:
         "# coffea releases",
         "",
         "`python tests/support/coffea_matrix.py` writes this page. It is run once for each release of coffea, in an",
-        "environment of its own.",
+        "environment of its own. The tests compare the page with the release that is installed.",
         "",
         "- Columns of `NanoEventsFactory.from_root(sapwood.open(path), treepath=...)` are compared with those",
         "  that coffea reads with uproot: types and values.",
@@ -239,7 +239,8 @@ def page(results: list[dict[str, Any]]) -> str:
     lines += [
         "",
         "The command makes `nano.root`, `ntuple.root`, `maker.root`, `delphes.root` and `lite.root`; other files were",
-        "given. ROOT wrote `edm4hep.root`, with dictionaries of classes of EDM4hep.",
+        "given. ROOT wrote `edm4hep.root` (`tests/recipes/edm4hep`), with classes that have the names and members of those",
+        "of EDM4hep; it holds no real events.",
         "",
         "Columns that only sapwood reads are not counted: in `uproot-issue-798.root` those are the members of",
         "`McEventInfo` and of the split `Aux` objects. Two of uproot's columns are missing there: the file has no",

@@ -1,0 +1,10 @@
+#pragma link C++ class edm4hep::Vector3d+;
+#pragma link C++ class edm4hep::Vector3f+;
+#pragma link C++ class edm4hep::MCParticleData+;
+#pragma link C++ class edm4hep::ReconstructedParticleData+;
+#pragma link C++ class edm4hep::EventHeaderData+;
+#pragma link C++ class podio::ObjectID+;
+#pragma link C++ class std::vector<edm4hep::MCParticleData>+;
+#pragma link C++ class std::vector<edm4hep::ReconstructedParticleData>+;
+#pragma link C++ class std::vector<edm4hep::EventHeaderData>+;
+#pragma link C++ class std::vector<podio::ObjectID>+;
