@@ -117,6 +117,19 @@ def test_root_reads_what_was_added(tmp_path: Path, root_python: Path) -> None:
     ]
 
 
+def test_root_reads_members_that_were_added_to_records(tmp_path: Path, root_python: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path) as file:
+        out = file.mkrntuple("n", ak.Array([{"a": {"inner": {"z": 1.0}, "t": "u"}, "x": 5}] * 3))
+        out.add_fields({"a.inner.more": "float64", "a.list": "var * int32", "y": "int16"})
+        out.extend(ak.Array([{"a": {"inner": {"z": 2.0, "more": 7.5}, "t": "w", "list": [1, 2]}, "x": 6, "y": 1}]))
+    (found,) = read(root_python, f"{path}:n")
+    assert found["entries"] == [
+        *[{"a": {"inner": {"z": 1, "more": 0}, "t": "u", "list": []}, "x": 5, "y": 0}] * 3,
+        {"a": {"inner": {"z": 2, "more": 7.5}, "t": "w", "list": [1, 2]}, "x": 6, "y": 1},
+    ]
+
+
 def fields(path: Path, name: str) -> dict[str, tuple[str, str | None]]:
     """Return the type of each field by its path, and the path of what it shows."""
     with sapwood.open(path) as file:

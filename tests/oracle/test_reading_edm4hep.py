@@ -1,4 +1,4 @@
-"""ROOT writes collections of EDM4hep; coffea reads them with sapwood as with uproot, and with the values that ROOT wrote."""
+"""coffea reads collections of EDM4hep that ROOT writes: with sapwood as with uproot, and with the values of ROOT."""
 
 from __future__ import annotations
 

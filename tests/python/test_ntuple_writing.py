@@ -11,6 +11,7 @@ import awkward as ak
 import numpy as np
 import pyarrow as pa
 import pytest
+import uproot
 
 import sapwood
 from sapwood.errors import ArgumentError, UnsupportedError
@@ -121,7 +122,7 @@ def test_fields_are_added_while_entries_are_written(tmp_path: Path) -> None:
         out.extend({"x": [1, 2, 3]})
         out.add_fields({"y": "float64", "z": "var * int16", "a": ("int8", (2,))})
         out.extend({"x": [4], "y": [0.5], "z": [[7, 8]], "a": [[1, 2]]})
-        with pytest.raises(ArgumentError, match="two fields have the name"):
+        with pytest.raises(ArgumentError, match="a field named y already exists"):
             out.add_fields({"y": "int8"})
         out.extend({"x": [5], "y": [1.5], "z": [[]], "a": [[3, 4]]})
     found = sapwood.open(tmp_path / "a.root")["n"].arrays()
@@ -134,6 +135,51 @@ def test_fields_are_added_while_entries_are_written(tmp_path: Path) -> None:
         file["n"].extend({"x": [6], "y": [2.5], "z": [[9]], "a": [[5, 6]]})
     found = sapwood.open(tmp_path / "a.root")["n"].arrays()
     assert found[-2:].to_list() == [{"x": 5, "y": 1.5, "z": [], "a": [3, 4]}, {"x": 6, "y": 2.5, "z": [9], "a": [5, 6]}]
+
+
+def test_members_are_added_to_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    data = ak.Array([{"a": {"inner": {"z": 1.0}, "t": "u"}, "inner": {"v": [1, 2]}, "x": 5}] * 3)
+    with sapwood.recreate(path, compression=sapwood.ZSTD(3)) as file:
+        out = file.mkrntuple("n", data)
+        out.add_fields({"inner.child": "float64", "a.inner.more": "string", "y": "int16", "inner.list": "var * int32"})
+        row = {"a": {"inner": {"z": 2.0, "more": "m"}, "t": "w"}, "inner": {"v": [3], "child": 0.5, "list": [7]}}
+        out.extend(ak.Array([{**row, "x": 6, "y": 1}]))
+    with sapwood.update(path) as file:
+        file["n"].add_fields({"a.inner.late": "bool"})
+        row["a"]["inner"]["late"] = True
+        file["n"].extend(ak.Array([{**row, "x": 7, "y": 2}]))
+    first = {"a": {"inner": {"z": 1, "more": "", "late": False}, "t": "u"}}
+    first["inner"] = {"v": [1, 2], "child": 0, "list": []}
+    before = {**row, "a": {**row["a"], "inner": {**row["a"]["inner"], "late": False}}}
+    expected = [{**first, "x": 5, "y": 0}] * 3 + [{**before, "x": 6, "y": 1}, {**row, "x": 7, "y": 2}]
+    with sapwood.open(path) as ours, uproot.open(path) as theirs:
+        assert ours["n"].arrays().to_list() == expected
+        assert theirs["n"].arrays().to_list() == expected
+        assert ours["n"]["a.inner"].keys() == ["z", "more", "late"]
+        assert ours["n"].arrays(["a.inner.late"], entry_start=3)["a", "inner", "late"].to_list() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none.y", "the record none was not found"),
+        ("r.none.y", "the record r.none was not found"),
+        ("r.x", "a field named r.x already exists"),
+        ("list.y", "list is not a record"),
+        ("number.y", "number of type std::int64_t is not a record"),
+        ("typed.y", "typed has the type Point, whose members are fixed"),
+        ("r.", "a field without a name"),
+    ],
+)
+def test_members_are_not_added_to_what_is_no_open_record(tmp_path: Path, name: str, reason: str) -> None:
+    data = ak.Array([{"r": {"x": 1}, "list": [{"x": 1}], "number": 1, "typed": {"x": 1}}])
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        out = file.mkrntuple("n", data, classes={"typed": "Point"})
+        with pytest.raises(ArgumentError, match=reason):
+            out.add_fields({name: "int32"})
+        out.extend(data)
+    assert sapwood.open(tmp_path / "a.root")["n"].arrays().to_list() == data.to_list() * 2
 
 
 def test_a_form_of_awkward_declares_fields(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
 from pathlib import Path
 
@@ -425,3 +426,30 @@ def test_a_damaged_length_or_position_overwrites_nothing(tmp_path: Path, make: s
             except sapwood.SapwoodError:
                 break
         assert not readable or _columns(damaged) == expected, f"{what}: {new} instead of {old}"
+
+
+@pytest.mark.corpus
+def test_a_tree_of_objects_is_read_while_its_file_is_updated(corpus: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "objects.root"
+    shutil.copy(corpus / "files" / "uproot-HZZ-objects.root", copy)
+    with sapwood.update(copy) as file:
+        tree = file["events"]
+        assert (tree.num_entries, tree.num_entries_written) == (2421, 2421)
+        array = tree["muonp4"].array(entry_stop=1)
+        assert tree.arrays("muonp4", entry_stop=1)["muonp4"].tolist() == array.tolist() != [[]]
+        with pytest.raises(UnsupportedError, match="TObject of TLorentzVector cannot be written"):
+            tree.extend({"x": [1]})
+        tree.add_branches({"number": np.arange(2421)})
+        assert file["events"].keys()[-1] == "number"
+    with sapwood.open(copy) as file, uproot.open(copy) as other:
+        for found in (file["events"], other["events"]):
+            assert found["number"].array().tolist() == list(range(2421))
+            assert len(found["muonp4"].array()) == 2421
+
+
+def test_the_classes_of_written_files_have_uproots_path() -> None:
+    from sapwood.writing import writable
+
+    assert isinstance(sapwood.recreate, type(writable.recreate))
+    assert writable.WritableTree.extend.__doc__
+    assert writable.WritableNTuple is sapwood.writing.WritableNTuple

@@ -239,8 +239,8 @@ def page(results: list[dict[str, Any]]) -> str:
     lines += [
         "",
         "The command makes `nano.root`, `ntuple.root`, `maker.root`, `delphes.root` and `lite.root`; other files were",
-        "given. ROOT wrote `edm4hep.root` (`tests/recipes/edm4hep`), with classes that have the names and members of those",
-        "of EDM4hep; it holds no real events.",
+        "given. ROOT wrote `edm4hep.root` (`tests/recipes/edm4hep`), with classes that have the names and members of",
+        "those of EDM4hep; it holds no real events.",
         "",
         "Columns that only sapwood reads are not counted: in `uproot-issue-798.root` those are the members of",
         "`McEventInfo` and of the split `Aux` objects. Two of uproot's columns are missing there: the file has no",

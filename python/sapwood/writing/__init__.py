@@ -8,6 +8,7 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood.writing import identify as identify
+    from sapwood.writing import writable as writable
     from sapwood.writing.directory import WritableDirectory
     from sapwood.writing.file import WritableFile, create, recreate, update
     from sapwood.writing.ntuple import WritableNTuple
@@ -25,6 +26,7 @@ __all__ = [
     "recreate",
     "to_writable",
     "update",
+    "writable",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -36,5 +38,5 @@ __getattr__, __dir__ = lazily(
         "sapwood.writing.pyroot": ("to_writable",),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
-    modules=("identify",),
+    modules=("identify", "writable"),
 )

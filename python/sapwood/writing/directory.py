@@ -69,14 +69,15 @@ class WritableDirectory(TableDirectory):
     def __getitem__(self, where: str) -> Foreign:
         """Return a directory, a table to extend (new or from the existing file), or an object.
 
-        Reading an object commits the data written so far. Buffered entries are written as a cluster first.
+        A tree that cannot be extended can be read; its `extend` raises `UnsupportedError`. Reading an object commits
+        the data written so far. Buffered entries are written as a cluster first.
 
         Raises
         ------
         NotFoundError
             No object has that name.
         UnsupportedError
-            The file is a stream, or the tree cannot be extended.
+            The file is a stream.
         """
         self._file.check_open("get data from")
         directory, name, cycle = self._at(where)
@@ -88,7 +89,7 @@ class WritableDirectory(TableDirectory):
                 if table is not None:
                     return table
                 if classname in TREES:
-                    return directory._append(name, number)
+                    return directory._stored(name, number)
                 if classname in RNTUPLES:
                     return directory._append_ntuple(name, number)
                 self._file.commit()

@@ -51,8 +51,12 @@ class FieldPlan:
         types_or_data: object,
         field_types: Mapping[str, object] | None,
         classes: Mapping[str, str | tuple[str, int]],
+        *,
+        members: bool = False,
     ) -> tuple[FieldPlan, dict[str, Column] | None]:
         """Plan fields for types or for data. For data, also return their columns.
+
+        `members` are named by paths with dots.
 
         Raises
         ------
@@ -76,7 +80,7 @@ class FieldPlan:
                 raise ArgumentError(f"field_types names {name!r}, but the data have no such field: {list(types)}")
             types[name] = kind
         for name in types:
-            check_name(name, "a field", without="./\\")
+            check_name(name, "a field", without="/\\" if members else "./\\")
         if not types:
             raise ArgumentError("an RNTuple needs at least one field")
         return cls({name: shape_of(kind, name, classes, nameless=True) for name, kind in types.items()}), columns
@@ -241,7 +245,11 @@ class WritableNTuple(WritableTable):
         self, plan: FieldPlan, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
     ) -> None:
         self._file.native.add_fields(self._number, plan.native(compression))
-        self._plan = FieldPlan(self._plan.shapes | plan.shapes)
+        shapes = dict(self._plan.shapes)
+        for name, shape in plan.shapes.items():
+            top, *path = name.split(".")
+            shapes[top] = _with_member(shapes[top], path, shape) if path else shape
+        self._plan = FieldPlan(shapes)
 
     def add(
         self,
@@ -400,20 +408,32 @@ class WritableNTuple(WritableTable):
         Parameters
         ----------
         types
-            Types by name, as for `WritableDirectory.mkrntuple`.
+            Types by name, as for `WritableDirectory.mkrntuple`. A path such as ``"muon.pt"`` adds a member to a record
+            without a class.
         classes, compression
             As for `WritableDirectory.mkrntuple`.
 
         Raises
         ------
         ArgumentError
-            A field of that name exists.
+            A field of that name exists, or a record does not, or cannot have more members.
         """
         self._file.check_open("write to")
-        plan, columns = FieldPlan.of(types, None, classes or {})
+        plan, columns = FieldPlan.of(types, None, classes or {}, members=True)
         if columns is not None:
             raise ArgumentError("add_fields takes types; add data with the next entries")
         self._add_plan(plan, compression)
+
+
+def _with_member(shape: Shape, path: list[str], member: Shape) -> Shape:
+    """Return the shape of a record with a new member, by its path."""
+    _, name, version, members = cast("tuple[str, str, int, list[tuple[str, Shape]]]", shape)
+    first, *rest = path
+    if rest:
+        members = [(one, _with_member(kind, rest, member) if one == first else kind) for one, kind in members]
+    else:
+        members = [*members, (first, member)]
+    return ("class", name, version, members)
 
 
 def _classes(kind: Type, name: str, versions: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:

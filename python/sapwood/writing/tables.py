@@ -22,7 +22,7 @@ from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.output import Settings, make
 from sapwood.writing.plan import Branch, Layout, Plan
 from sapwood.writing.shapes import Shape, has_maps
-from sapwood.writing.tree import WritableTree
+from sapwood.writing.tree import FixedTree, WritableTree
 from sapwood.writing.types import is_types, to_type
 
 if TYPE_CHECKING:
@@ -75,6 +75,13 @@ class TableDirectory(OutputDirectory):
     def _source(self, name: str, cycle: int) -> ReadOnlyKey:
         """Return the key of a tree in the last commit of the file."""
         return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
+
+    def _stored(self, name: str, cycle: int) -> WritableTree | FixedTree:
+        """Open a tree of the file to add entries to it, or only to read it."""
+        try:
+            return self._append(name, cycle)
+        except UnsupportedError as error:
+            return FixedTree((*self._path, name), self._file, partial(self.add_branches, f"{name};{cycle}"), error)
 
     def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
         """Open a tree of the file to add entries to it. If `tree` is given, update it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.table.index import Zones
 from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.columns import Ready, to_columns
@@ -16,7 +16,7 @@ from sapwood.writing.table import WritableTable
 from sapwood.writing.types import to_type
 
 if TYPE_CHECKING:
-    from sapwood.columns import Column
+    from sapwood.columns import Column, Foreign
     from sapwood.writing.output import OutputFile
     from sapwood.writing.plan import Plan
 
@@ -182,6 +182,46 @@ class WritableTree(WritableTable):
         """Set the compression setting of a branch as ROOT's number."""
         self._file.native.set_field_compression(self._number, self._places[name], code)
         self._codes[name] = code
+
+
+class FixedTree(WritableTable):
+    """A tree of the file that cannot be extended: it can be read, and new branches can be added to it."""
+
+    def __init__(
+        self, path: tuple[str, ...], file: OutputFile, add_branches: Callable[..., None], reason: UnsupportedError
+    ) -> None:
+        """Remember why it cannot be extended, and the function that adds branches to it."""
+        super().__init__(path, file, -1)
+        self._add_branches, self._reason = add_branches, reason
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries."""
+        return self.read().num_entries
+
+    num_entries_written = num_entries
+
+    def keys(self) -> list[str]:
+        """Return the names of the branches."""
+        return self.read().keys()
+
+    def __getitem__(self, where: str) -> Foreign:
+        """Return a branch that can be read."""
+        return self.read()[where]
+
+    def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
+        """Raise `UnsupportedError` with the reason."""
+        del data, accept_new_fields
+        raise self._reason
+
+    def add_branches(self, data: object, **choices: Any) -> None:
+        """Add branches with data, as `WritableTree.add_branches` does."""
+        self._add_branches(data, **choices)
+
+    def finish(self) -> None:
+        """Do nothing: no entries are buffered."""
+
+    flush = finish
 
 
 class WritableBranch:

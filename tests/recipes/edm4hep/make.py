@@ -21,7 +21,11 @@ def build(out: Path) -> Path:
     root = Path(ROOT.__file__).parent
     dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", "libedm.so", "-rmf", "libedm.rootmap"]
     subprocess.run([*dictionary, f"-I{HERE}", "edm4hep.h", HERE / "linkdef.h"], cwd=out, check=True)
-    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *(f"-l{name}" for name in ("Core", "RIO", "Tree", "MathCore"))]
+    libraries = [
+        f"-L{root}/lib",
+        f"-Wl,-rpath,{root}/lib",
+        *(f"-l{name}" for name in ("Core", "RIO", "Tree", "MathCore")),
+    ]
     compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", f"-I{HERE}", f"-I{root}/include"]
     subprocess.run([*compile_, "dict.cxx", HERE / "write.cpp", "-o", "libedm.so", *libraries], cwd=out, check=True)
     return out / "libedm.so"

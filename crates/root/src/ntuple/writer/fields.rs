@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 /// A field to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldSpec {
-    /// Name.
+    /// Name; in an RNTuple that exists, a path that ends in a new member of a record without a class.
     pub name: String,
     /// Type.
     pub shape: Shape,
@@ -127,16 +127,28 @@ fn plain(class: &Class) -> Option<&'static str> {
 /// those entries have no elements. Compressed columns use encodings that compress well; others store values as they are
 /// in memory. `default` is the compression of fields that set none.
 pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entries: u64) -> Result<()> {
-    let mut names: HashSet<String> = HashSet::new();
-    names.extend(schema.fields.iter().filter(|field| field.parent.is_none()).map(|field| field.name.clone()));
+    let mut names: HashSet<(Option<usize>, String)> = HashSet::new();
+    names.extend(schema.fields.iter().map(|field| (field.parent, field.name.clone())));
+    let known = !schema.fields.is_empty();
     let mut queue: VecDeque<(Option<usize>, String, Shape, bool, usize, u64)> = VecDeque::new();
     for spec in specs {
-        check_name(&spec.name)?;
-        if !names.insert(spec.name.clone()) {
-            return Err(Error::argument(format!("two fields have the name {}", spec.name)));
+        let (parent, name, depth) = match spec.name.rsplit_once('.') {
+            Some((above, name)) if known => {
+                let (id, depth) = record(schema, above).within(|| format!("field {}", spec.name))?;
+                (Some(id), name, depth + 1)
+            }
+            _ => (None, spec.name.as_str(), 1),
+        };
+        check_name(name)?;
+        if !names.insert((parent, name.to_owned())) {
+            return Err(Error::argument(if known {
+                format!("a field named {} already exists", spec.name)
+            } else {
+                format!("two fields have the name {}", spec.name)
+            }));
         }
         let split = spec.compression.unwrap_or(default) != Compression::None;
-        queue.push_back((None, spec.name.clone(), spec.shape.clone(), split, 1, 1));
+        queue.push_back((parent, name.to_owned(), spec.shape.clone(), split, depth, 1));
     }
     while let Some((parent, name, shape, split, depth, repeat)) = queue.pop_front() {
         if depth > DEEPEST {
@@ -174,6 +186,32 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
         schema.fields.push(Field { parent, name, ..field });
     }
     Ok(())
+}
+
+/// Finds a record that can have more members, by its path, in a schema that need not be linked; returns also its depth.
+fn record(schema: &Schema, path: &str) -> Result<(usize, usize)> {
+    let (mut found, mut depth) = (None, 0);
+    for name in path.split('.') {
+        let mut fields = schema.fields.iter().enumerate();
+        let Some((id, field)) = fields.find(|(_, field)| field.parent == found && field.name == name) else {
+            return Err(Error::argument(format!("the record {path} was not found")));
+        };
+        if field.role != Role::Record || field.source.is_some() {
+            let kind = if field.typename.is_empty() { "" } else { " of type " };
+            return Err(Error::argument(format!(
+                "{name}{kind}{} is not a record, and cannot have more members",
+                field.typename
+            )));
+        }
+        if !field.typename.is_empty() {
+            return Err(Error::argument(format!(
+                "{name} has the type {}, whose members are fixed",
+                field.typename
+            )));
+        }
+        (found, depth) = (Some(id), depth + 1);
+    }
+    found.map(|id| (id, depth)).ok_or_else(|| Error::argument("a path without names"))
 }
 
 /// Adds projections to a linked schema and links it again.

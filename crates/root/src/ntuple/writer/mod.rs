@@ -248,20 +248,30 @@ impl NTupleWriter {
         self.tops.iter().map(|top| (top.name.clone(), kind(top))).collect()
     }
 
-    /// Adds fields that start with the next cluster; earlier entries read as zero or empty.
+    /// Adds fields that start with the next cluster; earlier entries read as zero or empty. A name with dots adds a
+    /// member to a record.
     pub fn add_fields(&mut self, file: &mut FileWriter, fields: &[FieldSpec]) -> Result<()> {
         self.flush(file)?;
         let mut schema = self.schema.clone();
         schema.unlink();
-        let known = self.tops.len();
         fields::add(&mut schema, fields, file.compression(), self.entries_written).within(|| self.place())?;
         schema.link().within(|| self.place())?;
-        let mut more = tops(&schema).within(|| self.place())?.split_off(known);
-        set_compression(&mut more, fields);
-        for pending in more.iter_mut().flat_map(|top| &mut top.columns) {
-            pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
+        let mut made = tops(&schema).within(|| self.place())?;
+        // Fields that exist keep their places, settings and columns, and records get columns for their new members.
+        let settings = self.tops.iter().map(|top| top.compression);
+        let news = fields.iter().filter(|field| !field.name.contains('.')).map(|field| field.compression);
+        made.iter_mut().zip(settings.chain(news)).for_each(|(top, code)| top.compression = code);
+        let columns = self.tops.drain(..).flat_map(|top| top.columns);
+        let mut columns: HashMap<usize, Pending> = columns.map(|pending| (pending.column, pending)).collect();
+        for pending in made.iter_mut().flat_map(|top| &mut top.columns) {
+            match columns.remove(&pending.column) {
+                Some(known) => *pending = known,
+                None => {
+                    pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
+                }
+            }
         }
-        self.tops.append(&mut more);
+        self.tops = made;
         self.schema = schema;
         self.changed = true;
         Ok(())
