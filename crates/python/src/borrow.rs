@@ -3,7 +3,7 @@
 
 use crate::columns;
 use arrow_buffer::Buffer;
-use numpy::{Element, PyReadonlyArray1};
+use numpy::{Element, PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use sapwood_root::array::Number;
@@ -30,19 +30,20 @@ pub fn array<T: Element>(array: &Bound<'_, PyAny>) -> PyResult<Buffer> {
 
 /// Returns the bytes of an array of numbers, and their number type.
 pub fn numbers(values: &Bound<'_, PyAny>) -> PyResult<(Number, Buffer)> {
-    let dtype: String = values.getattr("dtype")?.getattr("name")?.extract()?;
-    Ok(match dtype.as_str() {
-        "bool" => (Number::Bool, array::<bool>(values)?),
-        "int8" => (Number::I8, array::<i8>(values)?),
-        "uint8" => (Number::U8, array::<u8>(values)?),
-        "int16" => (Number::I16, array::<i16>(values)?),
-        "uint16" => (Number::U16, array::<u16>(values)?),
-        "int32" => (Number::I32, array::<i32>(values)?),
-        "uint32" => (Number::U32, array::<u32>(values)?),
-        "int64" => (Number::I64, array::<i64>(values)?),
-        "uint64" => (Number::U64, array::<u64>(values)?),
-        "float32" => (Number::F32, array::<f32>(values)?),
-        "float64" => (Number::F64, array::<f64>(values)?),
+    columns::load(values.py())?;
+    let dtype = values.cast::<PyUntypedArray>().map_err(|_| wrong(values))?.dtype();
+    Ok(match (dtype.kind(), dtype.itemsize()) {
+        (b'b', 1) => (Number::Bool, array::<bool>(values)?),
+        (b'i', 1) => (Number::I8, array::<i8>(values)?),
+        (b'u', 1) => (Number::U8, array::<u8>(values)?),
+        (b'i', 2) => (Number::I16, array::<i16>(values)?),
+        (b'u', 2) => (Number::U16, array::<u16>(values)?),
+        (b'i', 4) => (Number::I32, array::<i32>(values)?),
+        (b'u', 4) => (Number::U32, array::<u32>(values)?),
+        (b'i', 8) => (Number::I64, array::<i64>(values)?),
+        (b'u', 8) => (Number::U64, array::<u64>(values)?),
+        (b'f', 4) => (Number::F32, array::<f32>(values)?),
+        (b'f', 8) => (Number::F64, array::<f64>(values)?),
         _ => return Err(wrong(values)),
     })
 }

@@ -390,7 +390,8 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     elif isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        if os.path.realpath(path) in WRITING:
+        if (writer := WRITING.get(os.path.realpath(path))) is not None and not writer.closed:
+            del writer
             gc.collect()  # closes unreferenced writers
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"recreate takes a path or an object that can seek, not {target!r}")

@@ -22,7 +22,7 @@ from sapwood import _native
 from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.naming import NUMBERS
-from sapwood.writing.columns import cast, to_column
+from sapwood.writing.columns import cast, number_name, to_column
 
 Shape = tuple[Any, ...]
 
@@ -366,7 +366,7 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
         return _shape_of_hint(arguments[0], value, place)
     if hint is np.ndarray or origin is np.ndarray:
         array = np.asarray(value)
-        if array.ndim != 1 or array.dtype.name not in NUMBERS:
+        if array.ndim != 1 or number_name(array.dtype) is None:
             raise UnsupportedError(f"{place}: arrays of {array.ndim} dimensions of {array.dtype} cannot be written")
         return ("vector", ("number", array.dtype.name))
     if origin is list:

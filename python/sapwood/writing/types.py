@@ -12,7 +12,7 @@ import numpy as np
 from sapwood.columns import Foreign, Type
 from sapwood.errors import UnsupportedError, UnsupportedTypeError
 from sapwood.naming import NUMBERS
-from sapwood.writing.columns import module_of
+from sapwood.writing.columns import module_of, number_name
 from sapwood.writing.shapes import named, record
 
 
@@ -89,9 +89,10 @@ def _from_dtype(dtype: np.dtype[Any]) -> Type:
         return ("record", "", [(name, _from_dtype(dtype[name])) for name in dtype.names])
     if dtype.kind == "U":
         return ("text",)
-    if dtype.name not in NUMBERS:
+    name = number_name(dtype)
+    if name is None:
         raise UnsupportedTypeError(f"no branch type holds {dtype}")
-    return ("number", dtype.name)
+    return ("number", name)
 
 
 def _from_awkward_type(kind: Foreign) -> Type:
