@@ -67,7 +67,7 @@ def test_objects_go_into_directories_and_cycles(sample: str, tmp_path: Path) -> 
     copy(f"{sample}:plots/note", out)
     assert "note;2" in sapwood.open(out).keys()  # noqa: SIM118
     copy(f"{sample}:old/note", out, replace=True)
-    assert [key for key in sapwood.open(out).keys() if key.startswith("note")] == ["note;1"]  # noqa: SIM118
+    assert [key for key in sapwood.open(out).keys() if key.startswith("note")] == ["note;3"]  # noqa: SIM118
     assert str(sapwood.open(out)["note"]) == "other"
     good(out)
 
@@ -294,3 +294,81 @@ def test_shims_refuse_what_would_have_no_effect(
     assert main(words) == 2
     assert message in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def _cycles(path: str) -> dict[str, str]:
+    with sapwood.open(path) as file:
+        return {key: str(file[key]) for key in file.keys() if file.key(key).fClassName == "TObjString"}  # noqa: SIM118
+
+
+@pytest.mark.parametrize("target", ["other.root", "events.root:new"])
+@pytest.mark.parametrize("command", ["mv", "rootmv"])
+def test_older_cycles_move_too(tmp_path: Path, target: str, command: str) -> None:
+    path = tmp_path / "events.root"
+    with sapwood.recreate(path) as file:
+        for text in ("one", "two", "three"):
+            file["note"] = text
+    assert main([command, f"{path}:note", str(tmp_path / target)]) == 0
+    name = "new" if ":" in target else "note"
+    found = _cycles(str(tmp_path / target.partition(":")[0]))
+    assert found == {f"{name};3": "three", f"{name};2": "two", f"{name};1": "one"}
+
+
+@pytest.mark.parametrize("command", [["rootcp", "--replace"], ["rootmv"], ["rootmv", "--recreate"]])
+def test_an_object_that_replaces_itself_stays(sample: str, tmp_path: Path, command: list[str]) -> None:
+    # A second name of the file, so that names alone do not show that it is the same.
+    link = tmp_path / "link.root"
+    link.hardlink_to(sample)
+    assert main([*command, f"{sample}:Events", f"{link}:Events"]) == 2
+    with sapwood.open(sample) as file:
+        assert file["Events"].num_entries == N
+        assert set(file.keys(cycle=False, recursive=False)) == {"Events", "plots", "old"}
+
+
+def test_an_object_is_replaced_only_by_a_complete_copy(sample: str, tmp_path: Path) -> None:
+    damaged = bytearray(Path(sample).read_bytes())
+    with sapwood.open(sample) as file:
+        met = file["Events"]["met"].array(library="np").tolist()
+        where = file["Events"]["met"].basket_key(0).fSeekKey
+    damaged[where : where + 4] = b"\x7f\xff\xff\xff"
+    (tmp_path / "damaged.root").write_bytes(damaged)
+    out = str(tmp_path / "out.root")
+    copy(f"{sample}:Events", out)
+    with pytest.raises(sapwood.SapwoodError):
+        copy(f"{tmp_path / 'damaged.root'}:Events", out, replace=True)
+    with sapwood.open(out) as file:
+        assert file["Events;1"]["met"].array(library="np").tolist() == met
+
+
+def test_two_objects_never_move_to_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "notes.root"
+    with sapwood.recreate(path) as file:
+        file["a/note"], file["b/note"] = "one", "two"
+    assert main(["rootmv", f"{path}:a/note", f"{path}:b/note", str(tmp_path / "out.root")]) == 2
+    with sapwood.open(path) as file:
+        assert [str(file[name]) for name in ("a/note", "b/note")] == ["one", "two"]
+    assert not (tmp_path / "out.root").exists()
+
+
+def test_a_split_loses_no_entries(tmp_path: Path) -> None:
+    path = tmp_path / "in0.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"i": np.arange(6), "x": np.array([1, np.nan, 2, 3, 4, 5]), "s": list("abcdef")}
+    for options, message in [
+        ({"entries": 2}, r"in0\.root is the source"),
+        ({"by": "i"}, r"in0\.root is the source"),
+        ({"by": "x"}, "x is NaN in some entries"),
+        ({"by": "s"}, "s is not one number for each entry"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            split(f"{path}:t", str(tmp_path / "in{}.root"), **options)  # type: ignore[arg-type]
+        assert [one.name for one in tmp_path.glob("*.root")] == ["in0.root"]
+    with sapwood.open(path) as file:
+        assert file["t"].num_entries == 6
+
+
+@pytest.mark.parametrize("command", [["advise", "--no-trials"], ["schema"], ["schema", "--python"]])
+def test_a_page_replaces_no_data(sample: str, tmp_path: Path, command: list[str]) -> None:
+    before = Path(sample).read_bytes()
+    assert main([*command, sample, "-o", sample]) == 2
+    assert Path(sample).read_bytes() == before

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.lab.advice.price import parse_price
     from sapwood.lab.advice.text import advice_text
     from sapwood.lab.advice.usage import used_branches
-    from sapwood.storage.placing import placed
+    from sapwood.storage.placing import placed_page
     from sapwood.train.data.dataset import parse_size
 
     codes = [] if arguments.fail_on is None else [code.strip() for code in arguments.fail_on.split(",")]
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         rntuple=arguments.rntuple,
     )
     if arguments.output is not None:
-        with placed(arguments.output) as beside:
+        with placed_page(arguments.output) as beside:
             beside.write_text(advice_page(advice, __version__), encoding="utf-8")
     if arguments.json:
         print(json.dumps(advice.tojson(), indent=1))

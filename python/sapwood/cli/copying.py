@@ -73,7 +73,7 @@ def _copy_arguments(parser: argparse.ArgumentParser) -> None:
         "sources", nargs="+", metavar="FILE[:PATH]", help="objects, patterns or whole files; last: target"
     )
     _selection_arguments(parser)
-    parser.add_argument("--replace", action="store_true", help="delete objects of the same name first")
+    parser.add_argument("--replace", action="store_true", help="delete older objects of the same name")
     parser.add_argument("--recreate", action="store_true", help="replace the target file")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the copied objects as JSON")

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from sapwood.files.classes import open_streamers
     from sapwood.schema import dataclasses, headers
-    from sapwood.storage.placing import placed
+    from sapwood.storage.placing import placed_page
 
     streamers = open_streamers(arguments.file)
     if arguments.cpp:
@@ -60,6 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         say(text, end="")
     else:
-        with placed(arguments.output) as beside:
+        with placed_page(arguments.output) as beside:
             beside.write_text(text, encoding="utf-8")
     return 0

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(words: list[str]) -> int:
 
     from sapwood.pages.accesses import page, text_of
-    from sapwood.storage.placing import placed
+    from sapwood.storage.placing import placed_page
     from sapwood.storage.trace import Trace
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
@@ -58,7 +58,7 @@ def _show(words: list[str]) -> int:
     trace = Trace.load(chosen.file)
     say(text_of(trace), end="")
     if chosen.output:
-        with placed(chosen.output) as beside:
+        with placed_page(chosen.output, chosen.file) as beside:
             beside.write_text(page(trace, chosen.file), encoding="utf-8")
     return 0
 

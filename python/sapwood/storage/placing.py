@@ -8,7 +8,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
-from sapwood.errors import MissingFileError, StorageError
+from sapwood.errors import ArgumentError, MissingFileError, StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing. The system does not say which file they are about."""
@@ -43,3 +43,27 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
     finally:
         if not special:
             beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def placed_page(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Generator[Path]:
+    """As `placed`, for a page or a listing, which replaces neither a ROOT file nor an input.
+
+    Raises
+    ------
+    ArgumentError
+        It would.
+    """
+    if any(same_file(one, path) for one in inputs):
+        raise ArgumentError(f"{path} is the input")
+    if Path(path).is_file():
+        with Path(path).open("rb") as file:
+            if file.read(4) == b"root":
+                raise ArgumentError(f"{path} is a ROOT file, and would be replaced by a text; choose another name")
+    with placed(path) as beside:
+        yield beside
+
+
+def same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Return whether two local files exist and are the same, also through links."""
+    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)

@@ -20,6 +20,7 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Sapwo
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
+from sapwood.storage.placing import same_file
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
@@ -63,6 +64,7 @@ def copy(
     replace: bool = False,
     recreate: bool = False,
     rename: str | None = None,
+    cycles: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, int | None]:
     """Copy objects of files into another file.
@@ -78,11 +80,13 @@ def copy(
     recursive
         Also copy the content of directories. If false, a directory is an error.
     replace
-        Delete objects of the same name in the target first; by default the copy becomes a new cycle.
+        Delete older objects of the same name in the target; by default the copy is only a new cycle.
     recreate
         Replace an existing target file.
     rename
         The name of the copy, if a single object is copied.
+    cycles
+        Copy all cycles of each object, the oldest first. By default only the newest is copied.
     options
         Options of `sapwood.open` for the sources.
 
@@ -106,7 +110,7 @@ def copy(
     path = str(Path(path).expanduser())
     each = [split_path(os.fspath(source)) for source in many]
     for file, _ in each:
-        if Path(file).exists() and Path(path).exists() and Path(file).samefile(path):
+        if same_file(file, path):
             raise ArgumentError(f"{path} is both source and target; use move to rename objects in a file")
     code = selection.compression
     if recreate or not Path(path).exists():
@@ -121,7 +125,8 @@ def copy(
     with new:
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
-                done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace, rename)
+                chosen = _chosen(source, pattern, cycles=cycles)
+                done |= _copy_from(source, chosen, new, inside or "", selection, recursive, replace, rename)
     return done
 
 
@@ -132,8 +137,11 @@ def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
     return sapwood.update(path, **options)
 
 
-def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
-    """List the objects that a path or pattern matches, each with its name in the target."""
+def _chosen(source: Foreign, pattern: str | None, *, cycles: bool = False) -> list[tuple[Item, str]]:
+    """List the objects that a path or pattern matches, each with its name in the target.
+
+    With `cycles`, all cycles of each object are listed, the oldest first, unless the pattern names one.
+    """
     items = list(objects_of(root_native(source).directory()))
     if pattern is None:
         return [(item, item.path) for item in items]
@@ -150,12 +158,26 @@ def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
         found += [(item, f"{name}/{item.path[len(head) :]}") for item in items if item.path.startswith(head)]
     if not found:
         raise NotFoundError(f"{source.file_path} has nothing named {pattern}: it has {[item.path for item in items]}")
-    return found
+    if not cycles or ";" in pattern:
+        return found
+    keys: dict[str, list[Item]] = {}
+    for name in source.keys(recursive=True, cycle=True):
+        key, path = source.key(name), name.rpartition(";")[0]
+        keys.setdefault(path, []).append(Item(path, key.fClassName, key.native))
+    return [
+        (one, known_as)
+        for item, known_as in found
+        for one in ([item] if item.classname in DIRECTORIES else sorted(keys[item.path], key=lambda one: one.key.cycle))
+    ]
+
+
+def _older(native: _native.Output, directory: int, name: str) -> list[int]:
+    return [cycle for known, cycle, *_ in native.list(directory) if known == name]
 
 
 def _copy_from(
     source: Foreign,
-    pattern: str | None,
+    chosen: Sequence[tuple[Item, str]],
     new: Foreign,
     inside: str,
     selection: Selection,
@@ -165,7 +187,9 @@ def _copy_from(
 ) -> dict[str, int | None]:
     native: _native.Output = new.file.native
     done: dict[str, int | None] = {}
-    for item, known_as in _chosen(source, pattern):
+    # They are deleted last: a copy that fails must not cost the object that it would have replaced.
+    older: dict[str, list[int]] = {}
+    for item, known_as in chosen:
         first, slash, rest = known_as.partition("/")
         name = f"{rename or first}{slash}{rest}"
         where = f"{inside}/{name}" if inside else name
@@ -178,8 +202,8 @@ def _copy_from(
         directory = 0
         for part in holder.split("/") if holder else ():
             directory = native.mkdir(directory, part, part)
-        if replace and any(known[0] == last for known in native.list(directory)):
-            del new[where]
+        if replace and where not in older:
+            older[where] = _older(native, directory, last)
         if item.classname in TREES:
             done[where] = _copy_tree(source, item, new, (directory, last, where), selection)
         elif item.classname in RNTUPLES:
@@ -187,6 +211,9 @@ def _copy_from(
         else:
             native.copy_key(directory, last, source.file.native, item.key)
             done[where] = None
+    for where, cycles in older.items():
+        for cycle in cycles:
+            del new[f"{where};{cycle}"]
     return done
 
 
@@ -320,7 +347,7 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
 
 
 def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
-    """Move objects to another file or directory, or rename one. Parameters are those of `copy`.
+    """Move objects with all their cycles to another file or directory, or rename one. Parameters are those of `copy`.
 
     Raises
     ------
@@ -334,8 +361,8 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
         file, name = split_path(source)
         if not name:
             raise ArgumentError(f"{source} names no object; use FILE:PATH")
-        if not (Path(path).exists() and Path(file).samefile(path)):
-            done |= copy(source, target)
+        if not same_file(file, path):
+            done |= copy(source, target, cycles=True)
         else:
             done |= copy_within(file, name, inside or "", len(many))
         remove(source, recursive=True)
@@ -358,20 +385,19 @@ def copy_within(
     rename
         Use `new` as the new name even if it is an existing directory.
     replace
-        First delete objects of that name.
+        Delete older objects of that name.
     """
     done: dict[str, int | None] = {}
+    older: dict[str, list[int]] = {}
     with sapwood.open({path: None}) as source:
         kinds = source.classnames(cycle=False)
         into = not rename and (not new or kinds.get(new) in DIRECTORIES)
-        chosen = _chosen(source, name)
-        tops = [one for one in chosen if "/" not in one[1]]
+        chosen = _chosen(source, name, cycles=True)
+        tops = {one[0].path for one in chosen if "/" not in one[1]}
         if not into and (len(tops) > 1 or count > 1):
             raise ArgumentError(f"{new} is not a directory, so {len(tops) * count} objects cannot be moved there")
         with sapwood.update(path, commit_every=None) as file:
             native: _native.Output = file.file.native
-            if replace and new in kinds:
-                del file[new]
             for item, relative in chosen:
                 tail = relative.partition("/")[2]
                 where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
@@ -384,6 +410,8 @@ def copy_within(
                 directory = 0
                 for part in holder.split("/") if holder else ():
                     directory = native.mkdir(directory, part, part)
+                if replace and where not in older:
+                    older[where] = _older(native, directory, last)
                 done[where] = None
                 if item.classname in TREES:
                     done[where] = _copy_tree(source, item, file, (directory, last, where), Selection())
@@ -391,6 +419,9 @@ def copy_within(
                     done[where] = _copy_ntuple(source, item, file, where, Selection())
                 else:
                     native.copy_key(directory, last, source.file.native, item.key)
+            for where, cycles in older.items():
+                for cycle in cycles:
+                    del file[f"{where};{cycle}"]
     return done
 
 
@@ -460,7 +491,8 @@ def split(
     ------
     ArgumentError
         Not exactly one of `entries`, `size` and `by` is given; a number or size is not positive; there are more than a
-        thousand values; or the name of the target has no ``{}``.
+        thousand values, or values that are missing, NaN or no numbers; the name of the target has no ``{}``; or a file
+        to write is the source.
     """
     from dataclasses import replace
 
@@ -485,7 +517,7 @@ def split(
         if by is not None:
             values: set[Any] = set()
             for batch in tree.iterate([by], entry_start=first, entry_stop=last, step_size="64 MB"):
-                values |= set(np.unique(np.asarray(batch[by])).tolist())
+                values |= set(_numbers(batch[by], by))
                 if len(values) > _MOST_VALUES:
                     raise ArgumentError(f"{by} has more than {_MOST_VALUES} values")
             for value in sorted(values):
@@ -501,6 +533,9 @@ def split(
             step = entries or 1
             for place, start in enumerate(range(first, last, step)):
                 parts.append((str(place), replace(selection, start=start, stop=min(last, start + step))))
+        for name, _ in parts:
+            if same_file(path, target.replace("{}", name)):
+                raise ArgumentError(f"{target.replace('{}', name)} is the source")
         for name, part in parts:
             where = target.replace("{}", name)
             with sapwood.recreate(where, compression=file.file.compression, commit_every=None, atomic=True) as new:
@@ -509,3 +544,22 @@ def split(
                 else:
                     done[where] = _copy_tree(file, found[0], new, (0, tree.name, tree.name), part)
     return done
+
+
+def _numbers(values: Foreign, by: str) -> list[Any]:
+    """Return the different values of a column.
+
+    Raises
+    ------
+    ArgumentError
+        They are no numbers, or some are missing or NaN: their entries would be in no file.
+    """
+    try:
+        found = np.unique(np.asarray(values))
+    except ValueError:
+        found = np.empty(0, object)
+    if found.ndim != 1 or found.dtype.kind not in "biuf":
+        raise ArgumentError(f"{by} is not one number for each entry")
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        raise ArgumentError(f"{by} is NaN in some entries, which would be in no file")
+    return found.tolist()

@@ -18,6 +18,7 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
+from sapwood.storage.placing import same_file
 from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
@@ -171,7 +172,7 @@ def put(
     file, inside = split_path(target)
     inside = (inside or "").strip("/")
     found = [one for source in sources for one in named(source)]
-    if recreate and any(Path(one.file).resolve() == Path(file).resolve() for one in found):
+    if recreate and any(same_file(one.file, file) for one in found):
         raise ArgumentError(f"cannot replace {file}: it is a source")
     there = Path(file).exists() and not recreate
     if there and not isinstance(compression, EllipsisType):
@@ -183,19 +184,26 @@ def put(
     if not there and not found:
         with sapwood.recreate(file):
             pass
+    places: dict[str, str] = {}
+    for one in found:
+        parents, _, name = one.path.rpartition("/")
+        folder = (inside or (parents if keep_parents else "")) if into else inside.rpartition("/")[0]
+        name = name if into else inside.rpartition("/")[2]
+        where = f"{folder}/{name}" if folder else name
+        if after is not None and where in places.values():
+            raise ArgumentError(f"several objects would be moved to {file}:{where}, and all but one be lost")
+        places[one.place] = where
     done: list[str] = []
     for one in found:
         if one.is_directory and not recursive:
             warn(f"directory {one.path} is not copied; use -r to copy directories")
             continue
-        parents, _, name = one.path.rpartition("/")
-        folder = (inside or (parents if keep_parents else "")) if into else inside.rpartition("/")[0]
-        name = name if into else inside.rpartition("/")[2]
-        where = f"{folder}/{name}" if folder else name
+        where = places[one.place]
+        folder, _, name = where.rpartition("/")
         if where in known and not replace:
             warn(f"{file}:{where} exists; use --replace to replace it")
             continue
-        if Path(file).exists() and Path(one.file).samefile(file):
+        if same_file(one.file, file):
             copy_within(one.file, one.path, where, rename=True, replace=replace)
         else:
             copy(
@@ -205,6 +213,7 @@ def put(
                 replace=replace,
                 recreate=recreate,
                 rename=name,
+                cycles=after is not None,
             )
         recreate, compression = False, ...
         done.append(f"{file}:{where}")
