@@ -139,3 +139,30 @@ def test_a_file_that_is_truncated_before_more_is_written(tmp_path: Path, make: s
     with contextlib.suppress(sapwood.StorageError):
         file.close()
     assert path.stat().st_size == 300
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("kind", ["Double32_t", "Double32_t[0,0,8]", "var * Double32_t"])
+def test_a_number_too_large_for_the_stored_float_is_an_error(tmp_path: Path, make: str, kind: str) -> None:
+    path = tmp_path / "file.root"
+    values = [[1.5], [-np.inf, 3e38]] if kind.startswith("var") else [1.5, -np.inf]
+    wrong = [[1.5], [1e300]] if kind.startswith("var") else [1.5, -1e300]
+    with sapwood.recreate(path) as file:
+        table = getattr(file, make)("t", {"x": kind})
+        table.extend({"x": values})
+        with pytest.raises(sapwood.ArgumentError, match=r"takes float32, which cannot hold -?1e\+300"):
+            table.extend({"x": wrong})
+    with sapwood.open(path) as file:
+        assert len(file["t/x"].array()) == 2
+        assert file["t/x"].array()[0] == values[0]
+
+
+@pytest.mark.parametrize("data", [[[], [], []], np.zeros((3, 0)), np.zeros((3, 2, 0))], ids=["lists", "rows", "blocks"])
+@pytest.mark.parametrize("kind", ["int32", "2 * int32"])
+def test_entries_without_elements_are_not_dropped(tmp_path: Path, kind: str, data: object) -> None:
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        tree = file.mktree("t", {"x": kind})
+        with pytest.raises(sapwood.ArgumentError, match="branch 'x' takes"):
+            tree.extend({"x": data})
+        tree.extend({"x": []})
+        assert tree.num_entries == 0

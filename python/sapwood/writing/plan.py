@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sapwood import _native
-from sapwood.columns import Column, Type, describe, type_of
+from sapwood.columns import Column, Type, describe, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError
 from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
@@ -346,7 +346,8 @@ class Plan:
         while inner[0] == "fixed":
             dims.append(inner[2])
             inner = inner[3]
-        empty = inner[0] == "number" and len(inner[1]) == 0
+        # Entries of no elements are entries all the same.
+        empty = inner[0] == "number" and length_of(column) == 0
         if inner[0] != "number" or (tuple(dims) != branch.dims and not empty):
             raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
         column = fit(branch.shape, inner, branch.name)

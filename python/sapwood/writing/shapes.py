@@ -257,9 +257,11 @@ def _check_range(values: Any, text: str, name: str) -> None:
     Raises
     ------
     ArgumentError
-        A value is outside the range or NaN.
+        A value is outside the range or NaN; or there is no range, and it is too large for the float that is stored.
     """
     low, high = _native.packing_range(text) or (0, 0)
+    if low >= high:
+        cast(values, "float32", name)
     if low < high and len(values):
         outside = ~((values >= low) & (values <= high))
         if outside.any():
