@@ -662,7 +662,10 @@ def _to_numpy(column: Column, typename: str, members: Members | None) -> Array:
             return values
         case ("fixed", length, size, content):
             inner = _to_numpy(content, element_type(typename), members)
-            return inner.reshape((length, size, *inner.shape[1:]))
+            try:
+                return inner.reshape((length, size, *inner.shape[1:]))
+            except ValueError as error:  # no entries of too many numbers each
+                raise UnsupportedError(f"NumPy cannot hold arrays of {size} elements each: {error}") from None
         case ("list", offsets, content):
             return _lists(offsets, content, typename, members)
         case ("text", offsets, data):
@@ -678,12 +681,18 @@ def _to_numpy(column: Column, typename: str, members: Members | None) -> Array:
                 types = {str(place): one for place, one in enumerate(template(typename)[1])}
             arrays = [(name, _to_numpy(content, types.get(name, ""), members)) for name, content in fields]
             form: Any = [(name, array.dtype, array.shape[1:]) for name, array in arrays]
-            if classname and form:
-                # The metadata of the type are the one thing that its items have in common.
-                known = {"file": members.file} if members is not None else {}
-                form = np.dtype((object_class(classname), form), metadata=known)
-            out = np.empty(length, dtype=form)
-            for name, array in arrays:
+            try:
+                form = np.dtype(form)
+                if classname and fields:
+                    # The metadata of the type are the one thing that its items have in common.
+                    known = {"file": members.file} if members is not None else {}
+                    form = np.dtype((object_class(classname), form), metadata=known)
+                out: Any = np.empty(length, dtype=form)
+            except ValueError as error:  # a name that occurs twice, too many bytes
+                what = classname or f"records of {[name for name, _ in fields]}"
+                raise UnsupportedError(f"NumPy cannot hold {what}: {error}; choose another library") from None
+            # NumPy has names of its own for fields without one.
+            for name, (_, array) in zip(out.dtype.names or (), arrays, strict=True):
                 out[name] = array
             return out
         case ("option", index, content):

@@ -522,6 +522,11 @@ def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> N
         with warnings.catch_warnings(), sapwood.open(f"{indexed}:t") as table:
             warnings.simplefilter("ignore", SapwoodWarning)
             assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+    text = b"[" * 100_000
+    path.write_bytes(b"SAPWIDX1" + len(text).to_bytes(8, "little") + index.digest(text).encode() + text)
+    with pytest.warns(SapwoodWarning, match="it is damaged"), sapwood.open(f"{indexed}:t") as table:
+        assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+        index.write(table, index.Zones([0, 1000], {}))
 
 
 def test_an_index_needs_a_local_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sapwood import columns
 from sapwood.columns import Column
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, UnsupportedError
 
 OFFSETS = np.array([0, 2, 2, 3])
 INDEX = np.array([2, -1, 0])
@@ -244,6 +244,28 @@ def test_what_is_no_column() -> None:
         for function in functions:
             with pytest.raises(ArgumentError, match="not a column"):
                 function(wrong)
+
+
+def test_records_that_numpy_has_no_type_for() -> None:
+    one = ("number", np.arange(2))
+    nameless = columns.to_numpy(("record", 2, "", [("", one), ("x", one)]))
+    assert nameless.tolist() == [(0, 0), (1, 1)]
+    none = ("fixed", 0, 1 << 40, ("fixed", 0, 1 << 40, ("number", np.zeros(0))))
+    for wrong, message in [
+        (("record", 2, "", [("x", one), ("x", one)]), "'x' occurs more than once"),
+        (("record", 2, "C", [("x", one), ("x", one)]), "NumPy cannot hold C: field 'x' occurs more than once"),
+        (none, "arrays of 1099511627776 elements each"),
+    ]:
+        with pytest.raises(UnsupportedError, match=message):
+            columns.to_numpy(wrong)
+
+
+def test_a_name_with_a_zero_byte_has_no_arrow_form() -> None:
+    with pytest.raises(UnsupportedError, match=r"[Nn]ull byte"):
+        columns.ArrowStream(["a\0b"], [("number", np.arange(2))]).__arrow_c_stream__()
+    inside = ("record", 2, "", [("a\0b", ("number", np.arange(2)))])
+    with pytest.raises(UnsupportedError, match=r"[Nn]ull byte"):
+        columns.ArrowStream(["a"], [inside]).__arrow_c_stream__()
 
 
 def test_text_that_is_not_utf8_survives() -> None:

@@ -245,3 +245,12 @@ def test_one_name_twice_is_in_a_tuple_twice(tmp_path: Path) -> None:
         assert tree.arrays({"a": kind}).a.tolist() == [0, 1, 2]
         assert kind.awkward_form(None).primitive == "int64"
         assert tree["b"].array(kind).tolist() == np.arange(3.0).view(np.int64).tolist()
+
+
+@pytest.mark.parametrize("library", ["ak", "np", "pd", "pa", "pl"])
+@pytest.mark.parametrize("text", ["-9223372036854775808 - 1", "2**64", "1 << 100"])
+def test_a_number_of_more_than_64_bits_has_no_column(tmp_path: Path, text: str, library: str) -> None:
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        file["t"] = {"x": np.arange(3)}
+    with sapwood.open(tmp_path / "file.root") as file, pytest.raises(ArgumentError, match="more than 64 bits"):
+        file["t"].arrays(text, library=library)

@@ -119,3 +119,11 @@ def test_a_registered_interpretation_reads_the_branches_it_matches(path: Path) -
     assert tree["i4"].array(library="np").tolist() == list(range(6))
     with pytest.raises(ArgumentError, match="not registered"):
         sapwood.unregister_interpretation(Doubled)
+
+
+def test_dimensions_that_numpy_has_no_type_for() -> None:
+    from sapwood.interpretation.numerical import stored_dtype
+
+    number = ("number", "int64")
+    assert stored_dtype(("fixed", 3, ("fixed", 2, number))) == np.dtype((">i8", (3, 2)))
+    assert stored_dtype(("fixed", 1_073_741_826, number)) is None

@@ -253,6 +253,9 @@ def test_parts_can_be_merged_at_the_same_time_and_resumed(inputs: list[str], tmp
     part = tmp_path / "out.root.parts" / "00000.root"
     before = part.stat().st_mtime_ns
     hidden.rename(inputs[2])
+    # The record of the other part ends early, as if the machine had stopped.
+    (tmp_path / "out.root.parts" / "00001.json").write_text('{"stamp": "')
+    (tmp_path / "out.root.parts" / "00001.root").touch()
     seen: list[int] = []
 
     def tell(done: int, total: int, path: str) -> None:

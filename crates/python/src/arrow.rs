@@ -4,6 +4,7 @@ use crate::columns::to_column;
 use crate::errors::raise;
 use crate::runtime::{pool, with_files};
 use crate::table::{PyTable, Slice};
+use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, LargeStringArray, NullArray,
@@ -276,6 +277,9 @@ pub fn arrow_stream<'py>(
         let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
         Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)
     };
+    // A name with a zero byte has no Arrow form. Later the consumer would say so, in its own way.
+    FFI_ArrowSchema::try_from(reader.schema().as_ref())
+        .map_err(|error| raise(Error::unsupported(error.to_string())))?;
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 

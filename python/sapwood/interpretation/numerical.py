@@ -250,7 +250,7 @@ def _type_of(dtype: np.dtype[Any]) -> Type:
 
 
 def stored_dtype(kind: Type) -> np.dtype[Any] | None:
-    """Return the NumPy type of the stored form of a type of fixed size, None for any other."""
+    """Return the NumPy type of the stored form of a type of fixed size, None for any other and where NumPy has none."""
     match kind:
         case ("number", name):
             return np.dtype(name).newbyteorder(">")
@@ -259,7 +259,8 @@ def stored_dtype(kind: Type) -> np.dtype[Any] | None:
             if inner is None:
                 return None
             base, shape = (inner.base, inner.shape) if inner.shape else (inner, ())
-            return np.dtype((base, (size, *shape)))
+            fits = size * inner.itemsize < 1 << 31
+            return np.dtype((base, (size, *shape))) if fits else None
         case ("record", _, fields):
             found = [(name, stored_dtype(content)) for name, content in fields]
             # NumPy has no type of records in which one name occurs twice.

@@ -392,7 +392,7 @@ def find(table: Table) -> Zones | None:
         if not sound or not isinstance(fields, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             return _not_used(path, "its zones are not those of the table")
         return Zones(edges, _Blocks(path, start, table, len(edges) - 1, fields))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return _not_used(path, f"it is damaged ({error})")
 
 
@@ -440,7 +440,7 @@ def write(table: Table, zones: Zones) -> Path:
                 if tables:
                     file.seek(start)
                     blocks.append(file.read())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         tables, blocks = {}, []
     offset = sum(map(len, blocks))
     fields: dict[str, Any] = {}

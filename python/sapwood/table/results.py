@@ -139,6 +139,10 @@ def warn_of_lost(what: str, reasons: list[str]) -> None:
         )
 
 
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not -(1 << 63) <= value < 1 << 64
+
+
 class _Work:
     """The columns of one range of entries, and the values computed from them so far."""
 
@@ -176,6 +180,8 @@ class _Work:
         return known
 
     def _per_entry(self, value: Foreign, text: str) -> Foreign:
+        if _is_long(value):
+            raise ArgumentError(f"{text!r} is a number of more than 64 bits")
         if np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = np.full(self._length, value)
         if len(value) != self._length:

@@ -247,7 +247,7 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
         for number, line in enumerate(file, 1):
             try:
                 rows.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ArgumentError(f"{source}, line {number}: not JSON: {error}") from None
             if not isinstance(rows[-1], dict):
                 raise ArgumentError(f"{source}, line {number}: not a JSON object: {line.strip()[:40]}")

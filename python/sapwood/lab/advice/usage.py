@@ -50,7 +50,7 @@ def used_branches(path: str | Path) -> list[str]:
             job = json.loads(text)["job"]
             names = sorted({name for task in job["tasks"] for name in task["columns"]})
             return Recorded(names, {file["tree"] for file in job["files"]})
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ArgumentError(f"{path} is not a results.json of sapwood run") from None
     names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not names:

@@ -479,7 +479,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ArgumentError(f"the study {path} does not exist") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ArgumentError(f"{path} is not a study of sapwood lab")

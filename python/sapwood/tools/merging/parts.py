@@ -102,9 +102,11 @@ def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
     record = target.with_suffix(".json")
     stamp = hashlib.sha256(repr((settings, [_stamp(path) for path in paths])).encode()).hexdigest()
     if record.exists() and target.exists():
-        known = json.loads(record.read_text("utf-8"))
-        if known["stamp"] == stamp:
-            return Merged(**known["merged"])
+        # A run that was killed can leave a record that ends anywhere.
+        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+            known = json.loads(record.read_text("utf-8"))
+            if known["stamp"] == stamp:
+                return Merged(**known["merged"])
     record.unlink(missing_ok=True)
     try:
         result = merge_files(target, paths, settings, lambda *_: None, part=True)
