@@ -19,6 +19,7 @@ from typing import Any
 import hist
 import numpy as np
 import pytest
+import taskvine_stand_in
 
 import sapwood
 from sapwood import train
@@ -26,7 +27,15 @@ from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.train.account.memory import give_back, resident
 from sapwood.train.execution import engine, executors
-from sapwood.train.execution.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
+from sapwood.train.execution.executors import (
+    Dask,
+    Futures,
+    Processes,
+    TaskVine,
+    Threads,
+    WorkerLostError,
+    executor_of,
+)
 
 FILES, ENTRIES = 20, 50
 
@@ -59,10 +68,17 @@ def dask() -> Iterator[Dask]:
     executor.close()
 
 
-@pytest.fixture(params=["threads", "processes", "dask", "pool"])
+@pytest.fixture(scope="module")
+def taskvine() -> Iterator[Any]:
+    """Give a manager of a stand-in for TaskVine with two workers."""
+    with taskvine_stand_in.installed(2) as manager:
+        yield manager
+
+
+@pytest.fixture(params=["threads", "processes", "dask", "pool", "taskvine"])
 def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Every executor in turn; `pool` is one of `concurrent.futures`."""
-    if request.param in ("processes", "dask"):
+    if request.param in ("processes", "dask", "taskvine"):
         yield request.getfixturevalue(request.param)
     elif request.param == "threads":
         threads = Threads(2, 1)
@@ -956,6 +972,38 @@ def test_sites_with_wrong_settings(tmp_path: Path, settings: dict[str, Any], wro
     (tmp_path / "site.json").write_text(json.dumps(settings))
     with pytest.raises(ArgumentError, match=wrong):
         train.load_site(tmp_path / "site.json")
+
+
+class EndsFirst(train.Task):
+    """A task that ends its first worker."""
+
+    branches = ["event"]
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def process(self, events: Any) -> dict[str, int]:
+        if not self.mark.exists():
+            self.mark.touch()
+            os._exit(1)
+        return {"events": len(events)}
+
+
+def test_a_call_whose_taskvine_worker_dies_is_repeated(folder: Path, taskvine: Any, tmp_path: Path) -> None:
+    outcome = train.run(EndsFirst(tmp_path / "mark"), folder, executor=taskvine, threads=2)
+    assert outcome["ends_first"]["events"] == FILES * ENTRIES
+    assert (tmp_path / "mark").exists()
+
+
+def test_closing_cancels_the_calls_of_taskvine(taskvine: Any) -> None:
+    vine, before = TaskVine(taskvine, 2), len(taskvine.cancelled)
+    assert vine.submit(len, "four").result(30) == 4
+    assert isinstance(vine.submit(int, "four").exception(30), ValueError)
+    futures = [vine.submit(time.sleep, 5) for _ in range(4)]
+    time.sleep(1.5)
+    vine.close()
+    assert all(future.done() for future in futures)
+    assert len(taskvine.cancelled) == before + 4
 
 
 def test_executors_by_name(folder: Path) -> None:

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from sapwood.train.data.catalogue import Catalogue, TreeInfo
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
     from sapwood.train.execution.dryrun import Estimate, estimate
-    from sapwood.train.execution.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
+    from sapwood.train.execution.executors import (
+        Dask,
+        Executor,
+        Futures,
+        Processes,
+        TaskVine,
+        Threads,
+        executor_of,
+        load_site,
+    )
     from sapwood.train.execution.job import run
     from sapwood.train.execution.running import Progress
     from sapwood.train.task.columns import Columns
@@ -72,6 +81,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TaskRecord",
+    "TaskVine",
     "Threads",
     "Total",
     "TreeInfo",
@@ -103,6 +113,7 @@ __getattr__, __dir__ = lazily(
             "Executor",
             "Futures",
             "Processes",
+            "TaskVine",
             "Threads",
             "executor_of",
             "load_site",

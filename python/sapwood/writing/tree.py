@@ -199,7 +199,10 @@ class FixedTree(WritableTable):
         """Number of entries."""
         return self.read().num_entries
 
-    num_entries_written = num_entries
+    @property
+    def num_entries_written(self) -> int:
+        """Number of entries."""
+        return self.num_entries
 
     def keys(self) -> list[str]:
         """Return the names of the branches."""
@@ -221,7 +224,8 @@ class FixedTree(WritableTable):
     def finish(self) -> None:
         """Do nothing: no entries are buffered."""
 
-    flush = finish
+    def flush(self) -> None:
+        """Do nothing: no entries are buffered."""
 
 
 class WritableBranch:

@@ -480,6 +480,90 @@ class Futures:
             future.cancel()
 
 
+class TaskVine:
+    """A `Manager` of TaskVine (package ndcctools): its workers run the calls.
+
+    Its own `FuturesExecutor` reports results only to those who wait for a certain one. So a thread submits the calls to
+    the manager and waits for results; the manager is used in no other thread. It is left open.
+    """
+
+    name = "taskvine"
+    remote = True
+    per_process = 1
+    cores = 0
+    lease_seconds = 5.0
+    """The thread looks for new calls once a second."""
+
+    def __init__(self, manager: Foreign, slots: int) -> None:
+        self.slots = slots
+        self.window = 2 * slots
+        self._manager = manager
+        self._task_of: Callable[..., Any] = import_module("ndcctools.taskvine").PythonTask
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
+        self._calls = queue.SimpleQueue()
+        self._running: dict[int, Future[Any]] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._talk, name="sapwood-taskvine", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return at once: workers may come and go."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Submit a call."""
+        future: Future[Any] = Future()
+        self._calls.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """Cancel all calls."""
+        self._closing = True
+        self._calls.put(None)
+        self._thread.join()
+
+    def _talk(self) -> None:
+        while not self._closing:
+            try:
+                self._hand_over()
+                task = self._manager.wait(1) if self._running else None
+            except Exception as error:  # noqa: BLE001
+                # Without a manager there will be no results.
+                for future in self._running.values():
+                    future.set_exception(WorkerLostError(f"TaskVine failed: {error}"))
+                self._running.clear()
+                continue
+            if task is not None:
+                self._finish(task)
+        for number, future in self._running.items():
+            self._manager.cancel_by_task_id(number)
+            future.set_exception(CancelledError())
+        while not self._calls.empty():
+            if call := self._calls.get():
+                call[0].cancel()
+
+    def _hand_over(self) -> None:
+        """Submit the calls that wait; wait for one if none runs."""
+        while not self._closing and (not self._running or not self._calls.empty()):
+            call = self._calls.get()
+            if call is None or not call[0].set_running_or_notify_cancel():
+                continue
+            future, function, arguments = call
+            try:
+                self._running[self._manager.submit(self._task_of(function, *arguments))] = future
+            except Exception as error:  # noqa: BLE001
+                future.set_exception(error)
+
+    def _finish(self, task: Foreign) -> None:
+        future = self._running.pop(task.id)
+        result = task.output if task.successful() else None
+        if not task.successful():
+            future.set_exception(WorkerLostError(f"a worker of TaskVine gave no result: {task.result}"))
+        elif isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+
 def _cores() -> int:
     """Return the number of cores that this process may use, at least two: a step that hangs needs a second worker."""
     affinity = getattr(os, "sched_getaffinity", None)

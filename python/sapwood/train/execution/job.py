@@ -13,7 +13,7 @@ from sapwood.train.account.record import Run, host
 from sapwood.train.data.catalogue import Catalogue
 from sapwood.train.data.dataset import Dataset, StepSize, memory_budget, parse_size
 from sapwood.train.execution.checkpoint import Checkpoint, identity_of
-from sapwood.train.execution.executors import Dask, Executor, Futures, executor_of
+from sapwood.train.execution.executors import Dask, Executor, Futures, TaskVine, executor_of
 from sapwood.train.execution.plan import DRIFT
 from sapwood.train.execution.running import Progress, RunningTrain
 from sapwood.train.task.tasks import (
@@ -166,6 +166,9 @@ def _executor(
         return given, False
     if hasattr(given, "scheduler_info"):
         return Dask(given), True
+    vine = getattr(given, "manager", given) if type(given).__module__.startswith("ndcctools.") else None
+    if vine is not None:
+        return TaskVine(vine, workers), True
     if callable(getattr(given, "submit", None)):
         return Futures(given, workers), True
     raise ArgumentError(f"{given!r} is not an executor: it has no method submit")
