@@ -1066,8 +1066,8 @@ class RowSource:
         The offsets of lists.
     masks
         The places of offsets, and the lengths to which their lists are padded.
-    length
-        The number of rows of the columns.
+    edges
+        The rows at which batches begin or end: the last is the number of rows of the columns.
     seed
         What the order follows from; None for that of the columns.
     """
@@ -1077,7 +1077,7 @@ class RowSource:
         columns: Sequence[tuple[Foreign, int, int | None, int | None]],
         offsets: Sequence[Foreign],
         masks: Sequence[tuple[int, int]],
-        length: int,
+        edges: Sequence[int],
         seed: int | None,
     ) -> RowSource: ...
     def rows(self, start: int, stop: int) -> tuple[list[Foreign], list[Foreign], list[Foreign]]:

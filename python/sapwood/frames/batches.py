@@ -356,7 +356,7 @@ class _MixedWindow(_Window):
         ]
         pads = [(one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None]
         self._masks = list(dict.fromkeys(pads))
-        self._rows = _native.RowSource(given, offsets, self._masks, edges[-1], seed)
+        self._rows = _native.RowSource(given, offsets, self._masks, edges, seed)
 
     def between(self, start: int, stop: int) -> dict[str, _Rows]:
         """Return rows as new arrays. Lists of the same lengths share their offsets and masks."""

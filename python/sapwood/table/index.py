@@ -39,6 +39,7 @@ _COUNTS = ("count", "missing", "nan", "longest")
 INDEX_SET = "sapwood_index"
 """The name of an index that is in the file of its table."""
 _SET_FIELD = "{}%{}"
+_RANGES = ("_rangeStart", "_rangeLen")
 _DOT = "%2E"
 
 
@@ -303,13 +304,16 @@ def _name_in_set(path: str) -> str:
 
 
 class _Stored(_Read):
-    """The fields of an index in the file, read when they are looked at; `rest` says that entries are in no zone."""
+    """The fields of an index in the file, read when they are looked at."""
 
-    def __init__(self, stored: Table, table: Table, *, rest: bool) -> None:
+    rest = False
+    """Whether the last entries are in no zone."""
+
+    def __init__(self, stored: Table, table: Table) -> None:
         super().__init__()
         self._stored = stored
         self._table = table
-        self._rest = rest
+        self._ahead: dict[str, list[Array]] = {}
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in indexable(self._table) if name in self)
@@ -317,22 +321,47 @@ class _Stored(_Read):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _read(self, name: str) -> FieldZones | None:
+    def ranges(self, names: Sequence[str]) -> list[Array]:
+        """Read the first entries and the lengths of the zones, and with them what is known of some fields.
+
+        Raises
+        ------
+        SapwoodError, KeyError, ValueError
+            The zones cannot be read.
+        """
+        wanted = {name: places for name in names if (places := self._places_of(name))}
+        try:
+            found = _columns_of(self._stored, [*_RANGES, *(one for places in wanted.values() for one in places)])
+        except (SapwoodError, KeyError, ValueError):
+            # Damage of a field is reported when the field is looked at.
+            return _columns_of(self._stored, _RANGES)
+        rest = iter(found[len(_RANGES) :])
+        self._ahead = {name: [next(rest) for _ in places] for name, places in wanted.items()}
+        return found[: len(_RANGES)]
+
+    def _places_of(self, name: str) -> list[str]:
+        """Return the names of the columns of a field; none where there are no such columns."""
         field = self._table.find(name)
-        kind = None if field is None or field.path_in(self._table) != name else number_type(field.type)
-        names = (_SET_FIELD.format(_name_in_set(name), part) for part in ("low", "high", *_COUNTS))
-        places = [f"_userData.{one}" for one in names]
-        if kind is None or self._stored.find(places[0]) is None:
+        if field is None or field.path_in(self._table) != name or number_type(field.type) is None:
+            return []
+        path = _name_in_set(name)
+        places = [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_COUNTS)]
+        return [] if self._stored.find(places[0]) is None else places
+
+    def _read(self, name: str) -> FieldZones | None:
+        places = self._places_of(name)
+        kind = number_type(self._table[name].type) if places else None
+        if kind is None:
             return None
         try:
-            arrays = _columns_of(self._stored, places)
+            arrays = self._ahead.get(name) or _columns_of(self._stored, places)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"what it says of {name!r} cannot be read ({error})")
         types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
         if [one.dtype for one in arrays] != types:
             return _not_used(self._stored.object_path, f"{name!r} has another type now")
         found = FieldZones(*arrays)
-        return FieldZones.joined([found, FieldZones.unknown(kind)]) if self._rest else found
+        return FieldZones.joined([found, FieldZones.unknown(kind)]) if self.rest else found
 
 
 def _columns_of(stored: Table, names: Sequence[str]) -> list[Array]:
@@ -344,13 +373,14 @@ def _columns_of(stored: Table, names: Sequence[str]) -> list[Array]:
     return arrays
 
 
-def _in_file(table: Table) -> Zones | None:
+def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     """Return the index that is in the file of a table, None where there is none that can be used."""
     stored = table.stored_index
     if stored is None:
         return None
+    fields = _Stored(stored, table)
     try:
-        starts, lengths = (one.astype(np.int64) for one in _columns_of(stored, ["_rangeStart", "_rangeLen"]))
+        starts, lengths = (one.astype(np.int64) for one in fields.ranges(names))
     except (SapwoodError, KeyError, ValueError, TypeError) as error:
         return _not_used(stored.object_path, f"its zones cannot be read ({error})")
     edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []
@@ -358,8 +388,8 @@ def _in_file(table: Table) -> Zones | None:
         return _not_used(stored.object_path, "its zones are not those of the table")
     if (lengths <= 0).any():
         return _not_used(stored.object_path, "its zones are not in order")
-    rest = edges[-1] < table.num_entries
-    return Zones([*edges, table.num_entries] if rest else edges, _Stored(stored, table, rest=rest))
+    fields.rest = edges[-1] < table.num_entries
+    return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
 def _not_used(path: Path | str, why: str) -> None:
@@ -372,11 +402,14 @@ def path_for(table: Table) -> Path | None:
     return None if file.is_far or not Path(file.file_path).is_file() else Path(f"{file.file_path}{SUFFIX}")
 
 
-def find(table: Table) -> Zones | None:
-    """Return the index of a table, None where there is none that belongs to it; warn of one that does not."""
+def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
+    """Return the index of a table, None where there is none that belongs to it; warn of one that does not.
+
+    Fields with these `names` may be read with it.
+    """
     path = path_for(table)
     if path is None or not path.is_file():
-        return _in_file(table)
+        return _in_file(table, names)
     try:
         with path.open("rb") as file:
             header, start = _header(file)

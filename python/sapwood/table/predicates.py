@@ -58,6 +58,12 @@ class Predicate:
         del bounds
         return Possible(true=True, false=True)
 
+    def names(self) -> list[str]:
+        """Return the names of the fields whose bounds decide it."""
+        found: list[str] = []
+        self.possible(found.append)
+        return list(dict.fromkeys(found))
+
     def __and__(self, other: Predicate) -> Predicate:
         """Return the condition that both hold."""
         return All((self, other))

@@ -161,7 +161,7 @@ class Kept:
         if self._predicate is not None:
             from sapwood.table import index
 
-            self._zones = index.find(query.source.table)
+            self._zones = index.find(query.source.table, self._predicate.names())
 
     def between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges to read between two entries."""

@@ -5,26 +5,62 @@
 //! is much cheaper than one of any length. A copy therefore always has the length of a short list, and the next list
 //! overwrites the excess. Such copies are independent, so that the processor waits for the memory of several lists at
 //! the same time.
+//!
+//! The columns of a window do not fit the caches, and rows come from all over them. The memory of the rows behind is
+//! therefore requested while a row is copied ([`request`]).
 
-use super::pool::Filled;
+use super::pool::{self, Filled};
 use crate::error::{Error, Result};
 
 /// Bytes of a list copied at once.
 const SHORT: usize = 32;
+/// Number of rows behind the current one whose memory is requested.
+const AHEAD: usize = 32;
 
-/// Returns a permutation of the numbers from 0 up to `length`, determined by `seed` alone.
-pub fn permutation(length: usize, seed: u64) -> Result<Vec<u32>> {
-    let count = u32::try_from(length)
-        .map_err(|_| Error::limit(format!("at most {} entries can be mixed, not {length}", u32::MAX)))?;
-    let mut rows: Vec<u32> = Vec::new();
-    rows.try_reserve_exact(length).map_err(|_| Error::limit(format!("no memory to mix {length} entries")))?;
-    rows.extend(0..count);
-    let mut state = seed;
-    for left in (2..=length).rev() {
-        let chosen = (u128::from(next(&mut state)) * left as u128) >> 64;
-        rows.swap(left - 1, chosen as usize);
+/// A permutation of the numbers from 0 up to a length.
+pub struct Permutation(Vec<u32>);
+
+impl Permutation {
+    /// Creates a permutation that is determined by `seed` alone.
+    pub fn new(length: usize, seed: u64) -> Result<Self> {
+        let count = u32::try_from(length)
+            .map_err(|_| Error::limit(format!("at most {} entries can be mixed, not {length}", u32::MAX)))?;
+        let mut found = Self(pool::with_capacity(length));
+        let rows = &mut found.0;
+        rows.try_reserve(length).map_err(|_| Error::limit(format!("no memory to mix {length} entries")))?;
+        rows.extend(0..count);
+        let mut state = seed;
+        for left in (2..=length).rev() {
+            let chosen = (u128::from(next(&mut state)) * left as u128) >> 64;
+            rows.swap(left - 1, chosen as usize);
+        }
+        Ok(found)
     }
-    Ok(rows)
+    /// The numbers in their order.
+    #[must_use]
+    pub fn rows(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl Drop for Permutation {
+    fn drop(&mut self) {
+        pool::give_back(std::mem::take(&mut self.0));
+    }
+}
+
+/// Requests the memory of a place, without waiting for it. Any place is allowed.
+#[inline(always)]
+fn request<T>(values: &[T], place: usize) {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code, reason = "the standard library has no safe form of this instruction")]
+    // SAFETY: the instruction changes no values, and an address without memory is ignored.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, place);
 }
 
 /// Returns the next number of the generator `SplitMix64`.
@@ -109,7 +145,10 @@ pub fn fixed(values: &[u8], width: usize, rows: Rows<'_>) -> Result<Filled> {
 
 fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Result<()> {
     let (values, _) = values.as_chunks::<WIDTH>();
-    for (to, &row) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(rows) {
+    for (number, (to, &row)) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(rows).enumerate() {
+        if let Some(&row) = rows.get(number + AHEAD) {
+            request(values, row as usize);
+        }
         *to = *values.get(row as usize).ok_or_else(outside)?;
     }
     Ok(())
@@ -166,7 +205,10 @@ impl Lists {
         let mut filled = Filled::new(items.checked_mul(width).ok_or_else(too_large)?)?;
         let out = filled.bytes();
         let mut place = 0;
-        for (start, length) in self.starts().iter().zip(self.lengths()) {
+        for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
+            if let Some(&start) = self.starts().get(number + AHEAD) {
+                request(values, byte(start, width));
+            }
             let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
@@ -194,7 +236,10 @@ impl Lists {
         let mut filled = Filled::new(self.starts().len().checked_mul(row).ok_or_else(too_large)?)?;
         let out = filled.bytes();
         let mut place = 0;
-        for (start, length) in self.starts().iter().zip(self.lengths()) {
+        for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
+            if let Some(&start) = self.starts().get(number + AHEAD) {
+                request(values, byte(start, width));
+            }
             let (start, given) = (byte(*start, width), length.saturating_mul(width).min(row));
             let wide = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let room = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
@@ -265,7 +310,10 @@ fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u
         }
         Rows::Range(..) => {}
         Rows::Chosen(rows) => {
-            for &row in rows {
+            for (number, &row) in rows.iter().enumerate() {
+                if let Some(&row) = rows.get(number + AHEAD) {
+                    request(offsets, row as usize);
+                }
                 let row = row as usize;
                 let (Some(&from), Some(&to)) = (offsets.get(row), offsets.get(row + 1)) else {
                     return Err(outside());
@@ -317,21 +365,21 @@ mod tests {
     #[test]
     fn a_permutation_has_each_number_once_and_follows_from_its_seed() {
         for length in [0, 1, 2, 1000] {
-            let mut rows = permutation(length, 7).unwrap();
-            assert_eq!(rows, permutation(length, 7).unwrap());
-            assert!(length < 3 || rows != permutation(length, 8).unwrap());
+            let mut rows = Permutation::new(length, 7).unwrap().rows().to_vec();
+            assert_eq!(rows, Permutation::new(length, 7).unwrap().rows().to_vec());
+            assert!(length < 3 || rows != Permutation::new(length, 8).unwrap().rows());
             rows.sort_unstable();
             assert_eq!(rows, (0..length as u32).collect::<Vec<_>>());
         }
         // Each number is equally frequent at each place.
         let mut counts = [[0u32; 4]; 4];
         for seed in 0..40_000 {
-            for (place, number) in permutation(4, seed).unwrap().into_iter().enumerate() {
-                counts[place][number as usize] += 1;
+            for (place, number) in Permutation::new(4, seed).unwrap().rows().iter().enumerate() {
+                counts[place][*number as usize] += 1;
             }
         }
         assert!(counts.iter().flatten().all(|count| count.abs_diff(10_000) < 500), "{counts:?}");
-        assert!(permutation(1 << 32, 0).is_err());
+        assert!(Permutation::new(1 << 32, 0).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod gather;
 pub mod mapped;
 pub mod pages;
 pub mod pool;
+pub mod rows;
 pub mod wide;
 
 pub use crate::types::Number;

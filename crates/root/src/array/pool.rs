@@ -29,9 +29,10 @@ const WASTE: usize = 2;
 /// The same during a [`Hold`].
 const HELD_WASTE: usize = 4;
 
-/// A buffer of bytes, or of words if these need alignment.
+/// A buffer of bytes, or of numbers if these need alignment.
 enum Memory {
     Bytes(Vec<u8>),
+    Rows(Vec<u32>),
     Words(Vec<i64>),
 }
 
@@ -40,6 +41,7 @@ impl Memory {
     fn size(&self) -> usize {
         match self {
             Self::Bytes(buffer) => room(buffer),
+            Self::Rows(buffer) => room(buffer),
             Self::Words(buffer) => room(buffer),
         }
     }
@@ -74,7 +76,7 @@ macro_rules! items {
         }
     )*};
 }
-items!(u8: Bytes, i64: Words);
+items!(u8: Bytes, u32: Rows, i64: Words);
 
 /// Capacity of a buffer in bytes.
 fn room<T>(buffer: &Vec<T>) -> usize {
@@ -354,6 +356,7 @@ impl AsRef<[u8]> for Pooled {
     fn as_ref(&self) -> &[u8] {
         match &self.0 {
             Memory::Bytes(buffer) => buffer,
+            Memory::Rows(buffer) => buffer.to_byte_slice(),
             Memory::Words(buffer) => buffer.to_byte_slice(),
         }
     }
