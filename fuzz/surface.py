@@ -4,6 +4,9 @@
     surface.py --seed 7 --seconds 3600 FILE...   # other seeds and files
     surface.py --replay 1:17                     # one input again: seed and number
 
+Of files with compressed objects, a second form has these objects again without compression, with right keys and
+lengths. There, only what the objects say is damaged.
+
 Each file is read in a child process with a limit of memory and of time. A call may return, or raise a `SapwoodError`
 or one of the errors in `ALLOWED`. Anything else is a finding: another exception, a crash, a hang, or a control
 character in what a command prints. A finding is written to fuzz/artifacts/ as a file, cut down to the steps it needs.
@@ -18,11 +21,13 @@ import json
 import os
 import pickle
 import re
+import struct
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +39,8 @@ import guard as guards  # noqa: E402
 import mutate  # noqa: E402
 
 ARTIFACTS = HERE / "artifacts"
+OPENED: dict[str, int] = {}
+"""Where the objects begin that are damaged, in files of which nothing else is."""
 GOLDEN = HERE.parent / "tests" / "golden"
 MEMORY = 1 << 30
 SECONDS = 30.0
@@ -277,15 +284,51 @@ def sample(path: Path) -> None:
         file["hh"] = np.histogram2d(np.arange(10.0), np.arange(10.0), bins=3)
 
 
+def opened(data: bytes) -> tuple[bytes, int]:
+    """Append the zlib-compressed objects of a file again, without compression, and let its keys refer to them.
+
+    Returns the file and the offset of the first of them. The class descriptions are one of them; baskets are not.
+    """
+    out = bytearray(data)
+    at, seek_info = struct.unpack(">i", data[8:12])[0], struct.unpack(">i", data[37:41])[0]
+    while data[:4] == b"root" and at + 26 < len(data):
+        length, version, size, _, header = struct.unpack(">ihiih", data[at : at + 16])
+        name = data[at + 27 : at + 27 + data[at + 26]]
+        packed = data[at + header : at + length]
+        if length > 0 and version < 1000 and packed[:2] == b"ZL" and name != b"TBasket":
+            content, place = b"", 0
+            while len(content) < size:
+                end = place + 9 + int.from_bytes(packed[place + 3 : place + 6], "little")
+                content, place = content + zlib.decompress(packed[place + 9 : end]), end
+            head = bytearray(data[at : at + header])
+            head[:4], head[18:22] = (header + size).to_bytes(4, "big"), len(out).to_bytes(4, "big")
+            listed = data.find(data[at : at + 26], at + 26)
+            if at == seek_info:
+                out[37:45] = head[18:22] + head[:4]
+            elif listed > 0:
+                out[listed : listed + 22] = head[:22]
+            if at == seek_info or listed > 0:
+                out += head + content
+        at += max(abs(length), 1)
+    out[12:16] = len(out).to_bytes(4, "big")
+    return bytes(out), len(data)
+
+
 def samples(folder: Path, given: list[Path]) -> dict[str, bytes]:
     """Give the files to mutate by name: those given, or the sample and the golden files."""
     if given:
-        return {path.name: path.read_bytes() for path in given}
-    path = folder / "sample.root"
-    sample(path)
-    found = {"sample": path.read_bytes()}
-    for golden in sorted([*GOLDEN.glob("*/*.root"), *GOLDEN.glob("*/*.rz")]):
-        found[f"{golden.parent.name}/{golden.stem}"] = golden.read_bytes()
+        found = {path.name: path.read_bytes() for path in given}
+    else:
+        path = folder / "sample.root"
+        sample(path)
+        found = {"sample": path.read_bytes()}
+        for golden in sorted([*GOLDEN.glob("*/*.root"), *GOLDEN.glob("*/*.rz")]):
+            found[f"{golden.parent.name}/{golden.stem}"] = golden.read_bytes()
+    for name, data in list(found.items()):
+        content, first = opened(data)
+        if len(content) > first:
+            found[f"{name}, opened"] = content
+            OPENED[f"{name}, opened"] = first
     return found
 
 
@@ -295,7 +338,14 @@ def steps_of(seed: int, number: int, contents: dict[str, bytes]) -> tuple[str, l
     favoured = [name for name in ("sample", "objects/plain", "ntuple/plain") if name in contents]
     name = favoured[number // 2 % len(favoured)] if favoured and number % 2 else names[number // 2 % len(names)]
     other = names[(number * 7 + 1) % len(names)]
-    return name, mutate.steps(contents[name], contents[other], seed * 1_000_003 + number)
+    data, seed = contents[name], seed * 1_000_003 + number
+    first = OPENED.get(name)
+    if first is None:
+        return name, mutate.steps(data, contents[other], seed)
+    # Nothing is inserted or cut out, so that all lengths stay right.
+    found = mutate.steps(data[first:], contents[other], seed)
+    same = [mutate.Step(first + one.at, len(one.new), one.new) for one in found if one.new]
+    return name, [one for one in same if one.at + one.length <= len(data)]
 
 
 def reason(finding: str) -> str:
