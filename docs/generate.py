@@ -1,8 +1,9 @@
-"""Write docs/reference from the code: Python API, tools, errors, counters. `--check` only compares."""
+"""Write docs/reference from the code: Python API, modules, tools, errors, counters. `--check` only compares."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -87,6 +88,19 @@ def api() -> str:
     return out
 
 
+def modules() -> str:
+    """Describe the public names of modules that the package itself does not have."""
+    out = f"{NOTE}\n# Modules\n\nPublic names of modules, except those that are also in [the package](python.md).\n\n"
+    for name in ("train", "lab", "writing", "interpretation", "containers", "model", "cache"):
+        module = importlib.import_module(f"sapwood.{name}")
+        out += f"## sapwood.{name}\n\n{indented(module)}"
+        for one in sorted(module.__all__, key=str.lower):
+            value = getattr(module, one)
+            if getattr(sapwood, one, None) is not value and (inspect.isclass(value) or inspect.isfunction(value)):
+                out += described(one, value, "###")
+    return out
+
+
 def tools() -> str:
     """Describe the functions behind the commands; `browse` and `serve` need packages that may not be there."""
     out = f"{NOTE}\n# Tools in Python\n\n{inspect.getdoc(sapwood.tools)}\n\n"
@@ -119,7 +133,13 @@ def counter_table() -> str:
 
 def main() -> int:
     """Write the pages, or with --check say which are old."""
-    pages = {"python": api(), "tools": tools(), "errors": error_table(), "counters": counter_table()}
+    pages = {
+        "python": api(),
+        "modules": modules(),
+        "tools": tools(),
+        "errors": error_table(),
+        "counters": counter_table(),
+    }
     old = []
     for name, page in pages.items():
         path = HERE / "reference" / f"{name}.md"
