@@ -12,8 +12,9 @@ import hist
 import numpy as np
 import pytest
 
+from sapwood.pages.run import figure
 from sapwood.show.chart import Chart, Map, charts_of
-from sapwood.show.svg import Scale, draw_chart, draw_map, linear_ticks, markup, plain
+from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
 from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
 from sapwood.train import Plot
 
@@ -37,10 +38,73 @@ def test_one_histogram() -> None:
     assert curve.values.tolist() == [2, 1, 0, 0]
     assert curve.errors is not None
     assert curve.errors == pytest.approx([math.sqrt(2), 1, 0, 0])
-    assert curve.summary == "sum 5 · mean 1.67 GeV · spread 0.943 GeV · below 1 · above 1"
+    assert curve.summary == "Entries 5 · Mean 1.67 GeV · Std Dev 0.943 GeV · Underflow 1 · Overflow 1"
     picture = drawn(chart)
     assert "Mass [GeV]" in picture and ">Z</text>" in picture and "outside" not in picture
     assert "0 – 2 GeV\n2 ± 1.41" in picture
+
+
+def processes() -> Any:
+    histogram = hist.Hist.new.StrCat(["Z", "W", "seen"], name="kind").Reg(3, 0, 3, label="x [m]").Weight()
+    for kind, counts in {"Z": (4, 2, 0), "W": (1, 1, 0), "seen": (6, 1, 2)}.items():
+        histogram.fill(kind, np.repeat([0.5, 1.5, 2.5], counts))
+    return histogram
+
+
+def test_a_stack_with_data_and_ratio() -> None:
+    (chart,) = charts_of("x", processes(), Plot(stack=True, data="seen", ratio=True))
+    assert isinstance(chart, Chart)
+    assert [curve.label for curve in chart.curves] == ["Z", "W"]
+    assert [curve.values.tolist() for curve in chart.heights] == [[4, 2, 0], [5, 3, 0]]
+    total = chart.heights[-1].errors
+    assert total is not None and total == pytest.approx(np.sqrt([5, 3, 0]))
+    assert chart.data is not None and chart.data.values.tolist() == [6, 1, 2]
+    ((place, ratio),) = chart.ratios
+    assert place is None
+    assert ratio.values[:2] == pytest.approx([6 / 5, 1 / 3]) and math.isnan(ratio.values[2])
+    assert ratio.errors is not None and ratio.errors == pytest.approx([math.sqrt(6) / 5, 1 / 3, 0])
+    picture = drawn(chart)
+    assert picture.count('class="layer"') == 2 and 'class="area"' not in picture
+    assert picture.count("<circle") == 3 and "seen: 6 ± 2.45" in picture and "Z: 4 ± 2" in picture
+    panel = draw_ratios(chart)
+    ElementTree.fromstring(panel)  # our own output
+    assert panel.count("<circle") == 2 and "seen / sum" in panel
+    assert "seen" in figure(chart, "f") and panel in figure(chart, "f")
+
+
+def test_curves_and_their_ratios_to_the_first_one() -> None:
+    (chart,) = charts_of("x", processes(), Plot(ratio=True))
+    assert isinstance(chart, Chart) and chart.data is None
+    assert chart.heights == chart.curves
+    assert [place for place, _ in chart.ratios] == [1, 2]
+    assert chart.ratios[0][1].values[:2].tolist() == [0.25, 0.5]
+    assert "Ratio to Z" in draw_ratios(chart)
+    (chart,) = charts_of("x", processes(), Plot(stack=True, data="none", caption="All."))
+    assert isinstance(chart, Chart) and chart.data is None and draw_ratios(chart) == ""
+    assert chart.caption == "All. There is no category 'none' of data."
+    # A single curve is no data beside others.
+    (chart,) = charts_of("x", processes()[2:, :], Plot(data="seen"))
+    assert isinstance(chart, Chart) and len(chart.curves) == 1
+
+
+def test_logarithmic_horizontal_axes() -> None:
+    log = hist.axis.transform.log
+    even = hist.Hist(hist.axis.Regular(3, 1, 1000, transform=log)).fill([2, 20, 200])
+    (chart,) = charts_of("x", even)
+    assert isinstance(chart, Chart) and chart.x.log and chart.x.limits == pytest.approx((1, 1000))
+    # Bins of one decade have one width.
+    widths = [float(one) for one in re.findall(r'<rect x="[^"]*" y="16" width="([^"]*)"', drawn(chart))]
+    assert widths == pytest.approx([widths[0]] * 3, abs=0.2)
+    (chart,) = charts_of("x", even, Plot(log_x=False))
+    assert isinstance(chart, Chart) and not chart.x.log
+    plain = hist.Hist.new.Reg(4, 0, 8).Double().fill([1, 3, 5])
+    (chart,) = charts_of("x", plain)
+    assert isinstance(chart, Chart) and not chart.x.log
+    (chart,) = charts_of("x", plain, Plot(log_x=True))
+    assert isinstance(chart, Chart) and chart.x.log and chart.x.limits == (2, 8)
+    drawn(chart)
+    (chart,) = charts_of("x", hist.Hist.new.Reg(4, -8, 0).Double().fill([-1]), Plot(log_x=True))
+    assert isinstance(chart, Chart) and not chart.x.log
 
 
 def test_categories_become_curves() -> None:
@@ -51,7 +115,8 @@ def test_categories_become_curves() -> None:
     assert [curve.label for curve in chart.curves] == ["a", "b"]
     assert [curve.values.tolist() for curve in chart.curves] == [[2, 0, 0], [0, 3, 0]]
     assert chart.curves[1].errors is not None and chart.curves[1].errors.tolist() == [0, 3, 0]
-    assert "above 1" in chart.curves[1].summary and "above" not in chart.curves[0].summary
+    assert chart.curves[0].summary == "Sum of weights 2 · Mean 0.5 · Std Dev 0"
+    assert "Overflow 1" in chart.curves[1].summary
     drawn(chart)
 
 

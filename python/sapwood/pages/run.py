@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
 from sapwood.show.html import document, table, tiles
-from sapwood.show.svg import COLOURS, draw_chart, draw_map, plain
+from sapwood.show.svg import COLOURS, draw_chart, draw_map, draw_ratios, plain
 from sapwood.show.units import bytes_text, count_text, noun, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
 
@@ -193,20 +193,22 @@ def figure(chart: Chart | Map, identity: str) -> str:
     below = [chart.caption] if chart.caption else []
     legend = ""
     if isinstance(chart, Chart):
-        named = [curve for curve in chart.curves if curve.label]
-        if named:
+        curves = [(f"c{place % COLOURS}", curve) for place, curve in enumerate(chart.curves)]
+        curves += [] if chart.data is None else [("ink", chart.data)]
+        if any(curve.label for _, curve in curves):
             legend = (
                 '<ul class="legend">'
                 + "".join(
-                    f'<li><i class="c{place % COLOURS}"></i>{_text(plain(curve.label))} '
+                    f'<li><i class="{colour}"></i>{_text(plain(curve.label))} '
                     f"<small>{_text(curve.summary)}</small></li>"
-                    for place, curve in enumerate(chart.curves)
+                    for colour, curve in curves
                 )
                 + "</ul>"
             )
         else:
             below += [curve.summary for curve in chart.curves if curve.summary]
-    captions = "".join(f'<p class="below">{_text(text)}</p>' for text in below)
+    captions = draw_ratios(chart) if isinstance(chart, Chart) else ""
+    captions += "".join(f'<p class="below">{_text(text)}</p>' for text in below)
     title = f"<strong>{_text(plain(chart.title))}</strong>"
     if isinstance(chart, Chart) and chart.points:
         return f"<figure><figcaption>{title}{legend}</figcaption>{draw(chart, log=False)}{captions}</figure>"

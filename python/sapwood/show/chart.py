@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,11 +34,12 @@ def limits(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: the edges of its bins, its title, and the names of the bins where they have names."""
+    """One axis: the edges of its bins, its title, the names of the bins where they have names, and its scale."""
 
     edges: Array
     label: str
     names: tuple[str, ...] = ()
+    log: bool = False
 
     @property
     def unit(self) -> str:
@@ -56,7 +57,7 @@ class Axis:
     @property
     def limits(self) -> tuple[float, float]:
         """The first and the last edge, where they are finite; else the last finite ones."""
-        finite = self.edges[np.isfinite(self.edges)]
+        finite = self.edges[np.isfinite(self.edges) & (not self.log or self.edges > SMALLEST)]
         return limits(float(finite[0]), float(finite[-1])) if len(finite) else (-1.0, 1.0)
 
     def bin_text(self, place: int) -> str:
@@ -79,7 +80,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN where there is none)."""
+    """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN where there is none).
+
+    `stacked` curves are drawn on top of each other. `data` is a curve that is drawn as points, over the others. `ratio`
+    adds a panel.
+    """
 
     title: str
     x: Axis
@@ -89,6 +94,39 @@ class Chart:
     points: bool = False
     marks: Mapping[float, str] = field(default_factory=dict[float, str])
     caption: str = ""
+    stacked: bool = False
+    data: Curve | None = None
+    ratio: bool = False
+
+    @property
+    def heights(self) -> tuple[Curve, ...]:
+        """The curves as they are drawn: those of a stack with what is below them; their errors are those of the sum."""
+        if not self.stacked:
+            return self.curves
+        found: list[Curve] = []
+        values, squares = np.zeros(len(self.x.edges) - 1), np.zeros(len(self.x.edges) - 1)
+        known = True
+        for curve in self.curves:
+            values = values + curve.values
+            known = known and curve.errors is not None
+            squares = squares + (0 if curve.errors is None else curve.errors**2)
+            found.append(Curve(curve.label, values, np.sqrt(squares) if known else None))
+        return tuple(found)
+
+    @property
+    def ratios(self) -> tuple[tuple[int | None, Curve], ...]:
+        """The curves of the panel, each with its place among the curves (None: of the data)."""
+        heights = self.heights
+        below = heights[-1 if self.stacked else 0].values
+        above: Sequence[tuple[int | None, Curve]] = [(None, self.data)] if self.data else list(enumerate(heights))[1:]
+
+        def divided(curve: Curve) -> Curve:
+            safe = np.where(np.isfinite(below) & (np.abs(below) > SMALLEST), below, np.nan)
+            with np.errstate(over="ignore"):
+                errors = None if curve.errors is None else np.nan_to_num(curve.errors / np.abs(safe))
+                return Curve(curve.label, curve.values / safe, errors)
+
+        return tuple((place, divided(curve)) for place, curve in above) if self.ratio else ()
 
 
 @dataclass(frozen=True)
@@ -167,12 +205,33 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
             label,
             values[where],
             None if errors is None else errors[where],
-            "" if points else _summary(x, values[where], outside[place]),
+            "" if points else _summary(x, values[where], None if errors is None else errors[where], outside[place]),
         )
         for place, (label, where) in enumerate(parts)
     )
-    log = not points and _wants_log(np.concatenate([curve.values for curve in curves]), plot.log)
-    return [Chart(title, x, y_label if points else _per_bin(y_label, x), curves, log, points, plot.marks, plot.caption)]
+    caption, data = plot.caption, None
+    if plot.data:
+        data = next((curve for curve in curves if curve.label == plot.data and len(curves) > 1), None)
+        curves = tuple(curve for curve in curves if curve is not data)
+        if data is None:
+            caption = f"{caption} There is no category {plot.data!r} of data.".strip()
+    x = replace(x, log=_is_log(x, plot.log_x))
+    chart = Chart(title, x, y_label if points else _per_bin(y_label, x), curves, log=False, points=points)
+    stacked = plot.stack and not points
+    chart = replace(chart, marks=plot.marks, caption=caption, stacked=stacked, data=data, ratio=plot.ratio)
+    log = not points and _wants_log(np.concatenate([curve.values for curve in chart.heights]), plot.log)
+    return [replace(chart, log=log)]
+
+
+def _is_log(axis: Axis, wish: bool | None) -> bool:
+    """Return whether an axis is logarithmic: if that is wished for and possible, or if its bins are equal then."""
+    positive = axis.edges[np.isfinite(axis.edges) & (axis.edges > SMALLEST)]
+    if axis.names or len(positive) < 2 or wish is False:
+        return False
+    if wish:
+        return True
+    steps = np.diff(np.log(positive))
+    return len(positive) == len(axis.edges) > 3 and axis.width is None and bool(np.allclose(steps, steps[0], rtol=1e-6))
 
 
 def _named(axis: Foreign) -> bool:
@@ -240,18 +299,20 @@ def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> li
     return found
 
 
-def _summary(axis: Axis, values: Array, outside: tuple[float, float]) -> str:
+def _summary(axis: Axis, values: Array, errors: Array | None, outside: tuple[float, float]) -> str:
+    """Return the statistics that ROOT shows beside a histogram. Weighted entries are counted by their weights."""
     below, above = outside
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(values.sum())
-        words = [f"sum {number_text(total + below + above)}"]
+        weighted = errors is not None and not np.allclose(errors**2, values)
+        words = [f"{'Sum of weights' if weighted else 'Entries'} {number_text(total + below + above)}"]
     if 0 < total < LARGEST and not axis.names and np.abs(axis.edges).max() < LARGEST**0.5:
         centres = (axis.edges[1:] + axis.edges[:-1]) / 2
         mean = float((values * centres).sum() / total)
-        spread = float(np.sqrt(max(0.0, (values * (centres - mean) ** 2).sum() / total)))
+        deviation = float(np.sqrt(max(0.0, (values * (centres - mean) ** 2).sum() / total)))
         unit = f" {axis.unit}" if axis.unit else ""
-        words += [f"mean {number_text(mean, 3)}{unit}", f"spread {number_text(spread, 3)}{unit}"]
-    words += [f"{text} {number_text(value)}" for text, value in (("below", below), ("above", above)) if value]
+        words += [f"Mean {number_text(mean, 3)}{unit}", f"Std Dev {number_text(deviation, 3)}{unit}"]
+    words += [f"{text} {number_text(value)}" for text, value in (("Underflow", below), ("Overflow", above)) if value]
     return " · ".join(words)
 
 

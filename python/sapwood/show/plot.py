@@ -19,6 +19,15 @@ class Plot:
         added where the bins are equal.
     log
         Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
+    log_x
+        Logarithmic horizontal axis; by default that of bins that are equally wide in the logarithm.
+    stack
+        Stack the curves of a category axis, the first at the bottom.
+    data
+        The category with the measured data: it is drawn as points with errors, and is not part of the stack.
+    ratio
+        Add a panel with the data divided by the stack. Without data, every curve is divided by the first one. Its error
+        bars are those of the numerator.
     marks
         Values on the horizontal axis to be marked with a line, each with its name.
     caption
@@ -28,5 +37,9 @@ class Plot:
     title: str = ""
     y: str = ""
     log: bool | None = None
+    log_x: bool | None = None
+    stack: bool = False
+    data: str = ""
+    ratio: bool = False
     marks: Mapping[float, str] = field(default_factory=dict[float, str])
     caption: str = ""

@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from sapwood.show.chart import LARGEST, SMALLEST, Array, Axis, Chart, Curve, Map
 from sapwood.show.units import number_text, superscript
 
 WIDTH, HEIGHT = 640, 410
+PANEL = 190
+"""Height of the panel of ratios."""
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 16, 58
 _DEEPEST = 1e-12
 """The lower end of a logarithmic scale, as a part of its upper end, at least."""
@@ -122,18 +124,50 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 def draw_chart(chart: Chart, *, log: bool) -> str:
     """Draw curves over one axis, with a linear or logarithmic vertical axis."""
-    x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT)
+    x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT, log=chart.x.log)
     y = _vertical(chart, log=log)
     parts = [_grid(y), *(_mark(x, value, name) for value, name in chart.marks.items() if x.low < value < x.high)]
-    draw = _points if chart.points else _steps
-    parts += [draw(chart.x, curve, x, y, index) for index, curve in reversed(list(enumerate(chart.curves)))]
+    heights = chart.heights
+    for index, curve in reversed(list(enumerate(heights))):
+        if chart.points:
+            parts.append(_points(chart.x, curve, x, y, index))
+        elif chart.stacked:
+            parts.append(_steps(chart.x, replace(curve, errors=None), x, y, index, "layer"))
+        else:
+            parts.append(_steps(chart.x, curve, x, y, index, "" if index else "area"))
+    if chart.stacked and heights and heights[-1].errors is not None:
+        edges = [x(edge) for edge in chart.x.edges]
+        parts.append(f'<g class="ink">{_error_bars(edges, heights[-1].values, heights[-1].errors, y)}</g>')
+    if chart.data is not None:
+        parts.append(_points(chart.x, chart.data, x, y, None))
     parts += [_frame(chart.x, x, y, chart.y_label), _bins(chart, x)]
     return _svg(parts, f"{plain(chart.title)}: {plain(chart.y_label)} against {plain(chart.x.label)}")
 
 
+def draw_ratios(chart: Chart) -> str:
+    """Draw the panel of ratios, if there are any: points around one, as far as twice or nothing."""
+    curves = chart.ratios
+    if not curves:
+        return ""
+    x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT, log=chart.x.log)
+    far = [float(np.abs(curve.values[np.isfinite(curve.values)] - 1).max(initial=0.0)) for _, curve in curves]
+    reach = min(max(1.25 * max(far), 0.1), 1.0)
+    y = Scale(1 - reach, 1 + reach, PANEL - BOTTOM, TOP)
+    inside = [
+        (place, replace(curve, values=np.where(np.abs(curve.values - 1) <= reach, curve.values, np.nan)))
+        for place, curve in curves
+    ]
+    parts = [_grid(y, 4), f'<path class="one" d="M{LEFT} {y(1):.1f}H{WIDTH - RIGHT}"/>']
+    parts += [_points(chart.x, curve, x, y, place) for place, curve in inside]
+    label = f"{chart.data.label or 'Data'} / sum" if chart.data is not None else f"Ratio to {chart.curves[0].label}"
+    parts.append(_frame(chart.x, x, y, label, PANEL, 4))
+    return _svg(parts, f"{plain(chart.title)}: {plain(label)} against {plain(chart.x.label)}", PANEL)
+
+
 def _vertical(chart: Chart, *, log: bool) -> Scale:
-    values = np.concatenate([curve.values for curve in chart.curves])
-    errors = np.concatenate([np.zeros(len(c.values)) if c.errors is None else c.errors for c in chart.curves])
+    curves = [*chart.heights, *([] if chart.data is None else [chart.data])]
+    values = np.concatenate([curve.values for curve in curves])
+    errors = np.concatenate([np.zeros(len(c.values)) if c.errors is None else c.errors for c in curves])
     finite = np.isfinite(values)
     values, errors = values[finite].clip(-LARGEST, LARGEST), errors[finite].clip(0.0, LARGEST)
     tops, bottoms = values + errors, values - errors
@@ -149,7 +183,8 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
     return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
 
 
-def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
+def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int, area: str) -> str:
+    """Draw a line for every bin; what is below has the style `area`, if that is not empty."""
     edges = [x(edge) for edge in axis.edges]
     base = y.start if y.log else y(max(0.0, y.low))
     heights = [f"{y(value) if math.isfinite(value) else base:.1f}" for value in curve.values] + [f"{base:.1f}"]
@@ -158,20 +193,22 @@ def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
         if here != after:
             path += f"H{edge:.1f}V{after}"
     path += f"H{edges[-1]:.1f}"
-    area = f'<path class="area" d="{path}Z"/>' if index == 0 else ""
+    below = f'<path class="{area}" d="{path}Z"/>' if area else ""
     errors = "" if curve.errors is None else _error_bars(edges, curve.values, curve.errors, y)
-    return f'<g class="curve c{index % COLOURS}">{area}<path class="line" d="{path}"/>{errors}</g>'
+    return f'<g class="curve c{index % COLOURS}">{below}<path class="line" d="{path}"/>{errors}</g>'
 
 
-def _points(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
+def _points(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int | None) -> str:
+    """Draw a point for every bin, in the colour of a curve, or in that of text."""
     edges = [x(edge) for edge in axis.edges]
     dots = "".join(
         f'<circle cx="{(edges[place] + edges[place + 1]) / 2:.1f}" cy="{y(value):.1f}" r="2.6"/>'
         for place, value in enumerate(curve.values)
-        if math.isfinite(value)
+        if math.isfinite(value) and not (y.log and value <= 0)
     )
     errors = "" if curve.errors is None else _error_bars(edges, curve.values, curve.errors, y)
-    return f'<g class="curve c{index % COLOURS}">{errors}{dots}</g>'
+    colour = "ink" if index is None else f"c{index % COLOURS}"
+    return f'<g class="curve {colour}">{errors}{dots}</g>'
 
 
 def _error_bars(edges: Sequence[float], values: Array, errors: Array, y: Scale) -> str:
@@ -183,8 +220,8 @@ def _error_bars(edges: Sequence[float], values: Array, errors: Array, y: Scale) 
     return f'<path class="error" d="{path}"/>' if path else ""
 
 
-def _grid(y: Scale) -> str:
-    lines = "".join(f"M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}" for value, text in y.ticks(6) if text)
+def _grid(y: Scale, ticks: int = 6) -> str:
+    lines = "".join(f"M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}" for value, text in y.ticks(ticks) if text)
     return f'<path class="grid" d="{lines}"/>'
 
 
@@ -197,15 +234,15 @@ def _mark(x: Scale, value: float, name: str) -> str:
     )
 
 
-def _frame(axis: Axis, x: Scale, y: Scale, y_label: str) -> str:
-    bottom = HEIGHT - BOTTOM
+def _frame(axis: Axis, x: Scale, y: Scale, y_label: str, height: int = HEIGHT, ticks: int = 6) -> str:
+    bottom = height - BOTTOM
     parts = [f'<path class="frame" d="M{LEFT} {TOP}V{bottom}H{x.stop:.0f}"/>']
-    parts += _horizontal(axis, x)
-    for value, text in y.ticks(6):
+    parts += _horizontal(axis, x, bottom)
+    for value, text in y.ticks(ticks):
         parts.append(f'<path class="tick" d="M{LEFT} {y(value):.1f}h{-6 if text else -3}"/>')
         parts.append(f'<text x="{LEFT - 9}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>' if text else "")
     parts.append(
-        f'<text class="title" x="{x.stop:.0f}" y="{HEIGHT - 12}" text-anchor="end">{markup(axis.label)}</text>'
+        f'<text class="title" x="{x.stop:.0f}" y="{height - 12}" text-anchor="end">{markup(axis.label)}</text>'
     )
     parts.append(
         f'<text class="title" transform="translate(15 {TOP}) rotate(-90)" text-anchor="end">{markup(y_label)}</text>'
@@ -213,15 +250,16 @@ def _frame(axis: Axis, x: Scale, y: Scale, y_label: str) -> str:
     return "".join(parts)
 
 
-def _horizontal(axis: Axis, x: Scale) -> list[str]:
-    bottom = HEIGHT - BOTTOM
+def _horizontal(axis: Axis, x: Scale, bottom: int = HEIGHT - BOTTOM) -> list[str]:
     if axis.names:
         every = max(1, len(axis.names) // 12)
         ticks = [(place + 0.5, name if place % every == 0 else "") for place, name in enumerate(axis.names)]
     else:
         ticks = x.ticks(8)
         finite = np.isfinite(axis.edges).all()
-        if finite and np.allclose(axis.edges % 1, 0.5) and x.high - x.low < 9:  # whole numbers: no ticks between them
+        if (
+            finite and not x.log and np.allclose(axis.edges % 1, 0.5) and x.high - x.low < 9
+        ):  # whole numbers: no ticks between them
             ticks = [(value, text) for value, text in linear_ticks(x.low, x.high, 8) if value == round(value)]
     parts: list[str] = []
     for value, text in ticks:
@@ -235,7 +273,7 @@ def _bins(chart: Chart, x: Scale) -> str:
     bars: list[str] = []
     for place in range(len(chart.x.edges) - 1):
         lines = [plain(chart.x.bin_text(place))]
-        for curve in chart.curves:
+        for curve in (*chart.curves, *([] if chart.data is None else [chart.data])):
             name = f"{curve.label}: " if curve.label else ""
             if not math.isfinite(curve.values[place]):
                 lines.append(f"{name}no entries")
