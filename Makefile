@@ -181,6 +181,7 @@ site: build ## the documentation site, in build/site; a link that leads nowhere 
 
 docs: build ## regenerate docs/reference and the other generated pages
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/gallery.py
 	$(BIN)/python benches/report.py
 
 format: $(VENV)/.ready ## format all sources

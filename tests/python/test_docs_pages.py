@@ -17,6 +17,7 @@ MADE = {
     "guide/tutorial.md": ["met.png", "mass.png", "hard.root", "results/report.html", "from_python/report.html"],
     "guide/analysis.md": ["analysis.root", "mass.png"],
     "guide/from-root.md": ["from_root.root"],
+    "guide/gallery.md": [f"gallery/{path.name}" for path in sorted((DOCS / "guide" / "gallery").glob("*.png"))],
     "guide/cookbook.md": ["copies.root", "skim.root", "skim2.root", "all.root", "events.ntuple.root", "events.parquet"],
 }
 
@@ -37,3 +38,11 @@ def test_every_block_of_the_page_runs(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for made in MADE[page]:
         assert (tmp_path / made).stat().st_size > 200, made
+
+
+def test_every_picture_of_the_gallery_is_kept() -> None:
+    shown = re.findall(
+        r"!\[[^\]]+\]\((gallery/\w+\.png)\)", (DOCS / "guide" / "gallery.md").read_text(encoding="utf-8")
+    )
+    assert sorted(shown) == MADE["guide/gallery.md"]
+    assert len(shown) > 8
