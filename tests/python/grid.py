@@ -40,3 +40,19 @@ def certificates(home: Path) -> None:
         shutil.copy(home / "ca.pem", home / "certificates" / f"{name}.0")
     (home / "x509up").write_text("".join((home / name).read_text() for name in ("proxy.pem", "proxy.key", "user.pem")))
     (home / "x509up").chmod(0o600)
+
+
+def voms_proxy(home: Path, organisation: str) -> Path:
+    """Make a proxy of the user of `certificates` with the attributes of a virtual organisation, which the host signs.
+
+    A server trusts them if it finds the folder `vomsdir`.
+    """
+    folder = home / "vomsdir" / organisation
+    folder.mkdir(parents=True)
+    (folder / "localhost.lsc").write_text("/DC=test/CN=localhost\n/DC=test/CN=Authority\n")
+    run(
+        "voms-proxy-fake", "-rfc", "-quiet", "-hours", "12", "-cert", "user.pem", "-key", "user.key",
+        "-certdir", "certificates", "-hostcert", "host.pem", "-hostkey", "host.key", "-uri", "localhost:15000",
+        "-voms", organisation, "-fqan", f"/{organisation}/Role=NULL/Capability=NULL", "-out", "x509voms", home=home,
+    )  # fmt: skip
+    return home / "x509voms"

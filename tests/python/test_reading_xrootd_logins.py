@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xrootd_servers
-from grid import certificates, run
+from grid import certificates, run, voms_proxy
 from servers import free_port
 
 import sapwood
@@ -30,6 +30,12 @@ sec.protocol gsi -certdir:{home}/grid/certificates -cert:{home}/grid/host.pem -k
 -crl:0 -vomsat:0
 sec.level all pedantic force
 sec.protbind * only gsi
+"""
+VOMS = """
+setenv X509_VOMS_DIR = {home}/grid/vomsdir
+setenv X509_CERT_DIR = {home}/grid/certificates
+ofs.authorize 1
+acc.authdb {home}/grid/rights
 """
 KERBEROS = """
 xrootd.seclib libXrdSec.so
@@ -58,6 +64,35 @@ def gsi(events: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         with xrootd_servers.single({"events.root": events}, GSI.format(home=home), home=home) as server:
             here = {"X509_CERT_DIR": str(mine / "certificates"), "X509_USER_PROXY": str(mine / "x509up")}
             yield server.url("events.root"), here
+
+
+@pytest.fixture(scope="module")
+def voms(events: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """Start a server for members of a virtual organisation; return its URL and the variables of a member."""
+    libraries = [*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), "/usr/lib/x86_64-linux-gnu", "/usr/lib64"]
+    plugin = any(list(Path(folder).glob("libXrdVoms*.so")) for folder in libraries if folder)
+    if not plugin or shutil.which("voms-proxy-fake") is None:
+        pytest.skip("VOMS is not installed (apt-get install voms-clients xrootd-voms-plugins)")
+    mine = tmp_path_factory.mktemp("grid")
+    certificates(mine)
+    proxy = voms_proxy(mine, "testvo")
+    (mine / "rights").write_text("o testvo / rl\n")
+    demand = GSI.replace("-vomsat:0", "-vomsat:require -vomsfun:default") + VOMS
+    with xrootd_servers.folder() as home:
+        shutil.copytree(mine, home / "grid")
+        with xrootd_servers.single({"events.root": events}, demand.format(home=home), home=home) as server:
+            here = {"X509_CERT_DIR": str(mine / "certificates"), "X509_USER_PROXY": str(proxy)}
+            yield server.url("events.root"), here
+
+
+def test_a_proxy_without_the_organisation_is_refused(
+    voms: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, here = voms
+    monkeypatch.setenv("X509_CERT_DIR", here["X509_CERT_DIR"])
+    monkeypatch.setenv("X509_USER_PROXY", str(Path(here["X509_USER_PROXY"]).parent / "x509up"))
+    with pytest.raises(sapwood.StorageError):
+        sapwood.open(url)
 
 
 def kerberos_realm(home: Path) -> tuple[dict[str, str], subprocess.Popen[bytes]]:
@@ -112,7 +147,7 @@ def kerberos(events: Path) -> Iterator[tuple[str, dict[str, str]]]:
             centre.wait()
 
 
-@pytest.fixture(params=["gsi", "kerberos"])
+@pytest.fixture(params=["gsi", "voms", "kerberos"])
 def demanded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     url, here = request.getfixturevalue(request.param)
     for name, value in here.items():
