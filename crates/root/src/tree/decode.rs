@@ -9,6 +9,7 @@ use crate::streamer::decode::Decoder;
 use crate::streamer::kind::Kind;
 use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
 use crate::wire::grow::{self, Grow};
+use crate::wire::short::{self, Items, Lists};
 use crate::wire::{Cursor, swap};
 use std::sync::Arc;
 
@@ -209,6 +210,9 @@ fn plain_lists(
     Ok(true)
 }
 
+/// Bytes before the numbers of a vector: byte count, version, number of elements.
+const VECTOR: usize = 10;
+
 /// Decodes lists whose lengths follow from the entry starts.
 #[allow(clippy::too_many_arguments, reason = "one caller, and a struct would only name them again")]
 fn counted(
@@ -229,6 +233,14 @@ fn counted(
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let bounds = match (kind, values.as_mut()) {
+        (Kind::Number(number), Builder::Number { values, .. }) if skip == VECTOR => {
+            let items = if *number == Number::Bool { Items::Bools } else { Items::Numbers(number.size()) };
+            let short = short::entries(items, true, data, bounds, Lists { outer: None, offsets, values })?;
+            bounds.get(short..).unwrap_or_default()
+        }
+        _ => bounds,
+    };
     let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
     offsets.room(bounds.len())?;
     let mut end = offsets.last().copied().unwrap_or_default();
@@ -261,7 +273,7 @@ fn counted(
             let entry = slice(*a, *b)?;
             let (header, from) = entry.split_at_checked(skip).ok_or_else(wrong)?;
             let n = from.len() / bytes;
-            if skip == 10 && header.last_chunk() != Some(&(n as u32).to_be_bytes()) {
+            if skip == VECTOR && header.last_chunk() != Some(&(n as u32).to_be_bytes()) {
                 return Err(Error::corrupt(format!(
                     "a container of {n} elements by its length, another number by its header"
                 ))
@@ -271,6 +283,47 @@ fn counted(
         }
     }
     Ok(())
+}
+
+/// Returns how entries of a kind are decoded as short lists or strings, if they can be, and whether they have a header.
+fn short_lists<'b>(kind: &Kind, to: &'b mut Builder) -> Option<(Items, bool, Lists<'b>)> {
+    fn numbers(kind: &Kind) -> Option<Items> {
+        match kind {
+            Kind::Number(Number::Bool) => Some(Items::Bools),
+            Kind::Number(number) => Some(Items::Numbers(number.size())),
+            _ => None,
+        }
+    }
+    fn list<'b>(kind: &Kind, to: &'b mut Builder) -> Option<(Items, Lists<'b>)> {
+        let items = match kind {
+            Kind::Text | Kind::TString => Items::Text,
+            Kind::Bits => Items::Bools,
+            Kind::List(item) => numbers(item)?,
+            _ => return None,
+        };
+        let (offsets, values) = match to {
+            Builder::Text { offsets, bytes } => (offsets, bytes),
+            Builder::List { offsets, values } => match values.as_mut() {
+                Builder::Number { values, .. } => (offsets, values),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some((items, Lists { outer: None, offsets, values }))
+    }
+    let (kind, framed) = match kind {
+        Kind::Framed(inner) => (inner.as_ref(), true),
+        kind => (kind, false),
+    };
+    let (items, lists) = match kind {
+        Kind::List(item) if numbers(item).is_none() => {
+            let Builder::List { offsets: outer, values } = to else { return None };
+            let (items, lists) = list(item, values)?;
+            (items, Lists { outer: Some(outer), ..lists })
+        }
+        kind => list(kind, to)?,
+    };
+    Some((items, framed, lists))
 }
 
 /// Decodes entries that are a single value each, of any length.
@@ -291,10 +344,15 @@ fn whole(
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let short = match short_lists(kind, to) {
+        Some((items, framed, lists)) => short::entries(items, framed, values.data, bounds, lists)?,
+        None => 0,
+    };
+    let bounds = bounds.get(short..).unwrap_or_default();
     // Most kinds find their own end; the others must not see the bytes after the entry.
     let narrow = !matches!(kind, Kind::Text | Kind::TString | Kind::Framed(_));
     let mut c = Cursor::new(values.data, origin);
-    let mut entry = slice.from;
+    let mut entry = slice.from + short;
     let mut decode_all = || {
         for pair in bounds.windows(2) {
             let [start, end] = pair else { break };
@@ -491,6 +549,45 @@ mod tests {
         for bytes in [0, 1 << 32] {
             counted(&mut decoder, &data, &[0, 2, 2, 12], &SLICE, &kind, 0, bytes, &mut to).unwrap_err();
         }
+    }
+
+    /// Decodes entries that are lists of lists of 16-bit numbers; returns the offsets of both, and the values.
+    fn nested(entries: &[Vec<u8>]) -> Result<(Vec<i64>, Vec<i64>, Vec<u8>)> {
+        let kind =
+            Kind::Framed(Box::new(Kind::List(Box::new(Kind::List(Box::new(Kind::Number(Number::I16)))))));
+        let starts = entries
+            .iter()
+            .scan(0, |start, entry| Some(std::mem::replace(start, *start + entry.len() as u32)));
+        let table: Vec<u8> = starts.flat_map(u32::to_be_bytes).collect();
+        let data = entries.concat();
+        let page = Page { table: Some(&table), ..Page::plain(&data, entries.len()) };
+        let slice = PageSlice { items: entries.len(), to: entries.len(), ..SLICE };
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let mut to = Builder::new(&kind.type_of()?);
+        whole(&mut Decoder::new(&programs, false), &page, &slice, &kind, &mut to)?;
+        let Builder::List { offsets: outer, values } = to else { unreachable!() };
+        let Builder::List { offsets, values } = *values else { unreachable!() };
+        let Builder::Number { values, .. } = *values else { unreachable!() };
+        Ok((outer, offsets, values))
+    }
+
+    #[test]
+    fn entries_other_than_short_lists_are_decoded_among_them() {
+        let lists = [0, 0, 0, 2, 0, 0, 0, 1, 9, 8, 0, 0, 0, 0];
+        let framed = [&[0x40, 0, 0, 16, 0, 9], &lists[..]].concat();
+        let bare = [&[0, 9], &lists[..]].concat();
+        for odd in [None, Some(0), Some(1), Some(3)] {
+            let entries: Vec<_> =
+                (0..4).map(|i| if odd == Some(i) { bare.clone() } else { framed.clone() }).collect();
+            let (outer, offsets, values) = nested(&entries).unwrap();
+            assert_eq!(outer, [0, 2, 4, 6, 8], "{odd:?}");
+            assert_eq!(offsets, [0, 1, 1, 2, 2, 3, 3, 4, 4], "{odd:?}");
+            assert_eq!(values, 0x0908i16.to_ne_bytes().repeat(4), "{odd:?}");
+        }
+        // A list that is longer than its entry.
+        let broken = [&framed[..13], &[2], &framed[14..]].concat();
+        let error = nested(&[framed.clone(), framed, broken]).unwrap_err().to_string();
+        assert!(error.contains("entry 2 of the basket"), "{error}");
     }
 
     #[test]

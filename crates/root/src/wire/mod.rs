@@ -6,6 +6,7 @@
 pub mod cursor;
 pub mod grow;
 mod key;
+pub mod short;
 pub mod swap;
 pub mod writer;
 
