@@ -305,6 +305,55 @@ def test_bytes_behind_the_end_that_nothing_uses_are_written_over(tmp_path: Path)
     check_trees(path)
 
 
+def ntuple(path: Path) -> None:
+    with sapwood.recreate(path, compression=None) as file:
+        table = file.mkrntuple("n", {"x": "int64"}, cluster_entries=500)
+        table.extend({"x": np.arange(3000)})
+        table.add_attribute_set("quality", {"good": "bool"}).extend({"good": [True]}, [(0, 3000)])
+
+
+def check_ntuple(path: Path, entries: int = 3000) -> None:
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["n/x"].array(library="np"), np.arange(entries))
+
+
+def test_an_rntuple_goes_on_after_its_writer_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    ntuple(path)
+    path.write_bytes(path.read_bytes() + b"left by a writer that was killed" * 100)
+    with sapwood.update(path) as file:
+        file["new"] = {"z": np.arange(5000)}
+        file["n"].extend({"x": np.arange(3000, 3500)})
+    check_ntuple(path, 3500)
+    with sapwood.open(path) as file:
+        assert file["n"].attribute_set("quality").arrays()["_userData"]["good"].tolist() == [True]
+        assert np.array_equal(file["new/z"].array(library="np"), np.arange(5000))
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.6, 0.9, 0.98])
+def test_an_end_before_parts_of_an_rntuple_is_refused(tmp_path: Path, part: float) -> None:
+    path = tmp_path / "file.root"
+    ntuple(path)
+    damaged = bytearray(path.read_bytes())
+    struct.pack_into(">I", damaged, 12, int(len(damaged) * part))
+    path.write_bytes(damaged)
+    with pytest.raises(CorruptError, match=r"ends at byte \d+, but "):
+        sapwood.update(path)
+    assert path.read_bytes() == damaged
+    check_ntuple(path)
+
+
+def test_bytes_behind_the_end_that_a_damaged_rntuple_may_use_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    ntuple(path)
+    data = path.read_bytes() + bytes(1000)
+    with sapwood.open(path) as file:
+        footer = file["n"].member("fSeekFooter")
+    path.write_bytes(data[: footer + 20] + bytes(8) + data[footer + 28 :])
+    with pytest.raises(UnsupportedError, match=r"may belong to n;1 \(ROOT::RNTuple\), which cannot be read"):
+        sapwood.update(path)
+
+
 def free_segment(data: bytearray, first: int, length: int, padding: int = 0) -> None:
     """Mark bytes as free, and list them as such in a new list of free segments at the end."""
     struct.pack_into(">i", data, first, -length)

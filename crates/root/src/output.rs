@@ -2,8 +2,12 @@
 
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::file::writer::{DirectoryId, FileWriter, Options};
+use crate::file::writer::{DirectoryId, FileWriter, Held, Options};
 use crate::file::{Key, RootFile, kinds};
+use crate::ntuple::NTuple;
+use crate::ntuple::anchor::Anchor;
+use crate::ntuple::envelope::Locator;
+use crate::ntuple::verify::verify;
 use crate::streamer::{Classes, ElementClass};
 use crate::table::writer::TableWriter;
 use crate::tree::Tree;
@@ -40,14 +44,44 @@ fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
     Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
 }
 
-/// What the object of a key holds besides its record; none if that cannot be found out.
-fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Option<Vec<(u64, u64)>> {
+/// What the object of a key holds besides its record.
+fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Held {
     if is_tree(classes, &key.classname) {
-        let places = baskets(file, key).ok()?.into_iter();
-        return Some(places.map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect());
+        let places = |found: Vec<(u64, u64)>| {
+            found.into_iter().map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect()
+        };
+        return baskets(file, key).map_or(Held::Unknown, |found| Held::Places(places(found)));
     }
-    // The pages of an RNTuple are described by records of its own.
-    (!kinds::is_ntuple(&key.classname)).then(Vec::new)
+    if !kinds::is_ntuple(&key.classname) {
+        return Held::Places(Vec::new());
+    }
+    // The pages of an RNTuple are described by records of its own, which are read only if there is something behind the
+    // end of the file: a writer that was killed leaves its last bytes there.
+    let ended = file.header().end >= file.source().size();
+    let end = || NTuple::read(file, key).ok().and_then(|ntuple| end_of(&ntuple, true));
+    if ended { None } else { end() }.map_or(Held::Unknown, Held::Before)
+}
+
+/// The end of the last part of an RNTuple, its attribute sets included; none if that cannot be found out.
+fn end_of(ntuple: &NTuple, with_sets: bool) -> Option<u64> {
+    let found = verify(ntuple, false);
+    let Anchor { header, footer, max_key_size, .. } = ntuple.anchor;
+    // Parts larger than a key continue elsewhere.
+    let mut stored = ntuple.groups.iter().map(|group| match group.locator {
+        Locator::File { bytes, .. } => bytes,
+        _ => u64::MAX,
+    });
+    let split = |bytes: u64| max_key_size > 0 && bytes > max_key_size;
+    if !found.faults.is_empty() || split(header.stored) || split(footer.stored) || stored.any(split) {
+        return None;
+    }
+    let mut end = found.used.iter().map(|range| range.offset.saturating_add(range.length)).max().unwrap_or(0);
+    for set in ntuple.attributes.iter().filter(|_| with_sets) {
+        let Locator::File { offset, bytes } = set.locator else { return None };
+        end =
+            end.max(offset.saturating_add(bytes)).max(end_of(&ntuple.attribute_set(&set.name).ok()?, false)?);
+    }
+    Some(end)
 }
 
 fn is_tree(classes: &Classes, class: &str) -> bool {

@@ -662,7 +662,7 @@ pub use copy::Record;
 pub use key::{KeyNumbers, KeyText, encode_key};
 pub use stretch::Stretch;
 pub use sum::{SharedSum, Sum, Sums, lock};
-pub use update::Holdings;
+pub use update::{Held, Holdings};
 
 #[cfg(test)]
 mod tests;

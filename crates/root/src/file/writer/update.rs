@@ -20,9 +20,18 @@ const LEAST_ROOM: u64 = 48;
 /// Maximum nesting depth of directories.
 const DEEPEST: usize = 100;
 
-/// Returns byte ranges that belong to the object of a key but not to its record, for example the baskets of a tree:
-/// first byte and one past the last. Returns `None` if they cannot be determined.
-pub type Holdings<'a> = &'a dyn Fn(&Key) -> Option<Vec<(u64, u64)>>;
+/// Byte ranges that belong to the object of a key but not to its record, for example the baskets of a tree.
+pub enum Held {
+    /// The ranges: first byte and one past the last.
+    Places(Vec<(u64, u64)>),
+    /// The ranges are not listed, but all end at this byte or before it.
+    Before(u64),
+    /// They cannot be determined.
+    Unknown,
+}
+
+/// Returns what belongs to the object of a key.
+pub type Holdings<'a> = &'a dyn Fn(&Key) -> Held;
 
 /// Byte ranges of a file that are in use.
 #[derive(Default)]
@@ -93,6 +102,8 @@ struct Survey<'a> {
     older: InUse,
     /// A key whose byte ranges are unknown.
     unknown: Option<String>,
+    /// The end of ranges that are not listed, and the key that has them.
+    last: (u64, String),
     /// Records already examined.
     seen: HashSet<u64>,
 }
@@ -104,10 +115,12 @@ impl Survey<'_> {
             return;
         }
         match (self.holdings)(key) {
-            Some(places) if places.is_empty() => {}
-            Some(places) if newest => self.used.add(format!("a basket of {}", name()), places),
-            Some(places) => self.older.add(format!("a basket of {}", name()), places),
-            None => self.unknown = Some(name()),
+            Held::Places(places) if places.is_empty() => {}
+            Held::Places(places) if newest => self.used.add(format!("a basket of {}", name()), places),
+            Held::Places(places) => self.older.add(format!("a basket of {}", name()), places),
+            Held::Before(end) if end >= self.last.0 => self.last = (end, name()),
+            Held::Before(_) => {}
+            Held::Unknown => self.unknown = Some(name()),
         }
     }
 }
@@ -189,13 +202,20 @@ impl FileWriter {
         let key = Key::parse(&mut cursor).within(|| "the first key")?;
         let text = KeyText::new(&key.classname, &cursor.string()?, &cursor.string()?);
         let (used, older) = (InUse::default(), InUse::default());
-        let mut survey = Survey { holdings, used, older, unknown: None, seen: HashSet::new() };
+        let last = (0, String::new());
+        let mut survey = Survey { holdings, used, older, unknown: None, last, seen: HashSet::new() };
         writer.directory_of(file, &key, text, h.nbytes_name, 0, &mut survey)?;
         writer.name_records(&mut survey.used);
         survey.used.sort();
         survey.older.sort();
         writer.shared = survey.used.shared();
         let size = file.source().size();
+        if survey.last.0 > h.end {
+            return Err(Error::corrupt(format!(
+                "the header says that the file ends at byte {}, but bytes before byte {} belong to {}",
+                h.end, survey.last.0, survey.last.1
+            )));
+        }
         if let Some(what) = survey.used.find(h.end, u64::MAX).or_else(|| survey.older.find(h.end, u64::MAX)) {
             return Err(Error::corrupt(format!(
                 "the header says that the file ends at byte {}, but {what} is in use",
@@ -341,7 +361,8 @@ impl FileWriter {
                 let word = mark.first_chunk::<4>().map_or(0, |word| i32::from_be_bytes(*word));
                 i64::from(word) == -((end - first).min(i32::MAX as u64) as i64)
             };
-            if marked && survey.unknown.is_none() && survey.older.find(first, end).is_none() {
+            let listed = survey.unknown.is_none() && survey.last.1.is_empty();
+            if marked && listed && survey.older.find(first, end).is_none() {
                 self.free.insert(first, end);
             } else {
                 self.gaps.push((first, end));
