@@ -249,6 +249,11 @@ def test_a_branch_without_baskets_has_no_small_ones(tmp_path: Path) -> None:
     empty_tree = replace(tree, branches=(empty,))
     found = [problem.look(empty_tree, None, layout) for problem in PROBLEMS]
     assert not any("basket" in text for text in found if text)
+    # It may also have baskets, and say that it has no entries.
+    without = replace(tree, entries=0, clusters=np.zeros(1, np.int64))
+    assert without.pieces() == 1
+    for problem in PROBLEMS:
+        problem.look(without, None, layout)
 
 
 def test_every_problem_is_planted_somewhere() -> None:

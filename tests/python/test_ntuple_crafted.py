@@ -111,3 +111,13 @@ def test_what_is_unknown_spoils_its_field_alone(tmp_path: Path, column: bytes, f
         assert file["n"]["x"].array().to_list() == [6, 7]
         with pytest.raises(sapwood.SapwoodError, match=why):
             file["n"]["odd"].array()
+
+
+@pytest.mark.parametrize("source", [0, 1, 2, 7, 2**31])
+def test_a_projection_of_a_field_that_is_not_there(tmp_path: Path, source: int) -> None:
+    fields = [make_field(0, LEAF, "x", "std::int32_t"), make_field(1, LEAF, "shown", "std::int32_t", source)]
+    write(tmp_path / "a.root", replace(PLAIN, fields=fields))
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["n"].list_counters == {}
+        assert file["n"].shown_fields <= {"x", "shown"}
+        assert file["n"]["x"].array().tolist() == [1, -2, 3, 4, 5]

@@ -6,6 +6,7 @@ import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -348,3 +349,15 @@ def test_a_basket_without_entries_between_others_is_passed_over(tmp_path: Path) 
         assert tree["x"].array().to_list() == expected
         assert tree["x"].array(entry_start=9, entry_stop=12).to_list() == expected[9:12]
         assert [step.x.to_list() for step in tree.iterate(step_size=15)] == [expected[:15], expected[15:]]
+
+
+def test_a_branch_that_its_tree_does_not_list_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        file["t"] = {"x": np.arange(3)}
+    with sapwood.open(tmp_path / "file.root") as file:
+        tree = file["t"]
+        for branches in (object(), []):
+            other = SimpleNamespace(member=lambda _, branches=branches: branches)
+            monkeypatch.setattr(type(tree), "model", property(lambda _, other=other: other))
+            with pytest.raises(sapwood.CorruptError, match=r"'fBranches' of .* has no branch 0"):
+                tree["x"].member("fName")

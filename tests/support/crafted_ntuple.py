@@ -19,6 +19,7 @@ import sapwood
 LEAF, COLLECTION, RECORD, VARIANT = range(4)
 INT32, INDEX64, SPLIT_INT32 = 0x07, 0x0F, 0x13
 DEFERRED = 1
+PROJECTED = 2
 SUPPRESSED = -(1 << 63)
 ANCHOR = bytes.fromhex("400000420002")
 """Byte count and class version of an anchor."""
@@ -46,10 +47,11 @@ def text(value: str) -> bytes:
     return struct.pack("<I", len(value)) + value.encode()
 
 
-def make_field(parent: int, role: int, name: str, kind: str = "") -> bytes:
-    """Describe a field; of a top-level field the parent is its own ID."""
+def make_field(parent: int, role: int, name: str, kind: str = "", source: int | None = None) -> bytes:
+    """Describe a field; of a top-level field the parent is its own ID. A projected field shows the field `source`."""
     texts = text(name) + text(kind) + text("") + text("")
-    return record(struct.pack("<IIIHH", 0, 0, parent, role, 0) + texts)
+    shown = b"" if source is None else struct.pack("<I", source)
+    return record(struct.pack("<IIIHH", 0, 0, parent, role, 0 if source is None else PROJECTED) + texts + shown)
 
 
 def make_column(kind: int, bits: int, of: int, representation: int = 0, first: int | None = None) -> bytes:

@@ -490,10 +490,14 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
             # A list of parts shows the part and shares the list.
             inner = within.get(number, []) if record.struct_role == _COLLECTION else []
             shown = records[inner[0]].source_field_id if inner else None
-            path = [record.source_field_id if shown is None else shown]
-            while (above := records[path[-1]].parent_field_id) != path[-1]:
+            path: list[int] = []
+            above = record.source_field_id if shown is None else shown
+            while above < len(records) and above not in path:
                 path.append(above)
-            found[record.field_name] = path
+                above = records[above].parent_field_id
+            # A damaged file may name fields that are not there, or that contain each other.
+            if path and above == path[-1]:
+                found[record.field_name] = path
         return found
 
     def _sizes(self) -> dict[int, str]:

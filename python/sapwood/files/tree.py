@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.columns import Foreign
 from sapwood.compression import Compression
 from sapwood.containers.marks import has_marks, is_plain, marked
+from sapwood.errors import CorruptError
 from sapwood.files.baskets import Basket, key_of, read_as
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
@@ -219,8 +220,18 @@ class TBranch(HasBranches, ReadableField):
 
     @property
     def model(self) -> Model:
-        """The branch with all its C++ members (`Model`). The record of the tree is read again."""
-        return self._parent.model.member("fBranches")[self.index]
+        """The branch with all its C++ members (`Model`). The record of the tree is read again.
+
+        Raises
+        ------
+        CorruptError
+            The class descriptions of the file contradict the tree.
+        """
+        found = self._parent.model.member("fBranches")
+        try:
+            return found[self.index]
+        except (TypeError, LookupError):
+            raise CorruptError(f"'fBranches' of {self._parent!r} has no branch {self.index}\n{self.location}") from None
 
     @property
     def streamer(self) -> StreamerInfo | StreamerElement | None:

@@ -104,7 +104,7 @@ class TreeLayout:
             np.concatenate([getattr(branch, what) for branch in self.branches] or [np.zeros(0, np.int64)])
             for what in ("seeks", "sizes", "starts")
         )
-        if not len(seeks):
+        if not len(seeks) or len(self.clusters) < 2:  # a damaged tree can have baskets and no entries
             return 1.0
         order = np.argsort(seeks)
         clusters = np.searchsorted(self.clusters, starts[order], side="right")
