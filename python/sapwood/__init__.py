@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sapwood import model as model
     from sapwood import models as models
     from sapwood import new as new
+    from sapwood import pyroot as pyroot
     from sapwood import reading as reading
     from sapwood import source as source
     from sapwood import writing as writing
@@ -318,6 +319,7 @@ __getattr__, __dir__ = lazily(
         "model",
         "models",
         "new",
+        "pyroot",
         "reading",
         "source",
         "writing",

@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 
 from sapwood import dynamic
+from sapwood.files.ntuple import RField
 
 _MODULES = (
     "RNTuple", "TArray", "TAtt", "TBasket", "TBranch", "TClonesArray", "TDatime", "TGraph", "TH", "THashList", "TLeaf",
@@ -22,3 +23,4 @@ for _name in _MODULES:
     _module = ModuleType(f"{__name__}.{_name}", f"Classes of C++ where uproot has those of {_name}.")
     vars(_module)["__getattr__"] = dynamic.__getattr__
     sys.modules[_module.__name__] = globals()[_name] = _module
+vars(sys.modules[f"{__name__}.RNTuple"])["RField"] = RField

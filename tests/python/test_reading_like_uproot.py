@@ -458,3 +458,30 @@ def test_baskets_without_entries_are_passed_over(tmp_path: Path) -> None:
     assert theirs["x"].num_baskets == 6
     assert mine.arrays().tolist() == theirs.arrays().tolist()
     assert [part.x.tolist() for part in mine.iterate(step_size=2)] == [[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]
+
+
+def test_code_finds_classes_and_functions_in_uproots_modules(tmp_path: Path) -> None:
+    from functools import singledispatch
+
+    import sapwood.writing.identify as identify
+
+    @singledispatch
+    def kind(_: object) -> str:
+        return "other"
+
+    kind.register(sapwood.TBranch, lambda _: "branch")
+    kind.register(sapwood.behaviors.TTree.TTree, lambda _: "tree")
+    kind.register(sapwood.behaviors.TH1.Histogram, lambda _: "histogram")
+    kind.register(sapwood.models.RNTuple.RField, lambda _: "field")
+    axis = identify.to_TAxis("xaxis", "x", 2, 0.0, 2.0)
+    sums, bins = [10.0, 10.0, 10.0, 1.0, 2.0], np.array([1, 2, 3, 4.0])
+    with sapwood.writing.writable.recreate(tmp_path / "a.root") as file:
+        file["h"] = sapwood.writing.to_TH1x("h", "title", bins.astype("f4"), *sums, bins, axis)
+        file["t"] = {"x": [1, 2]}
+        file.mkrntuple("n", {"x": [1, 2]})
+    with sapwood.open(tmp_path / "a.root") as file:
+        found = [kind(file[name]) for name in ("h", "t", "t/x", "n/x")]
+        assert found == ["histogram", "tree", "branch", "field"]
+        assert file["h"].classname == "TH1F" and file["h"].values(flow=True).tolist() == [1, 2, 3, 4]
+    assert sapwood.pyroot.from_pyroot is sapwood.from_pyroot
+    assert sapwood.writing.dask_write is sapwood.dask_write
