@@ -109,7 +109,22 @@ def test_a_registered_interpretation_reads_the_branches_it_matches(path: Path) -
         assert tree["i4"].array(library="np").tolist() == [0, 2, 4, 6, 8, 10]
         assert tree["i4"].array(entry_start=2, entry_stop=4).to_list() == [4, 6]
         assert tree["u1"].array(library="np").tolist() == list(range(6))
-        for ask in (tree.arrays, lambda: tree.arrays(["i4", "u1"])):
+        assert tree.arrays()["i4"].to_list() == [0, 2, 4, 6, 8, 10]
+        assert sorted(tree.arrays().fields) == sorted(name for name, _ in tree.items())
+        both = tree.arrays(["i4", "u1"], entry_start=1, entry_stop=3)
+        assert both.fields == ["i4", "u1"] and both.to_list() == [{"i4": 2, "u1": 1}, {"i4": 4, "u1": 2}]
+        found = tree.arrays(["u1", "i4"], library="np", how=tuple, entry_stop=2)
+        assert [one.tolist() for one in found] == [[0, 1], [0, 2]]
+        frame = tree.arrays(filter_name=["i4", "u1"], library="pd")
+        assert frame["i4"].tolist() == [0, 2, 4, 6, 8, 10] and frame["u1"].tolist() == list(range(6))
+        steps = list(tree.iterate(["i4", "u1"], step_size=4, report=True))
+        assert [(step["i4"].to_list(), where.start, where.stop) for step, where in steps] == [
+            ([0, 2, 4, 6], 0, 4), ([8, 10], 4, 6),
+        ]  # fmt: skip
+        alone = list(tree.iterate("i4", step_size="1 MB", library="np"))
+        assert [number for step in alone for number in step["i4"].tolist()] == [0, 2, 4, 6, 8, 10]
+        for ask in (lambda: tree.arrays("u1", cut="i4 > 1"), lambda: tree.arrays("i4 + 1"),
+                    lambda: tree.arrays("i4", library="pa"), lambda: tree.arrays("i4", how="zip")):  # fmt: skip
             with pytest.raises(sapwood.UnsupportedError, match="registered interpretation"):
                 ask()
         with pytest.warns(sapwood.SapwoodWarning, match="Overwriting"):

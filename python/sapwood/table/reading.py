@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, LimitError
+from sapwood.errors import ArgumentError, LimitError, UnsupportedError
 from sapwood.table.explain import Explanation, explain
-from sapwood.table.filters import no_filter
+from sapwood.table.filters import Filter, no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.histograms import Wants, fill, histogram_of, texts_of
 from sapwood.table.libraries import How, Library, Result, library_of
@@ -122,8 +122,13 @@ class Readable(HasFields):
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
         _check_virtual(virtual, access_log, library, given)
-        query = self._query(expressions, cut, wanted)
         form = ResultForm(library_of(library), how, ak_add_doc)
+        if registered_interpretations and cut is None and not virtual:
+            own = self._registered(expressions, wanted)
+            if own:
+                rest, wanted = _without(own, expressions, wanted)
+                return _with_registered(self, own, expressions, rest, (start, stop), form, wanted)
+        query = self._query(expressions, cut, wanted)
         if virtual:
             return virtual_arrays(query.nested() if form.nests else query, start, stop, form, access_log)
         if query.fills:
@@ -134,6 +139,16 @@ class Readable(HasFields):
         if cache is None:
             return Scan(query).arrays(start, stop, form)
         return _kept(query, start, stop, form, cache)
+
+    def _registered(self, expressions: Expressions, wanted: Wanted) -> dict[str, Field]:
+        """Return, by name, the requested fields for which an interpretation is registered."""
+        if expressions is None:
+            names, typenames = Filter(wanted.get("filter_name")), Filter(wanted.get("filter_typename"))
+            pairs = self.chosen(names, typenames, wanted.get("filter_field") or no_filter)
+        else:
+            given = [expressions] if isinstance(expressions, str) else expressions
+            pairs = ((name, self[name]) for name in given if isinstance(name, str) and name in self)
+        return {name: field for name, field in pairs if hasattr(field.interpretation, "match_branch")}
 
     def _array_cache(self, given: object) -> MutableMapping[str, Foreign] | None:
         """Return where arrays are kept: see `arrays`."""
@@ -184,6 +199,20 @@ class Readable(HasFields):
         del decompression_executor, interpretation_executor
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         form = ResultForm(library_of(library), how, ak_add_doc)
+        if registered_interpretations and cut is None and group_by is None:
+            own = self._registered(expressions, wanted)
+            if own:
+                rest, others = _without(own, expressions, wanted)
+                steps = StepPlan(self._query(rest, None, others), step_size, (start, stop))
+                read = partial(_with_registered, self, own, expressions, rest)
+                # Without other fields, no size is known.
+                ranges = iter(
+                    steps
+                    if steps
+                    else pairwise([start, *(one for one in self.table.clusters if start < one < stop), stop])
+                )
+                found = ((read(one, form, others), Report(self, *one)) for one in ranges if one[0] < one[1])
+                return (pair if report else pair[0] for pair in found)
         query = self._query(expressions, cut, wanted)
         if group_by is not None:
             return iterate_groups([Stretch(self, query, start, stop)], group_by, step_size, form, report)
@@ -335,6 +364,50 @@ def _check_virtual(virtual: bool, access_log: Foreign, library: str | Library, g
         wrong.append(f"library={library!r}")
     if wrong:
         raise ArgumentError(f"{', '.join(wrong)} cannot be used with 'virtual=True'")
+
+
+def _without(own: Mapping[str, Field], expressions: Expressions, wanted: Wanted) -> tuple[Expressions, Wanted]:
+    """Return expressions and filters that leave fields out."""
+    if expressions is None:
+        left_out, keep = set(own.values()), wanted.get("filter_field") or no_filter
+        return None, {**wanted, "filter_field": lambda field: field not in left_out and keep(field)}
+    given = [expressions] if isinstance(expressions, str) else expressions
+    return [one for one in given if one not in own], wanted
+
+
+def _with_registered(
+    table: Readable,
+    own: Mapping[str, Foreign],
+    expressions: Expressions,
+    rest: Expressions,
+    entries: tuple[int, int],
+    form: ResultForm,
+    wanted: Wanted,
+) -> Foreign:
+    """Read fields of which some have a registered interpretation."""
+    library, how = form.library, form.how
+    if library.name not in ("np", "ak", "pd") or isinstance(how, str):
+        path = next(iter(own.values())).object_path
+        raise UnsupportedError(f"{path} has a registered interpretation: read it with array()")
+    start, stop = entries
+    found: dict[str, Foreign] = {}
+    if rest is None or rest:
+        found = table.arrays(rest, entry_start=start, entry_stop=stop, library=library, how=dict, **wanted)
+    found |= {name: field.array(entry_start=start, entry_stop=stop, library=library) for name, field in own.items()}
+    if expressions is not None:
+        given = [expressions] if isinstance(expressions, str) else expressions
+        found = {name: found[name] for name in given if isinstance(name, str) and name in found} | found
+    if how in (tuple, list):
+        return how(found.values())
+    if how is dict or library.name == "np":
+        return found
+    if library.name == "pd":
+        import pandas as pd
+
+        return pd.DataFrame(found)
+    import awkward as ak
+
+    return ak.Array(ak.contents.RecordArray([ak.to_layout(one) for one in found.values()], list(found), stop - start))
 
 
 def _filled(query: Query, start: int, stop: int, form: ResultForm) -> Foreign:
