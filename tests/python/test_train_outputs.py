@@ -432,3 +432,24 @@ def test_a_stream_takes_little_memory(tmp_path: Path) -> None:
     assert peak() > 0
     assert (used(14) - used(2)) / 12 < 5e6
     assert Writer({}, tmp_path).finish({}) == {}
+
+
+class Everything(train.Task):
+    """Keeps entries of whatever the files have."""
+
+    outputs = {"kept": train.Output("kept.root")}
+
+    def process(self, events: Any) -> Any:
+        return {"kept": events[events.x > 2]}
+
+
+def test_a_skim_may_leave_out_its_branches_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["Events"] = {"x": np.arange(5), "v": ak.Array([[1.5] * number for number in range(5)])}
+    inputs = [f"{tmp_path}/a.root:Events", f"{tmp_path}/absent.root:Events"]
+    with pytest.raises(sapwood.MissingFileError):
+        train.run(Everything(), inputs, output=tmp_path / "one")
+    outcome = train.run(Everything(), inputs, output=tmp_path / "two", skip_bad_files=True)
+    assert [Path(one.path).name for one in outcome.skipped] == ["absent.root"]
+    with sapwood.open(tmp_path / "two" / "kept.root") as file:
+        assert file["Events"].arrays(["x", "v"]).to_list() == [{"x": x, "v": [1.5] * x} for x in (3, 4)]

@@ -148,7 +148,10 @@ class FieldPlan:
             raise ArgumentError(f"every field takes data: missing {', '.join(map(repr, missing))}")
         unknown = [name for name in data if name not in self.shapes]
         if unknown:
-            raise ArgumentError(f"no field takes {unknown[0]!r}: there are {', '.join(map(repr, self.shapes))}")
+            names = ", ".join(map(repr, self.shapes))
+            raise ArgumentError(
+                f"{unknown[0]!r} is not in this RNTuple, which has {names}; accept_new_fields=True adds it"
+            )
         streamed = [name for name, shape in self.shapes.items() if shape[0] == "dynamic"]
         if streamed:
             raise UnsupportedError(

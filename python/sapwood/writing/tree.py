@@ -193,16 +193,17 @@ class FixedTree(WritableTable):
         """Remember why it cannot be extended, and the function that adds branches to it."""
         super().__init__(path, file, -1)
         self._add_branches, self._reason = add_branches, reason
+        self._entries: int = self.read().num_entries
 
     @property
     def num_entries(self) -> int:
         """Number of entries."""
-        return self.read().num_entries
+        return self._entries
 
     @property
     def num_entries_written(self) -> int:
         """Number of entries."""
-        return self.num_entries
+        return self._entries
 
     def keys(self) -> list[str]:
         """Return the names of the branches."""
