@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 __version__: str
 
 class _Readable(Protocol):
-    """What bytes can be read from: of a known size, at any offset."""
+    """A source of bytes with a known size, readable at any offset."""
 
     @property
     def size(self) -> int:
@@ -27,7 +27,7 @@ class _Readable(Protocol):
         """Read exactly the bytes of (offset, length) pairs."""
 
 class _Writable(Protocol):
-    """What bytes can be written to, at any offset."""
+    """A target of bytes, writable at any offset."""
 
     def seek(self, offset: int, /) -> object:
         """Go to an offset."""
@@ -334,7 +334,7 @@ class Field:
         """The size of its pages as stored, in bytes."""
     @property
     def type(self) -> Type | None:
-        """What it is read as, None where it cannot be read or has only sub-fields."""
+        """The type of its column; None if it cannot be read or has only sub-fields."""
     @property
     def reason(self) -> str | None:
         """Why it cannot be read, None where it can."""
@@ -343,7 +343,7 @@ class Field:
         """The members that cannot be decoded, only passed over, as far as that is known before: which, and why."""
     @property
     def doubts(self) -> list[str]:
-        """What cannot be read should it occur: elements of containers whose class the file does not describe."""
+        """Parts that cannot be read if they occur: elements of containers whose class the file does not describe."""
     @property
     def num_pages(self) -> int:
         """The number of pages that are read for all entries."""
@@ -412,7 +412,7 @@ class RzDirectory:
         """Always False."""
     @property
     def tags(self) -> list[str]:
-        """What the words of keys are called."""
+        """The names of the key words."""
     @property
     def keys(self) -> list[RzKey]:
         """Subdirectories, then the cycles of all keys."""
@@ -434,7 +434,7 @@ class RzDirectory:
         """Read the data of banks by name from objects, as `FzReader.collect`."""
 
 class ZebraFile:
-    """What FZ and RZ files have in common, in the words of `File`."""
+    """The common members of FZ and RZ files, named as in `File`."""
 
     @property
     def name(self) -> str:

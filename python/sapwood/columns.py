@@ -625,12 +625,12 @@ def from_numpy(array: Array) -> Column:
 
 
 class Members(NamedTuple):
-    """What is known of the classes of records."""
+    """Knowledge about the classes of records."""
 
     types: Callable[[str], Mapping[str, str]]
     """Returns the C++ types of the members of a class, as far as they are known."""
     file: object = None
-    """What the objects have as their `file`."""
+    """The `file` of the objects."""
 
 
 def to_numpy(column: Column, typename: str = "", members: Members | None = None, *, copy: bool = True) -> Array:

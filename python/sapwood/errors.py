@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. Every message names the place: file, object path, byte offset."""
+"""The exceptions of sapwood. Every message names the place: file, object path, byte offset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSWORD = r"(\w://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)"
 
 
 HIDDEN = "***"
-"""What stands in place of a secret."""
+"""The text that replaces a secret."""
 
 
 def without_secrets(text: str) -> str:
@@ -61,7 +61,7 @@ class UnsupportedError(SapwoodError, NotImplementedError):
     """The bytes may be right, but this version cannot read or write them; the message says what and why."""
 
     column: int | None = None
-    """Which of several columns that were read together it was."""
+    """Index of the failing column among those read together."""
 
 
 class UnsupportedTypeError(UnsupportedError, TypeError):
@@ -114,24 +114,24 @@ class NoMatchError(NotFoundError, ValueError):
 
 
 class _Incident(NamedTuple):
-    """A request to storage that did not go well."""
+    """A failed or incomplete request to storage."""
 
     time: int
-    """When, in nanoseconds since 1970."""
+    """Time of the request, in nanoseconds since 1970."""
     offset: int
-    """The first byte asked for."""
+    """Offset of the first requested byte."""
     length: int
-    """How many bytes were asked for."""
+    """Number of requested bytes."""
     attempt: int
-    """Which attempt it was, from 1."""
+    """Number of the attempt, from 1."""
     again: bool
     """Whether it was sent again."""
     reason: str
-    """What happened."""
+    """Description of the problem."""
 
 
 class Incident(_Incident):
-    """A request to storage that did not go well: its `reason` has no secrets of URLs."""
+    """A failed or incomplete request to storage; secrets of URLs are removed from its `reason`."""
 
     __slots__ = ()
 
@@ -169,7 +169,7 @@ def storage_error(name: str, error: OSError, hint: str = "") -> StorageError:
 
 
 class SapwoodWarning(UserWarning):
-    """Something was left out or done in another way than asked; the message says what and how many."""
+    """Something was left out or done differently from the request; the message says what, and how often."""
 
     def __init__(self, *message: object) -> None:
         super().__init__(*_shown(message))

@@ -1,4 +1,4 @@
-"""What opens and lists files, in the module in which uproot has it."""
+"""Functions and classes that open and list files, in the module in which uproot has them."""
 
 from __future__ import annotations
 

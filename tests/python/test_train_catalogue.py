@@ -24,7 +24,7 @@ from sapwood.train.account.memory import resident
 from sapwood.train.data import catalogue as catalogues
 from sapwood.train.data.catalogue import Catalogue, Schema, TreeInfo
 from sapwood.train.data.dataset import Chosen
-from sapwood.train.execution.plan import Plan
+from sapwood.train.execution.plan import DatasetPlan
 from sapwood.train.task.columns import Columns
 
 ENTRIES = 60
@@ -241,7 +241,7 @@ def test_planning_twenty_thousand_files(tmp_path: Path) -> None:
     base.close()
     base = Catalogue(tmp_path / "base.sqlite")
     began = time.process_time()
-    plan = Plan(train.Dataset(tuple(sources)), [("t", Columns.of(["branch_7", "branch_9"]))], "100 kB")
+    plan = DatasetPlan(train.Dataset(tuple(sources)), [("t", Columns.of(["branch_7", "branch_9"]))], "100 kB")
     found = base.find(sources)
     for place, source in enumerate(sources):
         plan.learn(place, found[source])

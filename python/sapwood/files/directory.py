@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sapwood.source.cursor import Cursor
 
 _NAMES_COMPARED = 5000
-"""How many names to search when suggesting a near miss."""
+"""Maximum number of names to search when suggesting a near miss."""
 
 
 class ReadOnlyKey:

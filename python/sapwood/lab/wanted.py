@@ -27,7 +27,7 @@ Runs = tuple[tuple[int, int], ...]
 """Consecutive ranges of entries."""
 
 
-class Part(NamedTuple):
+class BranchRuns(NamedTuple):
     """Branches with the same requested entries."""
 
     branches: list[str]
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 
     file: str
     tree: str
-    parts: list[Part]
+    parts: list[BranchRuns]
 
     @property
     def branches(self) -> list[str]:
@@ -72,7 +72,7 @@ def wanted_of(trace: Trace) -> list[Wanted]:
             again += 1
         of_tree.setdefault((runs, again), []).append(branch)
     return [
-        Wanted(file, tree, [Part(names, runs) for (runs, _), names in of_tree.items()])
+        Wanted(file, tree, [BranchRuns(names, runs) for (runs, _), names in of_tree.items()])
         for (file, tree), of_tree in parts.items()
     ]
 

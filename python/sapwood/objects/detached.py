@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     "fBEGIN": 0,
     "fEND": 0,
 }
-"""What files have that are not of ROOT."""
+"""Defaults for files of other formats than ROOT."""
 
 
 @dataclass(frozen=True)

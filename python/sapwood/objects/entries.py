@@ -15,7 +15,7 @@ Numbers = np.ndarray[Any, Any]
 BLOCK = 64_000
 """Number of entries that one block of a list covers (``TEntryListBlock::kBlockSize`` words of 16 bits)."""
 _UNUSED, _BITS, _LIST = -1, 0, 1
-"""What ``TEntryListBlock::fType`` says of its numbers."""
+"""Meanings of ``TEntryListBlock::fType``."""
 
 
 @behavior("TEntryList")

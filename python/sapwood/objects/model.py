@@ -82,7 +82,7 @@ class Document:
 
     @property
     def makers(self) -> tuple[Any, Any, Any, Any]:
-        """What the native reader makes Python objects with: models, sequences, mappings, what cannot be read."""
+        """The callables with which the native reader makes models, sequences, mappings, and unreadable members."""
         return self._model, STLVector, STLMap, Unreadable
 
     def _model(self, native: _native.Object) -> Model:

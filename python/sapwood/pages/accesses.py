@@ -1,4 +1,4 @@
-"""What a trace shows: sums, a map of the file and requests over time, as text and as an HTML page."""
+"""The content of a trace: sums, a map of the file and requests over time, as text and as an HTML page."""
 
 from __future__ import annotations
 

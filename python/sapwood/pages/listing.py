@@ -1,4 +1,4 @@
-"""What is in a file: its keys, its trees and their branches.
+"""The content of a file: its keys, its trees and their branches.
 
 Works on the native classes alone, so that a listing does not wait for NumPy and Awkward to be imported.
 """

@@ -94,7 +94,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 class _Unit:
-    """What goes into one header."""
+    """The content of one header."""
 
     def __init__(self, streamers: Streamers) -> None:
         newest = [info for name in streamers if (info := streamers.named(name)) is not None]

@@ -53,7 +53,7 @@ class StreamerElement:
 
     @property
     def classname(self) -> str:
-        """Which kind of element it is: ``"TStreamerBase"``, ``"TStreamerBasicType"``, ..."""
+        """The kind of the element: ``"TStreamerBase"``, ``"TStreamerBasicType"``, ..."""
         return self._members["class"]
 
     @property
@@ -126,7 +126,7 @@ class StreamerElement:
 
     @property
     def stl_type(self) -> int:
-        """Which container it is (`ROOT::ESTLType`)."""
+        """The kind of container (`ROOT::ESTLType`)."""
         return self.member("fSTLtype")
 
     @property

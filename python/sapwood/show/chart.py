@@ -1,4 +1,4 @@
-"""What is to be drawn of a histogram: curves or a map, with axes, units and errors."""
+"""The drawing of a histogram, as data: curves or a map, with axes, units and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Axis:
 
     @property
     def unit(self) -> str:
-        """What stands in brackets at the end of the title."""
+        """The text in brackets at the end of the title."""
         match = re.search(r"[\[(]([^\])]+)[\])]\s*$", self.label)
         return match[1] if match else ""
 

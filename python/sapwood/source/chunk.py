@@ -157,17 +157,17 @@ class Source:
 
     @property
     def num_requests(self) -> int:
-        """How many times bytes were requested."""
+        """Number of requests for bytes."""
         return self._requests
 
     @property
     def num_requested_chunks(self) -> int:
-        """How many chunks were requested."""
+        """Number of requested chunks."""
         return self._requested_chunks
 
     @property
     def num_requested_bytes(self) -> int:
-        """How many bytes were requested."""
+        """Number of requested bytes."""
         return self._requested_bytes
 
     @property

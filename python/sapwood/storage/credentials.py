@@ -14,7 +14,7 @@ from sapwood.errors import ArgumentError, StorageError
 
 
 class Keys(NamedTuple):
-    """What requests to S3 are signed with."""
+    """The keys that sign requests to S3."""
 
     key: str
     secret: str
@@ -23,7 +23,7 @@ class Keys(NamedTuple):
 
 _LARGEST_ANSWER = 1 << 16
 _EARLY = 300
-"""How many seconds before they expire keys are asked for again."""
+"""Seconds before their expiry at which keys are requested again."""
 _lent: dict[tuple[str, str, str], tuple[float, Keys]] = {}
 """The keys that the token service lent, by role, token file and service, and until when they serve."""
 

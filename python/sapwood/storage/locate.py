@@ -26,7 +26,7 @@ _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
 _BRACES = r"\{([^{}]*,[^{}]*)\}"
 
 Files = Any
-"""What names files: see `expand`."""
+"""Anything that names files: see `expand`."""
 
 Steps = Sequence[tuple[int, int]]
 """Ranges of entries."""

@@ -1,4 +1,4 @@
-"""What the native core can open: local paths, bytes, URLs, file systems of `fsspec`, objects that read."""
+"""Sources that the native core can open: local paths, bytes, URLs, file systems of `fsspec`, objects that read."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class InFileSystem:
 
 
 class Found(NamedTuple):
-    """What the native core opens, its name, how it is read if it is remote, and how another process opens it."""
+    """A source for the native core, its name, the settings for remote storage, and its address for other processes."""
 
     source: Any
     name: str

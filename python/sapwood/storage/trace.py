@@ -57,7 +57,7 @@ _Recorded = tuple[int, "dict[str, Column]"]
 
 
 class Trace:
-    """What `trace` records; complete when its `with` block has ended.
+    """The record of `trace`; complete when its `with` block has ended.
 
     It is an Arrow stream, too: ``pyarrow.table(trace)``, ``polars.DataFrame(trace)``, DuckDB. The columns are those of
     `sapwood.storage.trace.COLUMNS`.
@@ -231,7 +231,7 @@ class Trace:
 
     @property
     def is_request(self) -> Array:
-        """Which rows are ranges of requests to storage."""
+        """A mask of the rows that are ranges of requests to storage."""
         return self["request"] > 0
 
     def requests(self) -> dict[str, dict[str, int]]:

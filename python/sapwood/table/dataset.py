@@ -17,7 +17,7 @@ from sapwood.table.schema import HasFields
 from sapwood.table.steps import Report, StepPlan, entry_range, read_ahead
 
 _FILES_AT_ONCE = 400
-"""How many files are open at a time: many systems let a process have 1,024."""
+"""Maximum number of files open at a time: many systems allow 1,024 for a process."""
 
 _BYTES_BEFORE_CUT = 256_000_000
 """How much `concatenate` reads, uncompressed, before it applies a cut and lets go of what that drops."""
@@ -186,7 +186,7 @@ class _Batch:
         self._kept: tuple[Query, Kept] | None = None
         self._bytes = 0.0
         self.pieces: list[Any] = []
-        """What was read so far."""
+        """The results so far."""
         self._any_entries = False
 
     def add(self, query: Query, start: int, stop: int, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""What a kind of table must provide to be read: protocols of tables, fields and engines.
+"""Protocols of tables, fields and engines: what a kind of table must provide to be read.
 
 Native tables and the native engine satisfy them; so does any Python object that has the same members.
 """
@@ -64,7 +64,7 @@ class StoredField(Protocol):
 
     @property
     def doubts(self) -> list[str]:
-        """What cannot be read if it occurs."""
+        """Parts that cannot be read if they occur."""
         ...
 
     @property
@@ -189,7 +189,7 @@ class Engine(Protocol):
 
 
 class File(Protocol):
-    """What reading needs to know of the file that holds a table."""
+    """The properties that reading needs of the file that holds a table."""
 
     @property
     def file_path(self) -> str:

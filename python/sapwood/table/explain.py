@@ -1,4 +1,4 @@
-"""What reading costs: by plan, before anything is read, and as it was."""
+"""The cost of reading: as planned before anything is read, and as measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sapwood.table.schema import Words
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `explain` gives; bytes are bytes, times seconds. Its `str` is a table."""
+    """The result of `explain`, in bytes and seconds. Its `str` is a table."""
 
     fields: int
     """Fields that are read, those that count others among them."""
@@ -37,13 +37,13 @@ class Explanation:
     plan: list[list[tuple[int, int]]] = field(repr=False)
     """The requests: of each its ranges, as (offset, length)."""
     counters: dict[str, int] | None = None
-    """What reading did count (`analyze=True`): names and units as in `sapwood.counters`."""
+    """The measured counts (`analyze=True`): names and units as in `sapwood.counters`."""
     seconds: float | None = None
     """How long reading took (`analyze=True`)."""
     words: Words = field(default=Words(), repr=False)
-    """What fields and pages are called."""
+    """The words of the format for fields and pages."""
     friends: Mapping[str, Explanation] = field(default_factory=dict[str, "Explanation"])
-    """What is read of friends, by their names; of those found by an index all entries."""
+    """The reading of friends by their names; friends found by an index are read completely."""
 
     @property
     def bytes_over(self) -> int:

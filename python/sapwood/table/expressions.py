@@ -37,9 +37,9 @@ _MAX_BITS = 4096
 _MAX_TEXT = 1 << 16
 """The longest text of an expression, in characters."""
 MAX_DEPTH = 200
-"""How many operations may lie inside each other, those of the aliases in an expression included."""
+"""Maximum nesting depth of operations, including those of the aliases in an expression."""
 _MAX_BROADCAST = 1000
-"""How many times as large as its operands the result of an operation may be."""
+"""Maximum size of the result of an operation, as a multiple of its operands."""
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -199,7 +199,7 @@ _EVERY_FUNCTION = {**FUNCTIONS, **{f"ak.{name}": _awkward(name) for name in _AWK
 
 
 class Language:
-    """What an expression may call, and how it names a field that Python cannot spell.
+    """The functions that an expression may call, and the spelling of fields that are no Python names.
 
     Parameters
     ----------
@@ -302,9 +302,9 @@ class Expression:
             raise LimitError(f"an expression of {len(text)} characters; the limit is {_MAX_TEXT}\n{where}")
         try:
             self.root: ast.expr = ast.parse(self.text.strip(), mode="eval").body
-            """What the text says, as Python's syntax."""
+            """The syntax tree of the text."""
             self.depth: int = _depth(self.root)
-            """How many operations lie inside each other."""
+            """The nesting depth of its operations."""
             if self.depth > MAX_DEPTH:
                 raise LimitError(f"an expression of {self.depth} nested operations; the limit is {MAX_DEPTH}\n{where}")
             self._check(self.root)

@@ -35,7 +35,7 @@ def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 class Wants(NamedTuple):
-    """What one histogram is filled with: expressions by text, all of them among those of a query."""
+    """The expressions that fill one histogram, by text; all of them belong to a query."""
 
     values: Sequence[str]
     where: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What ties things that are kept outside a file to it: who the file is, and where the pages of a field are."""
+"""Identity of a file and positions of its pages, which tie data outside the file to it."""
 
 from __future__ import annotations
 

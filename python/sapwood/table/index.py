@@ -32,7 +32,7 @@ from sapwood.table.predicates import Bounds, Predicate
 from sapwood.table.schema import Field, Table
 
 SUFFIX = ".sapwood-index"
-"""What the name of an index has behind that of its file."""
+"""The suffix that the name of an index adds to that of its file."""
 _MAGIC = b"SAPWIDX1"
 _MAX_HEADER = 64 << 20
 _COUNTS = ("count", "missing", "nan", "longest")
@@ -45,7 +45,7 @@ _DOT = "%2E"
 
 @dataclass
 class FieldZones:
-    """What is known of a field in each zone. Of lists, the values are those of all their items.
+    """Bounds and counts of a field in each zone. For lists, the values are those of all their items.
 
     `low` and `high` have no meaning where no value is left without those missing and NaN. `longest` is the length of
     the longest list, 0 where there are no lists.

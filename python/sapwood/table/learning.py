@@ -34,7 +34,7 @@ class _Window(NamedTuple):
 
 
 class _Learned:
-    """Which fields of a table are used, and how far they were read."""
+    """The used fields of a table, and how far they were read."""
 
     def __init__(self, table: Table) -> None:
         self.engine = table.engine

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sapwood.table.expressions import Expression
 
 _REFUSED = (NotNativeError, ArgumentError, NotFoundError, UnsupportedError, LimitError)
-"""What says that an expression is to be computed without the engine, which then reports what is wrong with it."""
+"""Errors after which an expression is computed without the engine, so that Python reports what is wrong with it."""
 
 
 class Lowering:

@@ -25,7 +25,7 @@ Number = bool | int | float
 
 
 class Bounds(NamedTuple):
-    """What is known of one field in each zone; bools have the bounds of 0 and 1."""
+    """Bounds and counts of one field in each zone; bools have the bounds 0 and 1."""
 
     low: Array
     high: Array
@@ -196,7 +196,7 @@ def any_of(predicates: Iterable[Predicate]) -> Predicate:
 
 
 MIRRORED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""What a comparison becomes with its sides changed."""
+"""Each comparison with its sides exchanged."""
 
 
 def is_number(value: object) -> bool:

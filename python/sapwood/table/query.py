@@ -1,4 +1,4 @@
-"""What to read: from names, filters, expressions and a cut to the fields of a table."""
+"""Queries: from names, filters, expressions and a cut to the fields of a table that are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | No
 """Names or expressions: one, or several; None for all fields that filters let pass."""
 
 _SHOWN = 10
-"""How many fields a message names before it only counts them."""
+"""Maximum number of fields that a message names; others are only counted."""
 
 
 class Wanted(TypedDict, total=False):
@@ -79,7 +79,7 @@ class Formula:
         self.expression = expression
         self.names = names
         self.depth = depth
-        """How many operations lie inside each other, with those of the aliases."""
+        """The nesting depth of its operations, including those of the aliases."""
 
 
 Node = Leaf | Group | Formula
@@ -93,7 +93,7 @@ class Whole(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a query reads of a friend."""
+    """The fields that a query reads from a friend."""
 
     friend: FriendElement
     query: Query
@@ -102,7 +102,7 @@ class Beside(NamedTuple):
 
 
 class Query:
-    """What a call of `arrays` or `iterate` reads from a table.
+    """The fields and expressions that a call of `arrays` or `iterate` reads from a table.
 
     Raises
     ------
@@ -150,12 +150,12 @@ class Query:
                 )
 
         self.prepared: Any = None
-        """What computes its expressions natively, once it was used (see `sapwood.table.native.Exact`)."""
+        """The engine that computes its expressions natively, after its first use (see `sapwood.table.native.Exact`)."""
         self.whole: Whole | None = None
         """All fields of the table, where they are what is read; they are looked at one by one only if need be."""
         self._outputs: list[tuple[str, Node]] = []
         self.fills: dict[str, Callable[[Array], Array]] = {}
-        """What writes a result into an array of the caller, by the name of the result."""
+        """Functions that write a result into an array of the caller, by the name of the result."""
         self.of_leaf = False
         """Whether the source only stands in for one of its fields, which has no fields of its own."""
         self.repeated: list[str] = []
@@ -183,7 +183,7 @@ class Query:
             self.repeated = [name for name, _ in self._outputs]
             self._outputs = list(dict(self._outputs).items())
         self.cut: Formula | Leaf | Group | None = None
-        """What says which entries are kept."""
+        """The condition that selects entries."""
         if cut is not None:
             if not isinstance(cut, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentError(f"a cut is an expression in a string, not {cut!r}")
@@ -278,7 +278,7 @@ class Query:
 
     @property
     def beside(self) -> list[Beside]:
-        """What is read of friends."""
+        """The queries on friends."""
         return list(self._beside.values())
 
     @property

@@ -39,7 +39,7 @@ class Readable(HasFields):
     """Fields that can be read together."""
 
     explanation: ClassVar[type[Explanation]] = Explanation
-    """What `explain` returns."""
+    """The class of the result of `explain`."""
 
     @property
     def list_counters(self) -> dict[str, str]:

@@ -125,7 +125,7 @@ def _unchanged(layout: Foreign) -> Foreign:
 
 
 _SHOWN = 5
-"""How many that are left out are listed with their reasons."""
+"""Maximum number of left-out fields that are listed with their reasons."""
 
 
 def warn_of_lost(what: str, reasons: list[str]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sapwood.table.predicates import Predicate
 
 _AT_ONCE = 100_000
-"""How many entries are decoded at once to find out whether they can be."""
+"""Number of entries that are decoded at once to find undecodable ones."""
 
 
 class Slice(NamedTuple):
@@ -406,7 +406,7 @@ class Accessed(NamedTuple):
 
 
 class _Virtual(NamedTuple):
-    """What the buffers of a virtual array need to know."""
+    """The information that the buffers of a virtual array need."""
 
     query: Query
     start: int

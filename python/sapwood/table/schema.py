@@ -28,7 +28,7 @@ _GROWING = threading.Lock()
 
 
 class Words(NamedTuple):
-    """What messages call fields of this kind of table."""
+    """The words of messages for tables of one format."""
 
     field: str = "field"
     fields: str = "fields"
@@ -52,7 +52,7 @@ class Chosen(TypedDict, total=False):
 
 
 class HasFields:
-    """What a table and a field have in common: fields by name.
+    """The common base of tables and fields: fields by name.
 
     ``table["muon/pt"]`` follows a path, ``table["pt"]`` finds a field at any depth (the nearest to the top),
     ``table["/pt"]`` only directly here, ``table[0]`` counts. Iterating gives the fields directly here.
@@ -63,7 +63,7 @@ class HasFields:
 
     words: ClassVar[Words] = Words()
     separator: ClassVar[str] = "/"
-    """What stands between the names in a path."""
+    """The separator between the names in a path."""
     nests: ClassVar[bool] = False
     """Whether parts of a field, chosen by their paths, come as a record of the field."""
 
@@ -457,7 +457,7 @@ class Table(HasFields):
 
     @property
     def engine(self) -> Engine:
-        """What reads it."""
+        """The engine that reads the table."""
         from sapwood import _native
 
         return _native
@@ -634,7 +634,7 @@ class Field(HasFields):
 
     @property
     def type(self) -> Type | None:
-        """What it is read as (see `sapwood.columns`), None where it cannot be read."""
+        """The type of its column (see `sapwood.columns`); None if it cannot be read."""
         if self.is_group:
             fields = [(child.name, child.type) for child in self._children if child.type is not None]
             return ("record", "", fields) if fields else None
@@ -664,12 +664,12 @@ class Field(HasFields):
 
     @property
     def doubts(self) -> list[str]:
-        """What could not be read if it occurred: elements of containers whose class the file does not describe."""
+        """Parts that cannot be read if they occur: elements of containers whose class the file does not describe."""
         return self.native.doubts
 
     @property
     def interpretation(self) -> Interpretation:
-        """What it is read as, or why it cannot be read."""
+        """The interpretation of its values, or the reason why it cannot be read."""
         return Interpretation(self)
 
     @property
@@ -698,7 +698,7 @@ registered_interpretations: dict[str, type[Interpretation]] = {}
 
 
 class Interpretation:
-    """What a field is read as; its `repr` is the type as Awkward Array writes it, or why it cannot be read."""
+    """The interpretation of a field; its `repr` is the type as Awkward Array writes it, or why it cannot be read."""
 
     def __init__(self, field: Field | None, kind: Type | None = None) -> None:
         self._field = field

@@ -21,7 +21,7 @@ _STEP = 32_000_000
 
 @dataclass
 class FieldStatistics:
-    """What `statistics` returns for a field; bytes are bytes, times seconds."""
+    """The result of `statistics` for a field, in bytes and seconds."""
 
     path: str
     typename: str

@@ -119,7 +119,7 @@ class StepPlan:
 
 
 _STEPS_MEASURED = 10_000
-"""How many steps are measured to find the largest."""
+"""Number of steps that are measured to find the largest."""
 
 
 def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
@@ -282,7 +282,7 @@ class Report:
 
     @property
     def global_offset(self) -> int:
-        """How many entries were in the files before this one."""
+        """Number of entries in the files before this one."""
         return self._offset
 
     def __repr__(self) -> str:

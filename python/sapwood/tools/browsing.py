@@ -44,7 +44,7 @@ _BINS = 30
 
 
 @dataclass(frozen=True)
-class Place:
+class Line:
     """A line of the tree: a key (with its cycle) and its class, or a field of the table at that key."""
 
     key: str
@@ -102,7 +102,7 @@ class Browser(App[None]):
         """Build the screen."""
         yield Header()
         with Horizontal():
-            yield Tree[Place](Text(self.title or ""), id="keys")
+            yield Tree[Line](Text(self.title or ""), id="keys")
             with Vertical():
                 with VerticalScroll():
                     yield Static(id="about", markup=False)
@@ -121,12 +121,12 @@ class Browser(App[None]):
         self._show(self._keys_view(self._top))
         tree.focus()
 
-    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Place]) -> None:
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Line]) -> None:
         """Look into a directory or table when it is opened for the first time."""
         if event.node.data is not None and not event.node.children:
             self._expand(event.node.data, event.node)
 
-    def on_tree_node_selected(self, event: Tree.NodeSelected[Place]) -> None:
+    def on_tree_node_selected(self, event: Tree.NodeSelected[Line]) -> None:
         """Show the content of the chosen line."""
         if event.node.data is None:
             self._show(self._keys_view(self._top))
@@ -150,7 +150,7 @@ class Browser(App[None]):
         self.query_one("#cut", Input).focus()
 
     @work(thread=True)
-    def _expand(self, place: Place, node: TreeNode[Place]) -> None:
+    def _expand(self, place: Line, node: TreeNode[Line]) -> None:
         """Read the children of a node."""
         try:
             listing = list_inside(
@@ -162,7 +162,7 @@ class Browser(App[None]):
         self.call_from_thread(self._fill, node, listing)
 
     @work(thread=True, exclusive=True, group="view")
-    def _open(self, place: Place) -> None:
+    def _open(self, place: Line) -> None:
         """Read the content of a place."""
         worker = get_current_worker()
         try:
@@ -182,13 +182,13 @@ class Browser(App[None]):
         if not worker.is_cancelled:
             self.call_from_thread(self._show, view)
 
-    def _fill(self, node: TreeNode[Place], listing: Mapping[str, Any]) -> None:
+    def _fill(self, node: TreeNode[Line], listing: Mapping[str, Any]) -> None:
         """Add the lines below a node: the keys of a directory, or the fields of a table."""
         keys = listing["keys"]
         if node.data is not None and node.data.classname in TABLES:
             fields = keys[0].get("branches", ())
             lines = [
-                (field["name"], Place(node.data.key, node.data.classname, path))
+                (field["name"], Line(node.data.key, node.data.classname, path))
                 for field, path in _paths(keys[0]["class"], fields[:PART])
                 if field["readable"] and field["baskets"]
             ]
@@ -197,7 +197,7 @@ class Browser(App[None]):
             lines = [
                 (
                     f"{key['name'].rpartition('/')[2]};{key['cycle']}",
-                    Place(f"{key['name']};{key['cycle']}", key["class"]),
+                    Line(f"{key['name']};{key['cycle']}", key["class"]),
                 )
                 for key in keys
             ]
@@ -222,7 +222,7 @@ class Browser(App[None]):
             table.add_rows([Text(safe_line(cell)) for cell in row] for row in view.rows)
         self.query_one("#text", Static).update(safe_text(view.text))
 
-    def _view(self, place: Place) -> View:
+    def _view(self, place: Line) -> View:
         if place.field:
             self._table = place.key
             return View(f"{place.key}: {place.field}", [], [], self._histogram(place.key, place.field, None))
@@ -250,7 +250,7 @@ class Browser(App[None]):
             about += "\nThe list of keys was lost. These keys were found by scanning the file."
         return View(about, ["Key", "Class", "Entries", "Bytes", "Title"], lines)
 
-    def _table_view(self, place: Place) -> View:
+    def _table_view(self, place: Line) -> View:
         listing = list_inside(self._path, place.key, branches=True, options=self._options)
         described = listing["keys"][0]
         if "error" in described:

@@ -185,7 +185,7 @@ class RemoteTarget:
 
 
 _PIECE = 4 << 20
-"""How many bytes are copied at once."""
+"""Number of bytes that are copied at once."""
 
 PAUSES = (0.1, 0.4, 1.6)
 """Seconds between attempts to upload a file."""

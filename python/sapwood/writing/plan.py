@@ -62,7 +62,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BranchChoices:
     """How lists and records become branches. Each choice is one value for all data, or a mapping by name."""
 
     lists: str | Mapping[str, str] = "counted"
@@ -99,7 +99,7 @@ class Layout:
     def of(self, name: str, choice: str) -> Any:
         """Return a choice for a name."""
         value = getattr(self, choice)
-        default = Layout.__dataclass_fields__[choice].default
+        default = BranchChoices.__dataclass_fields__[choice].default
         return value.get(name, default) if isinstance(value, Mapping) else value
 
 
@@ -127,7 +127,7 @@ def _node(found: Any) -> _Leaf | _Fields:
     return _Fields(name, listed, tuple((field, _node(inner)) for field, inner in fields))
 
 
-class Plan:
+class TreePlan:
     """The branches of a tree, as planned by the native core, and the assignment of data to them.
 
     Parameters
@@ -154,7 +154,7 @@ class Plan:
         types: Mapping[str, Type],
         counter_name: Callable[[str], str],
         field_name: Callable[[str, str], str],
-        layout: Layout = Layout(),
+        layout: BranchChoices = BranchChoices(),
     ) -> None:
         """Plan the branches."""
         layout.check(types)
@@ -177,7 +177,7 @@ class Plan:
         self._nodes = nodes
 
     @classmethod
-    def of_branches(cls, branches: list[Branch]) -> Plan:
+    def of_branches(cls, branches: list[Branch]) -> TreePlan:
         """Use existing branches. Each takes data by its own name."""
         plan = cls.__new__(cls)
         plan._take(branches, {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"})

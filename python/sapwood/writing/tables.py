@@ -20,7 +20,7 @@ from sapwood.writing.columns import chunks_of, to_columns
 from sapwood.writing.listing import OutputDirectory
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.output import Settings, make
-from sapwood.writing.plan import Branch, Layout, Plan
+from sapwood.writing.plan import Branch, BranchChoices, TreePlan
 from sapwood.writing.shapes import Shape, has_maps
 from sapwood.writing.tree import FixedTree, WritableTree
 from sapwood.writing.types import is_types, to_type
@@ -59,14 +59,14 @@ def _plan(
     branch_types: Mapping[str, object] | None,
     counter_name: Callable[[str], str],
     field_name: Callable[[str, str], str],
-    layout: Layout,
-) -> Plan:
+    layout: BranchChoices,
+) -> TreePlan:
     """Plan branches for types. Given types replace those of the data."""
     for given, kind in (branch_types or {}).items():
         if given not in types:
             raise ArgumentError(f"branch_types names {given!r}, but the data have no such name: {list(types)}")
         types[given] = to_type(kind)
-    return Plan(types, counter_name, field_name, layout)
+    return TreePlan(types, counter_name, field_name, layout)
 
 
 class TableDirectory(OutputDirectory):
@@ -89,13 +89,13 @@ class TableDirectory(OutputDirectory):
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)
         codes = [native.compression if one[-1] is None else one[-1] for one in found]
-        plan = Plan.of_branches([Branch.of(one) for one in found])
+        plan = TreePlan.of_branches([Branch.of(one) for one in found])
         if tree is None:
             return self._tree(name, number, plan, codes, cycle)
         tree.go_on(number, plan, codes)
         return tree
 
-    def _tree(self, name: str, number: int, plan: Plan, codes: list[int], cycle: int | None = None) -> WritableTree:
+    def _tree(self, name: str, number: int, plan: TreePlan, codes: list[int], cycle: int | None = None) -> WritableTree:
         """Wrap a tree of the native core and register it by name and cycle (default: the newest)."""
         cycle = cycle or self._newest(name)
         add_branches = partial(self.add_branches, f"{name};{cycle}")
@@ -169,7 +169,7 @@ class TableDirectory(OutputDirectory):
         if cycle is None:
             raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
         columns = to_columns(data, _maps(branch_types))
-        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        layout = BranchChoices(lists, records, classes or {}, split_level, member_wise)
         types = {name: type_of(column) for name, column in columns.items()}
         plan = _plan(types, branch_types, counter_name, field_name, layout)
         filled = plan.columns(columns)
@@ -289,7 +289,7 @@ class TableDirectory(OutputDirectory):
         else:
             columns = to_columns(first, _maps(branch_types))
             types = {name: type_of(column) for name, column in columns.items()}
-        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        layout = BranchChoices(lists, records, classes or {}, split_level, member_wise)
         plan = _plan(types, branch_types, counter_name, field_name, layout)
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)

@@ -18,7 +18,7 @@ from sapwood.writing.types import to_type
 if TYPE_CHECKING:
     from sapwood.columns import Column, Foreign
     from sapwood.writing.output import OutputFile
-    from sapwood.writing.plan import Plan
+    from sapwood.writing.plan import TreePlan
 
 
 class WritableTree(WritableTable):
@@ -33,7 +33,7 @@ class WritableTree(WritableTable):
         path: tuple[str, ...],
         file: OutputFile,
         number: int,
-        plan: Plan,
+        plan: TreePlan,
         codes: list[int],
         add_branches: Callable[..., None],
     ) -> None:
@@ -42,7 +42,7 @@ class WritableTree(WritableTable):
         self._add_branches = add_branches
         self.go_on(number, plan, codes)
 
-    def go_on(self, number: int, plan: Plan, codes: list[int]) -> None:
+    def go_on(self, number: int, plan: TreePlan, codes: list[int]) -> None:
         """Continue with another tree of the native core."""
         self._number = number
         self._plan = plan

@@ -217,7 +217,7 @@ def run(
         if all(cell.long for cell in cells):  # layouts are compared with each other, so all jobs write the same
             counts = [max(counts)] * len(counts)
         for number, (cell, count) in enumerate(zip(cells, counts, strict=True)):
-            job = _Job(cell, where.path, paths[0], count, str(own), number, str(program or ""))
+            job = _CellRun(cell, where.path, paths[0], count, str(own), number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
     tables = [*_tables(study, cells), *_streaming(study, cells), *_memory(study, cells)]
@@ -292,7 +292,7 @@ def entries_of(cell: Cell, entries: int, full: int, stored: int, stop: int) -> i
 
 
 @dataclass(frozen=True)
-class _Job:
+class _CellRun:
     """The specification of a process: the cell, the tree, the number of entries, and the place of the copies."""
 
     cell: Cell
@@ -323,7 +323,7 @@ class _Job:
         return json.loads(done.stdout)
 
 
-def _step(action: str, job: _Job) -> Step:
+def _step(action: str, job: _CellRun) -> Step:
     def measure() -> dict[str, Any]:
         if action == READ and not Path(job.copies()[0]).exists():  # in a resumed study
             job.do(WRITE)
@@ -583,7 +583,7 @@ def main(words: Sequence[str]) -> int:
     """Write or read the copies of a job, and print the costs: ACTION JOB."""
     action = words[0]
     told: dict[str, Any] = json.loads(words[1])
-    job = _Job(cell=Cell(**told.pop("cell")), **told)
+    job = _CellRun(cell=Cell(**told.pop("cell")), **told)
     import resource
 
     for package in (*IMPORTED, "sapwood.writing.file"):

@@ -1,4 +1,4 @@
-"""What a merge did, or would do."""
+"""The report of a merge that was done, or would be."""
 
 from __future__ import annotations
 

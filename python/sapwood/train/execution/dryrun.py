@@ -78,7 +78,7 @@ class Estimate:
             raise LimitError(f"the run would take about {self.wall:,.0f} s, more than the given {seconds:,.0f} s")
 
 
-class _Part(NamedTuple):
+class _ResultSize(NamedTuple):
     """A part of joined results: its bytes, and its kind of growth."""
 
     bytes: int
@@ -86,7 +86,7 @@ class _Part(NamedTuple):
     limit: int | None  # maximum number of items
     distinct: bool
 
-    def grown(self, fewer: _Part | None, share: float, whole: float) -> float:
+    def grown(self, fewer: _ResultSize | None, share: float, whole: float) -> float:
         """Estimate the bytes for `whole` times the entries, if a `share` of the entries gave `fewer`."""
         before = 0 if fewer is None else fewer.bytes
         if self.distinct:  # new values become rarer: assume growth with a power of the entries
@@ -96,7 +96,7 @@ class _Part(NamedTuple):
         return expected if self.limit is None else min(expected, self.bytes / max(self.items, 1) * self.limit)
 
 
-_Parts = list[dict[str, _Part]]
+_Parts = list[dict[str, _ResultSize]]
 """For each task, the parts of its results."""
 
 
@@ -109,7 +109,7 @@ class _Tried:
         self.name = task_name(task)
         self._done = False
         self._limits: dict[str, int] = {}
-        self.parts: dict[str, _Part] = {}
+        self.parts: dict[str, _ResultSize] = {}
 
     def process(self, events: Foreign) -> Foreign:
         results = self._task.process(events)
@@ -118,7 +118,7 @@ class _Tried:
 
     def end(self, results: dict[str, Any]) -> Foreign:
         self.parts = {
-            place: _Part(size_of(value), len(value) if place in self._limits else 1, self._limits.get(place),
+            place: _ResultSize(size_of(value), len(value) if place in self._limits else 1, self._limits.get(place),
                          isinstance(value, (set, frozenset)))
             for place, value in _leaves(results)
         }  # fmt: skip

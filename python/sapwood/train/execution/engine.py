@@ -23,7 +23,7 @@ from sapwood.errors import CorruptError, StorageError
 from sapwood.train.execution.executors import Executor, WorkerLostError
 from sapwood.train.execution.opened import ReplacedError
 from sapwood.train.execution.parts import Lease, Outcome, Part
-from sapwood.train.execution.plan import Plan, Step
+from sapwood.train.execution.plan import DatasetPlan, Step
 from sapwood.train.execution.worker import Packed, Worker, look_at, run_lease
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Engine:
         The source of the steps.
     executor
         The executor that makes the calls.
-    job
+    worker
         The first argument of `run_lease`.
     ordered
         Return parts strictly in the order of their steps.
@@ -103,14 +103,14 @@ class Engine:
     seen
         Function that receives the metadata of files.
     client, traced
-        As in `sapwood.train.execution.parts.Job`.
+        As in `sapwood.train.execution.parts.RunInfo`.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: DatasetPlan,
         executor: Executor,
-        job: Packed | Worker,
+        worker: Packed | Worker,
         *,
         ordered: bool = True,
         most_bytes: int | None = None,
@@ -122,7 +122,7 @@ class Engine:
     ) -> None:
         self.plan = plan
         self.executor = executor
-        self.job = job
+        self.worker = worker
         self.ordered = ordered
         self.most_bytes = most_bytes
         self.most_waiting = most_waiting
@@ -214,7 +214,7 @@ class Engine:
         self.trace.looks += 1
         self._looking.update(place for place, _ in sources)
         look = _Look(sources, time.monotonic(), patience)
-        here = [self.job] if isinstance(self.job, Worker) else []
+        here = [self.worker] if isinstance(self.worker, Worker) else []
         future = self.executor.submit(look_at, sources, self._run, self._client, self._traced, *here)
         self._looks[future] = look
         future.add_done_callback(lambda future: self._events.put((future, look)))
@@ -326,7 +326,7 @@ class Engine:
         lease = Lease(self._run, next(self._numbers), tuple(steps), frozenset(self.off))
         run = _Run(lease, time.monotonic(), patience=patience)
         self.trace.leases += 1
-        future = self.executor.submit(run_lease, self.job, lease)
+        future = self.executor.submit(run_lease, self.worker, lease)
         self._out[future] = run
         future.add_done_callback(lambda future: self._events.put((future, run)))
 

@@ -38,7 +38,7 @@ class Mover:
     threads
         Number of working threads, and of processes after a move.
     pack
-        Function that returns the packed job for the processes.
+        Function that returns the packed information for the processes.
     """
 
     def __init__(self, threads: int, pack: Callable[[], Packed]) -> None:
@@ -65,7 +65,7 @@ class Mover:
         if self._packed is not None and self.processes is not None:
             if not self.processes.ready:
                 return False
-            engine.executor, engine.job = self.processes, self._packed
+            engine.executor, engine.worker = self.processes, self._packed
             self._done = True
             return True
         worked = time.monotonic() - self._began

@@ -1,4 +1,4 @@
-"""The records of a run: the job, leases of steps, their outcomes, and the cost of a process."""
+"""The records of a run: what workers know of it, leases of steps, their outcomes, and the cost of a process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class RunInfo:
     """The information that workers need about a run.
 
     `touched` has the columns used by tasks that declare none, by the number of the task. `client` is the process that

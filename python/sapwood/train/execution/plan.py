@@ -137,7 +137,7 @@ class _Needs:
     matched: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class Plan:
+class DatasetPlan:
     """Divides the files of a dataset into steps, in order.
 
     The plan needs the metadata of each file first (`learn`); `wanted` returns the files that come next. `files` and

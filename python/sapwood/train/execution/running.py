@@ -26,9 +26,9 @@ from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Dask, Executor
 from sapwood.train.execution.moving import Mover
-from sapwood.train.execution.parts import Job, Outcome, Part, this_process
+from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
-from sapwood.train.execution.plan import BAD, Plan
+from sapwood.train.execution.plan import BAD, DatasetPlan
 from sapwood.train.execution.worker import Packed, Worker, report_of, trace
 from sapwood.train.task.columns import Columns
 from sapwood.train.task.merging import finished, gather, left_to_copy, size_of
@@ -146,13 +146,13 @@ class RunningTrain:
         )  # fmt: skip
         wall, self.meter = time.perf_counter(), Meter()
         began = time.time()
-        plan = Plan(
+        plan = DatasetPlan(
             self.dataset, self.columns, settings["step_size"], entries=settings["entries"],
             skip_bad_files=settings["skip_bad_files"], drift=settings["drift"],
         )  # fmt: skip
         record.files, record.skipped = plan.files, plan.skipped
         self._know(plan)
-        job = self._job(plan)
+        worker = self._worker(plan)
         if self.checkpoint is not None and (state := self.checkpoint.load()) is not None:
             self._resume(state, plan, record)
         budget = here = settings["memory"]
@@ -162,7 +162,7 @@ class RunningTrain:
         self.budget_here = here
         most = None if budget is None else longest_step(budget, self.executor.per_process)
         engine = Engine(
-            plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen,
+            plan, self.executor, worker, ordered=settings["ordered"], most_bytes=most, seen=self._seen,
             most_waiting=_WAITING if budget is None else min(_WAITING, budget // 8),
             room=None if here is None or not self.executor.remote else lambda: _room(here),
             client=this_process(), traced=Trace.running(),
@@ -185,8 +185,8 @@ class RunningTrain:
             if self.mover is not None:
                 self.mover.close()
                 record.moved = self.mover.report
-            if isinstance(job, Worker):
-                job.close()
+            if isinstance(worker, Worker):
+                worker.close()
         record.time_wall = time.perf_counter() - wall
         record.add(self.meter.cut())
         record.memory_peak = max(
@@ -215,7 +215,7 @@ class RunningTrain:
 
     # Before
 
-    def _know(self, plan: Plan) -> None:
+    def _know(self, plan: DatasetPlan) -> None:
         """Pass the catalogue's metadata to the plan, and open the files of friends that it lacks."""
         sources = list(self.dataset.sources)
         friends = [source for friend in self.dataset.friends for source in friend.sources]
@@ -260,28 +260,28 @@ class RunningTrain:
         if others and self.checkpoint is not None:
             raise self.checkpoint.refusal([f"file {source.path}" for source in others])
 
-    def _job(self, plan: Plan) -> Packed | Worker:
+    def _worker(self, plan: DatasetPlan) -> Packed | Worker:
         executor = self.executor
-        job = Job(
+        info = RunInfo(
             self.tasks, self.columns, friends=tuple(plan.friends), ordered=self.settings["ordered"],
             at_once=getattr(executor, "threads", executor.per_process), memory=self.settings["memory"],
             client=this_process(), traced=Trace.running(),
         )  # fmt: skip
-        packed = Packed.of(job) if executor.remote else None
-        worker = Worker(job)
+        packed = Packed.of(info) if executor.remote else None
+        worker = Worker(info)
         for place, why in worker.begin().items():  # the client's own tasks: `end` is called on them
             self._take_off(place, why)
         if any(columns.everything for _, columns in self.columns):
             touched = trace(worker, self.dataset)
             plan.touched = tuple(sorted({name for names in touched.values() for name in names}))
-            job = replace(job, touched=touched)
+            info = replace(info, touched=touched)
             packed = None if packed is None else packed.touching(touched)
-            worker.job = replace(worker.job, touched=touched)
+            worker.info = replace(worker.info, touched=touched)
         return worker if packed is None else packed
 
     # While it runs
 
-    def _work(self, engine: Engine, plan: Plan, record: Run, budget: int | None) -> None:
+    def _work(self, engine: Engine, plan: DatasetPlan, record: Run, budget: int | None) -> None:
         with _Interrupts() as interrupts:
             try:
                 try:
@@ -310,14 +310,14 @@ class RunningTrain:
             finally:
                 self._account(engine, record, None)
 
-    def _move(self, engine: Engine, plan: Plan, record: Run) -> None:
+    def _move(self, engine: Engine, plan: DatasetPlan, record: Run) -> None:
         """Move the run to processes if the GIL slows the threads down."""
-        if isinstance(engine.job, Worker) and self.moves:
-            job = engine.job.job
+        if isinstance(engine.worker, Worker) and self.moves:
+            info = engine.worker.info
             if self.mover is None:
                 self.mover = Mover(
                     self.settings["threads"],
-                    lambda: Packed.of(replace(job, at_once=1), as_here=True).touching(job.touched),
+                    lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
                 )
             if self.mover.consider(engine, 1 - self.bytes_done / max(plan.bytes, 1)):
                 self.executor = engine.executor
@@ -346,8 +346,8 @@ class RunningTrain:
         """Stop the run before the results exceed the memory budget of this process. On threads, steps wait for room."""
         for task, results in zip(self.records, self.results, strict=True):
             task.bytes_results = max(task.bytes_results, size_of(results))
-        if isinstance(engine.job, Worker):
-            engine.job.hold(sum(task.bytes_results for task in self.records), self._largest())
+        if isinstance(engine.worker, Worker):
+            engine.worker.hold(sum(task.bytes_results for task in self.records), self._largest())
         more = _RESULT_FACTOR * int(engine.payload or 0) if self.executor.remote else 0
         if not resident_memory.fits(more, budget):
             coming = f", and needs {more:,} for the next results" if more else ""
@@ -362,7 +362,7 @@ class RunningTrain:
         task = max(self.records, key=lambda task: task.bytes_results)
         return f"the results of task {task.name} have about {task.bytes_results:,} bytes so far"
 
-    def _join(self, part: Part, plan: Plan, record: Run, engine: Engine) -> None:
+    def _join(self, part: Part, plan: DatasetPlan, record: Run, engine: Engine) -> None:
         started = time.perf_counter()
         steps = [engine.given.pop(key) for key in part.keys]
         record.time_reading += part.reading
@@ -404,7 +404,7 @@ class RunningTrain:
         self.joining = False
         self._report(record, plan)
 
-    def _leave_out(self, part: Part, plan: Plan, steps: Sequence[Any]) -> None:
+    def _leave_out(self, part: Part, plan: DatasetPlan, steps: Sequence[Any]) -> None:
         assert part.error is not None
         if isinstance(part.error, ReplacedFriendError):
             # The catalogue's metadata of friends is out of date; renew it for the next run.
@@ -430,7 +430,7 @@ class RunningTrain:
             self.records[place].failure = why
         self.results[place] = None
 
-    def _report(self, record: Run, plan: Plan) -> None:
+    def _report(self, record: Run, plan: DatasetPlan) -> None:
         if self.progress is not None:
             self.progress(
                 Progress(
@@ -455,7 +455,7 @@ class RunningTrain:
 
     # Checkpoints
 
-    def _save(self, plan: Plan, record: Run) -> None:
+    def _save(self, plan: DatasetPlan, record: Run) -> None:
         if self.checkpoint is None:
             return
         try:
@@ -468,7 +468,7 @@ class RunningTrain:
                     self._take_off(place, f"gave what cannot be kept in a checkpoint: {error}")
             self._try_to_save(self.checkpoint, plan, record)
 
-    def _try_to_save(self, checkpoint: Checkpoint, plan: Plan, record: Run) -> None:
+    def _try_to_save(self, checkpoint: Checkpoint, plan: DatasetPlan, record: Run) -> None:
         self._write_waiting()
         self._miss(record)
         record.add(self.meter.cut())
@@ -489,7 +489,7 @@ class RunningTrain:
             }
         )  # fmt: skip
 
-    def _resume(self, state: dict[str, Any], plan: Plan, record: Run) -> None:
+    def _resume(self, state: dict[str, Any], plan: DatasetPlan, record: Run) -> None:
         self.before = state["files"]
         self._refuse([source for source in self.before if not self._same(source)])
         self.results = state["results"]
@@ -507,7 +507,7 @@ class RunningTrain:
 
     # At the end
 
-    def _complete(self, plan: Plan, record: Run) -> None:
+    def _complete(self, plan: DatasetPlan, record: Run) -> None:
         if not plan.files and plan.skipped:
             reasons = "; ".join(f"{skipped.path}: {skipped.reason}" for skipped in plan.skipped[:3])
             raise SapwoodError(f"none of the {len(plan.skipped)} files could be read: {reasons}")
@@ -545,7 +545,7 @@ class RunningTrain:
         if self.writer is not None:
             record.outputs = self.writer.finish(self._summaries(plan, record))
 
-    def _summaries(self, plan: Plan, record: Run) -> dict[tuple[str, str], Summary]:
+    def _summaries(self, plan: DatasetPlan, record: Run) -> dict[tuple[str, str], Summary]:
         assert self.writer is not None
         self._look_at_others(plan, record)
         inputs = [f"{file.path}:{file.tree}" for file in plan.records.values()]
@@ -570,7 +570,7 @@ class RunningTrain:
             found[source.dataset] = done + read.get(place, 0), whole
         return found
 
-    def _look_at_others(self, plan: Plan, record: Run) -> None:
+    def _look_at_others(self, plan: DatasetPlan, record: Run) -> None:
         """Count the entries of files that the run did not reach, if a luminosity depends on them."""
         named = {name for name, metadata in self.dataset.metadata.items() if "luminosity" in metadata}
         bad = {(skipped.path, skipped.tree) for skipped in record.skipped}

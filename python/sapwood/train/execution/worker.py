@@ -33,10 +33,10 @@ from sapwood.train.execution.drift import columns_like, made_up
 from sapwood.train.execution.gate import Gate
 from sapwood.train.execution.opened import OpenTree, ReplacedError, Shape, StepBlock
 from sapwood.train.execution.parts import (
-    Job,
     Lease,
     Outcome,
     Part,
+    RunInfo,
     join_parts,
     measure,
     outcome_of,
@@ -60,29 +60,29 @@ _FILES_OPEN = 16
 class Worker:
     """Processes leases; thread-safe. If `hold`, the buffers of steps are kept until the worker is closed."""
 
-    def __init__(self, job: Job, *, hold: bool = True) -> None:
-        self.job = job
+    def __init__(self, info: RunInfo, *, hold: bool = True) -> None:
+        self.info = info
         self._lock = threading.Lock()
         self._begun = False
         self._broken: dict[int, str] = {}
-        self._returned = [Returned() for _ in job.tasks]
+        self._returned = [Returned() for _ in info.tasks]
         self._open: OrderedDict[tuple[str, str, str], OpenTree] = OrderedDict()
         self._looked_at: dict[tuple[str, str, str], OpenTree] = {}
         self._shapes: list[Shape] = []
         self._indexes: dict[int, FriendIndex] = {}
-        self._gate = Gate(job.at_once, job.memory)
-        self._remote = job.client != this_process()
+        self._gate = Gate(info.at_once, info.memory)
+        self._remote = info.client != this_process()
         if self._remote:
             _native.set_num_threads(1)
-        self._buffers = _native.HeldBuffers() if hold and not self._remote and job.memory is None else None
-        if job.memory is None:
+        self._buffers = _native.HeldBuffers() if hold and not self._remote and info.memory is None else None
+        if info.memory is None:
             memory.keep_freed()
 
     def begin(self) -> dict[int, str]:
         """Call `begin` of the tasks, once. Return the tracebacks of those that failed, by number."""
         with self._lock:
             if not self._begun:
-                for place, task in enumerate(self.job.tasks):
+                for place, task in enumerate(self.info.tasks):
                     try:
                         if function := getattr(task, "begin", None):
                             function()
@@ -96,17 +96,17 @@ class Worker:
     def run(self, lease: Lease) -> Outcome:
         """Process a lease."""
         if self._remote:  # the client measures itself
-            measure(lease.run, self.job.traced)
+            measure(lease.run, self.info.traced)
         self._gate.check()
         self.begin()
         started = time.time()
         parts = [self._step(step, lease.off) for step in lease.steps]
-        if not self.job.ordered:
+        if not self.info.ordered:
             parts = list(self._joined(parts))
         if self._remote:
             for part in parts:
                 part.change(sealed, "gave what cannot be sent from the process that worked on it")
-        return outcome_of(parts, started, used(lease.run, self.job.traced) if self._remote else (None, None))
+        return outcome_of(parts, started, used(lease.run, self.info.traced) if self._remote else (None, None))
 
     def hold(self, size: int, what: str) -> None:
         """Account for `size` bytes of joined results in this process; `what` describes them in errors."""
@@ -117,13 +117,13 @@ class Worker:
         found: dict[int, tuple[str, ...]] = {}
         tree = self._tree(step.file)
         try:
-            for place, (_, wanted) in enumerate(self.job.columns):
+            for place, (_, wanted) in enumerate(self.info.columns):
                 if not wanted.everything:
                     continue
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
                 with contextlib.suppress(Exception, SystemExit):  # the task fails again in the run, which reports it
-                    self.job.tasks[place].process(_described(events, step, tree.tree))
+                    self.info.tasks[place].process(_described(events, step, tree.tree))
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
             tree.release()
@@ -133,7 +133,7 @@ class Worker:
         """Keep a file open that was inspected and will be read soon; return whether there was room for it."""
         key = (source.path, info.tree, info.uuid)
         with self._lock:
-            kept = self.job.memory is None and len(self._looked_at) < _FILES_OPEN and key not in self._looked_at
+            kept = self.info.memory is None and len(self._looked_at) < _FILES_OPEN and key not in self._looked_at
             if kept:
                 self._looked_at[key] = OpenTree(file, tree)
         return kept
@@ -178,7 +178,7 @@ class Worker:
         part.passed_over = step.wanted - block.length
         part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
         with self._gate.work():
-            for number in range(len(self.job.tasks)):
+            for number in range(len(self.info.tasks)):
                 self._process(number, step, block, needs, part, alone, off)
                 if block.failed is not None:  # a column that a task read late: the step is bad, not the task
                     return Part(
@@ -189,9 +189,9 @@ class Worker:
 
     def _filled(self, step: Step, part: Part, off: frozenset[int]) -> bool:
         """Fill the results of a single `Declared` task while the step is read; return whether this was possible."""
-        task = self.job.tasks[0]
-        known = len(self.job.tasks) == 1 and isinstance(task, Declared) and not (off or self._broken)
-        if not known or self.job.friends or step.chosen is not None or step.file.made_up or step.file.cast:
+        task = self.info.tasks[0]
+        known = len(self.info.tasks) == 1 and isinstance(task, Declared) and not (off or self._broken)
+        if not known or self.info.friends or step.chosen is not None or step.file.made_up or step.file.cast:
             return False
         tree = self._tree(step.file)
         try:
@@ -202,7 +202,7 @@ class Worker:
                 return False
             query = tree.query(shape.reads, shape.query)
             shape.query = shape.query or query
-            ranges = tree.kept(self.job.tasks, shape.needs, step.entry_start, step.entry_stop)
+            ranges = tree.kept(self.info.tasks, shape.needs, step.entry_start, step.entry_stop)
             with self._gate.work():
                 wall, cpu = time.perf_counter(), time.thread_time()
                 given = task.filled(query, names, ranges)
@@ -244,12 +244,12 @@ class Worker:
             part.touched.append(frozenset())
             return
         log: list[Any] = []
-        task, need, result = self.job.tasks[place], needs[place], None
+        task, need, result = self.info.tasks[place], needs[place], None
         water = memory.HighWater()
         weighed = alone() and water.reset()
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
-            known = self.job.touched.get(place, ())
+            known = self.info.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
             given = materialized(task.process(_described(events, step, block.tree)))
             result = results_of(self._returned[place].new(given), "process")
@@ -263,7 +263,7 @@ class Worker:
         part.wall.append(time.perf_counter() - wall)
         part.memory.append(water.growth() if weighed and alone() else 0)
         part.results.append(result)
-        seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
+        seen = frozenset(access.branch for access in log).union(self.info.touched.get(place, ()))
         part.touched.append(seen | need.branches)
 
     def _read(self, step: Step) -> tuple[StepBlock, list[Resolved]]:
@@ -277,8 +277,8 @@ class Worker:
         file = step.file
         shape = self._shape(tree, file)
         ranges = [(step.entry_start, step.entry_stop)]
-        if step.chosen is None and not self.job.friends:
-            ranges = tree.kept(self.job.tasks, shape.needs, *ranges[0])
+        if step.chosen is None and not self.info.friends:
+            ranges = tree.kept(self.info.tasks, shape.needs, *ranges[0])
         pieces = [tree.read(shape.reads, *one, shape.query) for one in ranges]
         layouts = pieces[0]
         if len(pieces) > 1:
@@ -292,7 +292,7 @@ class Worker:
                 layouts[name] = columns_like(layouts[name], kind, name)
         for name, kind in missing.items():
             layouts[name] = made_up(kind, length)
-        for place, friend in enumerate(self.job.friends):
+        for place, friend in enumerate(self.info.friends):
             theirs = [name.partition(".")[2] for name in shape.names if _of_friend(name, {friend.name})]
             if not theirs or not friend.is_of(file.source):
                 continue
@@ -311,7 +311,7 @@ class Worker:
 
     def _shape(self, tree: OpenTree, file: FilePlan) -> Shape:
         """Return the columns to read from a tree; trees with the same branches share the result of the first."""
-        beside = [friend for friend in self.job.friends if friend.is_of(file.source)]
+        beside = [friend for friend in self.info.friends if friend.is_of(file.source)]
         friends = frozenset(friend.name for friend in beside)
         kind = file.made_up, file.matched, friends
         known = tree.shape
@@ -323,8 +323,8 @@ class Worker:
                 return known
         missing = {name for name, _ in file.made_up}
         view = With(tree.tree, OfFriends(beside, missing))
-        needs = [wanted.resolve(view, dict(file.matched)) for _, wanted in self.job.columns]
-        names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
+        needs = [wanted.resolve(view, dict(file.matched)) for _, wanted in self.info.columns]
+        names = sorted(frozenset[str]().union(*self.info.touched.values(), *(need.branches for need in needs)))
         own = {name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree}
         keys = {name for friend in beside for name in friend.by}
         found = tree.shape = Shape(tree.tree, kind, needs, names, sorted(own | keys))
@@ -349,7 +349,7 @@ class Worker:
     def _index(self, place: int) -> FriendIndex:
         with self._lock:
             if place not in self._indexes:
-                self._indexes[place] = index_of(self.job.friends[place])
+                self._indexes[place] = index_of(self.info.friends[place])
             return self._indexes[place]
 
     def _tree(self, file: FilePlan) -> OpenTree:
@@ -455,15 +455,15 @@ def _portable(error: BaseException, where: str) -> BaseException:
 
 @dataclass(frozen=True)
 class Packed:
-    """A job as bytes, or only its digest for a process that has it already."""
+    """The information about a run as bytes, or only its digest for a process that has it already."""
 
     digest: str
     data: bytes | None
     touched: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
 
     @staticmethod
-    def of(job: Job, *, as_here: bool = False) -> Packed:
-        """Pack a job; `as_here` as in `dumps_tasks`.
+    def of(info: RunInfo, *, as_here: bool = False) -> Packed:
+        """Pack the information about a run; `as_here` as in `dumps_tasks`.
 
         Raises
         ------
@@ -471,17 +471,17 @@ class Packed:
             A task cannot be pickled.
         """
         try:
-            data = dumps_tasks(job, job.tasks, as_here=as_here)
+            data = dumps_tasks(info, info.tasks, as_here=as_here)
         except Exception as error:
             raise SapwoodError(f"the tasks cannot be sent to other processes: {described(error)}") from error
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
 
     def touching(self, touched: Mapping[int, tuple[str, ...]]) -> Packed:
-        """Return the same job with the branches that its tasks use."""
+        """Return the same information with the branches that its tasks use."""
         return replace(self, touched=touched, digest=hashlib.sha256(repr((self.digest, touched)).encode()).hexdigest())
 
-    def job(self) -> Job:
-        """Return the unpickled job."""
+    def info(self) -> RunInfo:
+        """Return the unpickled information."""
         return replace(pickle.loads(self.data or b""), touched=self.touched)
 
 
@@ -489,24 +489,24 @@ _WORKERS: OrderedDict[str, Worker] = OrderedDict()
 _MAKING = threading.Lock()
 
 
-def worker_of(job: Packed | Worker) -> Worker:
-    """Return the worker of a job in this process; it is created at the first call for the job."""
-    if isinstance(job, Worker):
-        return job
+def worker_of(given: Packed | Worker) -> Worker:
+    """Return the worker of a run in this process; it is created at the first call for the run."""
+    if isinstance(given, Worker):
+        return given
     with _MAKING:
-        if job.digest not in _WORKERS:
-            if job.data is None:
-                raise LimitError("this process no longer has the job")
+        if given.digest not in _WORKERS:
+            if given.data is None:
+                raise LimitError("this process no longer has the tasks of the run")
             while len(_WORKERS) > 3:
                 _WORKERS.popitem(last=False)[1].close()
             # It is not closed when the run ends: the process may belong to a pool of another program.
-            _WORKERS[job.digest] = Worker(job.job(), hold=False)
-        return _WORKERS[job.digest]
+            _WORKERS[given.digest] = Worker(given.info(), hold=False)
+        return _WORKERS[given.digest]
 
 
-def run_lease(job: Packed | Worker, lease: Lease) -> Outcome:
+def run_lease(worker: Packed | Worker, lease: Lease) -> Outcome:
     """Process a lease in this process."""
-    return worker_of(job).run(lease)
+    return worker_of(worker).run(lease)
 
 
 Looked = list[tuple[int, "TreeInfo | BaseException"]]
