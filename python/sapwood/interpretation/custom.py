@@ -148,8 +148,8 @@ class UnequalSizesError(ArgumentError, AssertionError):
 def register_interpretation(cls: type[CustomInterpretation]) -> type[CustomInterpretation]:
     """Read the branches for which `cls.match_branch` returns true with `cls`; usable as a decorator.
 
-    `array`, `arrays` and `iterate` of trees and branches do so. Expressions, cuts, virtual arrays, and functions for many
-    files refuse such branches.
+    `array`, `arrays` and `iterate` of trees and branches do so. Expressions, cuts, virtual arrays, and functions for
+    many files refuse such branches.
     """
     if not (isinstance(cls, type) and issubclass(cls, CustomInterpretation)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a subclass of CustomInterpretation is registered, not {cls!r}")

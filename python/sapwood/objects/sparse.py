@@ -58,6 +58,22 @@ class _ManyAxes(Histogram):
         if cells > _MOST_CELLS:
             raise LimitError(f"{self!r} has {cells} cells: too many for an array of all; see `coordinates`")
 
+    def values(self, flow: bool = False) -> Array:
+        """Return the contents of all bins, with one dimension per axis.
+
+        Parameters
+        ----------
+        flow
+            Include underflow and overflow.
+
+        Raises
+        ------
+        LimitError
+            The histogram stores only filled bins, and an array of all bins would take over a gigabyte; see
+            `coordinates` and `contents`.
+        """
+        return self._values_variances(flow)[0]
+
 
 @behavior("THnSparse", "THnSparseT<")
 class THnSparse(_ManyAxes):
@@ -124,21 +140,6 @@ class THnSparse(_ManyAxes):
         variances[tuple(self.coordinates.T)] = contents if squares is None else squares
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
-    def values(self, flow: bool = False) -> Array:
-        """Return the contents of all bins, with one dimension per axis.
-
-        Parameters
-        ----------
-        flow
-            Include underflow and overflow.
-
-        Raises
-        ------
-        LimitError
-            An array of all bins would take over a gigabyte; see `coordinates` and `contents`.
-        """
-        return self._values_variances(flow)[0]
-
 
 @behavior("THn", "THnT<")
 class THn(_ManyAxes):
@@ -153,13 +154,3 @@ class THn(_ManyAxes):
         stored = squares is not None and len(squares.member("fData")) == values.size
         variances = self._dense(squares) if stored else values.astype(np.float64)
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
-
-    def values(self, flow: bool = False) -> Array:
-        """Return the contents of the bins, with one dimension per axis.
-
-        Parameters
-        ----------
-        flow
-            Include underflow and overflow.
-        """
-        return self._values_variances(flow)[0]

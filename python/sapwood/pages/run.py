@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
-from sapwood.show.html import document, table, tiles
+from sapwood.show.html import document, machine_rows, table, tiles
 from sapwood.show.svg import COLOURS, draw_chart, draw_map, draw_ratios, plain
 from sapwood.show.units import bytes_text, count_text, noun, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
@@ -448,13 +448,8 @@ def _files(run: Run) -> str:
 
 
 def _settings(run: Run) -> str:
-    host = run.host
     machine = [
-        ["Machine", _text(host["name"])],
-        ["System", _text(f"{host['system']} {host['machine']}")],
-        ["Processor", _text(host["processor"])],
-        ["Cores", f"{host['cores_usable']} of {host['cores']} usable"],
-        ["Memory", bytes_text(host["memory"])],
+        *machine_rows(run.host),
         *([_text(name), _text(version)] for name, version in run.versions.items()),
     ]
     settings = [

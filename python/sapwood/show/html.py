@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from typing import Any
 
 from sapwood.errors import without_secrets
 from sapwood.show.safe import safe_line
+from sapwood.show.units import bytes_text
 
 
 def document(title: str, body: Iterable[str], footer: str) -> str:
@@ -50,6 +52,17 @@ def table(
     )
     name = f' class="{classes}"' if classes else ""
     return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'
+
+
+def machine_rows(host: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of a table about a machine, as recorded with the results of trains and studies."""
+    return [
+        ["Machine", html.escape(host["name"])],
+        ["System", html.escape(f"{host['system']} {host['machine']}")],
+        ["Processor", html.escape(host["processor"])],
+        ["Cores", f"{host['cores_usable']} of {host['cores']} usable"],
+        ["Memory", bytes_text(host["memory"])],
+    ]
 
 
 def excerpt(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], count: int, most: int = 100) -> str:

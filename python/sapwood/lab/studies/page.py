@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from sapwood.lab.studies.drawing import colours, draw, names_of
-from sapwood.show.html import document, table, tiles
-from sapwood.show.units import bytes_text, value_text
+from sapwood.show.html import document, machine_rows, table, tiles
+from sapwood.show.units import value_text
 
 _STYLE = (
     "text{fill:#23201b;font:14px sans-serif}.title{font-size:15px}.small{font-size:11px}"
@@ -259,13 +259,8 @@ def _raw(measurements: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _settings(content: Mapping[str, Any]) -> str:
-    host = content["host"]
     machine = [
-        ["Machine", _text(host["name"])],
-        ["System", _text(f"{host['system']} {host['machine']}")],
-        ["Processor", _text(host["processor"])],
-        ["Cores", f"{host['cores_usable']} of {host['cores']} usable"],
-        ["Memory", bytes_text(host["memory"])],
+        *machine_rows(content["host"]),
         ["Load at the start", f"{content['load']:.2f}"],
         ["Commit", _text(content["commit"] or "–")],
         *(
