@@ -234,27 +234,27 @@ def _copier(make: Callable[..., Any], *samples: tuple[Any, ...]) -> Callable[...
     same = {name for name, value in states[0].items() if all(state.get(name, ...) is value for state in states)}
     if any(len(found) != 1 for found in names) or same | {found[0] for found in names} != set(states[0]):
         return make
-    kind, state = type(made[0]), {name: states[0][name] for name in same}
+    kind, state = type(made[0]), [(name, states[0][name]) for name in same]
     places = [found[0] for found in names]
-    create = object.__new__
+    create, put = object.__new__, setattr  # faster than to fill a dictionary of attributes, and without its memory
     if len(places) == 1:
         (only,) = places
 
         def copy_of(part: Foreign) -> Foreign:
             new = create(kind)
-            attributes = new.__dict__
-            attributes.update(state)
-            attributes[only] = part
+            for name, value in state:
+                put(new, name, value)
+            put(new, only, part)
             return new
 
         return copy_of
 
     def copy(*parts: Foreign) -> Foreign:
         new = create(kind)
-        attributes = new.__dict__
-        attributes.update(state)
+        for name, value in state:
+            put(new, name, value)
         for place, part in zip(places, parts, strict=True):
-            attributes[place] = part
+            put(new, place, part)
         return new
 
     return copy
@@ -475,7 +475,8 @@ def cut_out(column: Column, start: int, stop: int) -> Column:
             return ("text", own - own[0], data[own[0] : own[-1]])
         case ("list", offsets, content):
             own = offsets[start : stop + 1]
-            return ("list", own - own[0], cut_out(content, int(own[0]), int(own[-1])))
+            first = own.item(0)
+            return ("list", own - first, cut_out(content, first, own.item(-1)))
         case ("fixed", _, size, content):
             return ("fixed", stop - start, size, cut_out(content, start * size, stop * size))
         case ("record", _, classname, fields):
