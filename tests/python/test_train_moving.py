@@ -136,26 +136,44 @@ def test_runs_that_never_move(path: Path, settings: dict[str, Any]) -> None:
 def test_a_held_lock_is_noticed() -> None:
     def share(busy: bool) -> float:
         mover = moving.Mover(2, lambda: None)  # type: ignore[arg-type, return-value]
-        until = time.monotonic() + 0.4
+        until, cpu = time.monotonic() + 0.4, time.process_time()
         while time.monotonic() < until:
             if not busy:
                 time.sleep(0.05)
         mover.close()
+        mover._watch.join()
+        # The samples cover all the time, so that they count the processor time, too.
+        assert 0 < mover._cpu <= time.process_time() - cpu + 0.01
+        assert 0 < mover._wall < 10
         return mover._late / max(mover._samples, 1)
 
     assert share(busy=True) > share(busy=False) + 0.2
 
 
 @pytest.mark.parametrize(
-    ("late", "threads", "left", "moves"),
-    [(70, 2, 0.9, True), (60, 2, 0.9, False), (70, 2, 0.01, False), (85, 4, 0.9, False), (95, 4, 0.9, True)],
+    ("late", "threads", "busy", "left", "moves"),
+    [
+        (70, 2, 2.0, 0.9, True),
+        (60, 2, 2.0, 0.9, False),
+        (70, 2, 2.0, 0.01, False),
+        (85, 4, 4.0, 0.9, False),
+        (95, 4, 4.0, 0.9, True),
+        # Threads that wait for the lock, for storage, or beside threads of the decoding pool.
+        (50, 2, 1.3, 0.9, True),
+        (40, 2, 1.3, 0.9, False),
+        (30, 2, 0.2, 0.9, False),
+        (60, 2, 5.0, 0.9, False),
+    ],
 )
-def test_the_decision(monkeypatch: pytest.MonkeyPatch, late: int, threads: int, left: float, moves: bool) -> None:
+def test_the_decision(
+    monkeypatch: pytest.MonkeyPatch, late: int, threads: int, busy: float, left: float, moves: bool
+) -> None:
     started: list[int] = []
     monkeypatch.setattr(moving, "Processes", lambda count: started.append(count) or SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(moving.Mover, "_sample", lambda self: None)
     mover = moving.Mover(threads, lambda: None)  # type: ignore[arg-type, return-value]
     mover._samples, mover._late, mover._began = 100, late, mover._began - 2
+    mover._cpu, mover._wall = busy, 1.0
     assert not mover.consider(SimpleNamespace(), left)  # type: ignore[arg-type]
     mover.close()
     assert started == ([threads] if moves else [])

@@ -20,8 +20,8 @@ _LATE = 0.0005
 _WATCHED = 1.0
 """Seconds of work after which the fraction is known well enough."""
 _SHARE, _ALWAYS = 1 / 3, 0.9
-"""Fraction of a step's time with the GIL above which processes are faster than threads; fraction of all time above
-which the GIL counts as always held."""
+"""Fraction of a step's processor time with the GIL above which processes are faster than threads; fraction of all time
+above which the GIL counts as always held."""
 _WORTH = 5.0
 """Minimum seconds of remaining work to make up for the start of the processes, which takes about 1 s of CPU time."""
 
@@ -50,6 +50,7 @@ class Mover:
         self._packed: Packed | None = None
         self._done = False
         self._samples = self._late = 0
+        self._cpu = self._wall = 0.0  # processor time of the run, and time, while samples were taken
         self._stopped = threading.Event()
         self._began = time.monotonic()
         self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
@@ -73,7 +74,9 @@ class Mover:
             return False
         rest = worked * left / max(1 - left, 1e-9)
         held = self._late / max(self._samples, 1)
-        if held < min(_SHARE * self._threads, _ALWAYS) or rest < _WORTH:
+        # Threads that wait for the GIL use no processor: the steps share the time of those that are in use.
+        busy = min(max(self._cpu / self._wall, 1.0), self._threads) if self._wall > 0 else self._threads
+        if held < min(_SHARE * busy, _ALWAYS) or rest < _WORTH:
             self._done = rest < _WORTH
             if self._done:
                 self._end()
@@ -101,9 +104,12 @@ class Mover:
 
     def _sample(self) -> None:
         while not self._stopped.is_set():
-            waited, began = _waited(), time.monotonic()
+            waited, cpu, began = _waited(), time.process_time(), time.monotonic()
             time.sleep(_PAUSE)
-            late = time.monotonic() - began - _PAUSE
+            took = time.monotonic() - began
+            late = took - _PAUSE
+            self._cpu += time.process_time() - cpu
+            self._wall += took
             self._samples += 1
             self._late += late - (_waited() - waited) > _LATE
             if self._samples % _LOOKS == 0:
