@@ -157,8 +157,13 @@ bench-growth: build ## time and memory against the number of files, branches, en
 	$(BIN)/python benches/growth.py --keep
 	$(BIN)/python benches/report.py
 
-bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (five minutes)
+NANOAOD ?=
+
+bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot: a million events, ten million, and files NANOAOD="..." (15 minutes)
 	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
+	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep --events 10000000 --engines sapwood,root --limit 4 \
+	  --queries "Q1,Q2,Q3,Q4,Q5,Q6,Q7,Q8,muon pairs"
+	for file in $(NANOAOD); do $(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep --file $$file; done
 
 bench-frames: build ## lazy tables in DuckDB and Polars against Parquet and polars-root, index, cache, batches (five minutes)
 	$(PIP) --group rivals

@@ -1106,8 +1106,23 @@ def zone_extremes(values: Foreign, edges: Foreign) -> tuple[Foreign, Foreign, Fo
     NaN is neither the smallest nor the largest. Where there are no others, both are 0. Bools are bytes.
     """
 
-def longest_lists(offsets: Foreign, edges: Foreign) -> Foreign:
-    """Return the length of the longest list between each edge and the next."""
+def column_zones(
+    columns: Sequence[tuple[Sequence[Foreign], Foreign]], edges: Foreign
+) -> list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
+    """Return what an index keeps of columns of numbers between each edge and the next.
+
+    Parameters
+    ----------
+    columns
+        Of each the levels of lists around its numbers (offsets, or the size of all lists), and the numbers.
+    edges
+        The first entry of each zone, and the end.
+
+    Returns
+    -------
+    For each column the smallest and largest numbers (see `zone_extremes`), how many numbers there are, how many of them
+    are NaN, and the length of the longest list.
+    """
 
 def set_num_threads(n: int) -> None:
     """Set how many threads decompress and decode; the default is SAPWOOD_NUM_THREADS, or one for each CPU."""

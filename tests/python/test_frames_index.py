@@ -92,7 +92,7 @@ def test_values_are_bounded_alike_while_writing_and_zone_by_zone() -> None:
         edges = np.array([0, 1, len(values) // 3, len(values)])
         kind = index.number_type(columns.type_of(column))
         assert kind is not None
-        at_once, one_by_one = index.FieldZones.of_column(column, edges, {}), index.FieldZones.of(kind, 3)
+        at_once, one_by_one = index.FieldZones.of_columns({"x": column}, edges)["x"], index.FieldZones.of(kind, 3)
         assert at_once is not None
         for zone in range(3):
             one_by_one.take(zone, columns.cut_out(column, int(edges[zone]), int(edges[zone + 1])))

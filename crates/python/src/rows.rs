@@ -7,7 +7,7 @@ use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use pyo3::prelude::*;
 use sapwood_root::array::Number;
-use sapwood_root::array::extremes;
+use sapwood_root::array::extremes::{self, Level, Listed, Zones};
 use sapwood_root::array::rows::{Batches, Columns, Source};
 use sapwood_root::ntuple::envelope;
 
@@ -81,15 +81,42 @@ fn zone_extremes<'py>(
     ))
 }
 
+/// Levels of lists (offsets or a size) and the numbers in them.
+type ListedGiven<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+/// Smallest and largest numbers, numbers of values and of NaN, and lengths of the longest lists.
+type ZonesFound<'py> =
+    (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
 #[pyfunction]
-fn longest_lists<'py>(
+fn column_zones<'py>(
     py: Python<'py>,
-    offsets: Bound<'py, PyAny>,
+    columns: Vec<ListedGiven<'py>>,
     edges: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let (offsets, edges) = (words(&offsets)?, words(&edges)?);
-    let found = py.detach(|| extremes::longest(&offsets, &edges)).map_err(raise)?;
-    array(py, Number::I64, Buffer::from_vec(found))
+) -> PyResult<Vec<ZonesFound<'py>>> {
+    let level = |given: &Bound<'py, PyAny>| {
+        given.extract().map(Level::Fixed).or_else(|_| words(given).map(Level::Lists))
+    };
+    let listed = |(levels, values): &ListedGiven<'py>| {
+        let (number, values) = borrow::numbers(values)?;
+        Ok(Listed { levels: levels.iter().map(level).collect::<PyResult<_>>()?, number, values })
+    };
+    let (columns, edges) = (columns.iter().map(listed).collect::<PyResult<Vec<_>>>()?, words(&edges)?);
+    let pool = pool()?;
+    let look = || extremes::zones(&columns, &edges);
+    let bytes: usize = columns.iter().map(|column| column.values.len()).sum();
+    let found = py.detach(|| if bytes < extremes::FEW { look() } else { pool.install(look) });
+    let made = |(column, found): (&Listed, Zones)| {
+        let number = if column.number == Number::Bool { Number::U8 } else { column.number };
+        let counts = |numbers: Vec<i64>| array(py, Number::I64, Buffer::from_vec(numbers));
+        Ok((
+            array(py, number, Buffer::from_slice_ref(&found.extremes.low))?,
+            array(py, number, Buffer::from_slice_ref(&found.extremes.high))?,
+            counts(found.counts)?,
+            counts(found.extremes.nan)?,
+            counts(found.longest)?,
+        ))
+    };
+    columns.iter().zip(found.map_err(raise)?).map(made).collect()
 }
 
 #[pyfunction]
@@ -102,5 +129,5 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RowSource>()?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(zone_extremes, module)?)?;
-    module.add_function(wrap_pyfunction!(longest_lists, module)?)
+    module.add_function(wrap_pyfunction!(column_zones, module)?)
 }

@@ -188,6 +188,8 @@ class Batches:
         jobs = (partial(self._read, order, number, position) for number in range(first, len(order.windows)))
         rest: list[dict[str, _Rows]] = []
         waiting = 0
+        # The buffers of each window and batch serve again, until the end of the epoch.
+        held = _native.HeldBuffers()
         try:
             with closing(read_ahead(jobs, _nothing)) as windows:
                 for window in windows:
@@ -203,6 +205,7 @@ class Batches:
                 yield self._batch(rest)
             self._epoch, self._done = self._epoch + 1, 0
         finally:
+            held.close()
             self.close()
 
     def close(self) -> None:

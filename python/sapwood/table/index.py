@@ -82,38 +82,36 @@ class FieldZones:
         return values
 
     @staticmethod
-    def of_column(column: Column, edges: Array, known: dict[tuple[int, int], tuple[Array, ...]]) -> FieldZones | None:
-        """Look at a column in zones of which `edges` are the first entries and the end; None if it has no numbers.
+    def of_columns(data: Mapping[str, Column], edges: Array) -> dict[str, FieldZones]:
+        """Look at columns in zones of which `edges` are the first entries and the end.
 
-        `known` keeps what was found of lists by the identity of their offsets and edges, which columns may share.
+        Columns without numbers are absent. Those of numbers and of lists of numbers are looked at in one native call.
         """
-        whole = column
-        inside = edges
-        longest = np.zeros(len(edges) - 1, np.int64)
-        while column[0] in ("list", "fixed"):
-            if column[0] == "fixed":
-                inside = inside * column[2]
-                longest = np.maximum(longest, column[2])
-            else:
-                key = id(column[1]), id(inside)
-                if key not in known:
-                    offsets = np.ascontiguousarray(column[1], np.int64)
-                    # What the key names is kept, too, so that no other array gets its identity.
-                    known[key] = _native.longest_lists(offsets, inside), offsets[inside], column[1], inside
-                lengths, inside, *_ = known[key]
-                longest = np.maximum(longest, lengths)
-            column = column[-1]
-        if column[0] == "number":
-            values = np.ascontiguousarray(column[1])
-            low, high, nan = _native.zone_extremes(values, inside)
-            count = inside[1:] - inside[:-1]
-            return FieldZones(low, high, count, np.zeros(len(count), np.int64), nan, longest)
-        kind = number_type(columns.type_of(whole))
+        found: dict[str, FieldZones | None] = {}
+        plain: dict[str, tuple[list[Any], Array]] = {}
+        for name, column in data.items():
+            levels: list[Any] = []
+            inner = column
+            while inner[0] in ("list", "fixed"):
+                levels.append(inner[2] if inner[0] == "fixed" else np.ascontiguousarray(inner[1], np.int64))
+                inner = inner[-1]
+            if inner[0] == "number":
+                plain[name] = levels, np.ascontiguousarray(inner[1])
+            found[name] = None if inner[0] == "number" else FieldZones._of_column(column, edges)
+        missing = np.zeros(len(edges) - 1, np.int64)
+        looked = _native.column_zones(list(plain.values()), edges)
+        for name, (low, high, count, nan, longest) in zip(plain, looked, strict=True):
+            found[name] = FieldZones(low, high, count, missing, nan, longest)
+        return {name: zones for name, zones in found.items() if zones is not None}
+
+    @staticmethod
+    def _of_column(column: Column, edges: Array) -> FieldZones | None:
+        kind = number_type(columns.type_of(column))
         if kind is None:
             return None
         zones = FieldZones.of(kind, len(edges) - 1)
         for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
-            zones.take(zone, columns.cut_out(whole, start, stop))
+            zones.take(zone, columns.cut_out(column, start, stop))
         return zones
 
     def _bound(self, zone: int, values: Array) -> None:

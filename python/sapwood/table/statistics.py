@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sapwood.columns import Array, Column, cut_out, length_of
+from sapwood.columns import Column, cut_out, length_of
 from sapwood.table.index import FieldZones, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -132,11 +132,8 @@ class ZoneCollector:
         if not length:
             return
         edges = np.array([*range(0, length, self._entries), length], np.int64)
-        lists: dict[tuple[int, int], tuple[Array, ...]] = {}
-        for name, column in data.items():
-            zones = FieldZones.of_column(column, edges, lists)
-            if zones is not None:
-                self._found.setdefault(name, []).append(zones)
+        for name, zones in FieldZones.of_columns(data, edges).items():
+            self._found.setdefault(name, []).append(zones)
         last = self._edges[-1]
         self._edges += [last + edge for edge in edges[1:].tolist()]
 

@@ -4,7 +4,9 @@
 use super::Number;
 use super::wide::{self, Wide};
 use crate::error::{Error, Result};
+use arrow_buffer::{Buffer, ScalarBuffer};
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// Statistics of the numbers in each zone.
 #[derive(Debug, Default)]
@@ -177,6 +179,89 @@ pub fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
     edges.windows(2).map(|pair| zone(pair).ok_or_else(outside)).collect()
 }
 
+/// A level of lists around numbers.
+pub enum Level {
+    /// Lists with these offsets.
+    Lists(ScalarBuffer<i64>),
+    /// Lists of this size.
+    Fixed(usize),
+}
+
+/// Numbers within levels of lists, the outermost first.
+pub struct Listed {
+    /// The levels.
+    pub levels: Vec<Level>,
+    /// Type of the numbers.
+    pub number: Number,
+    /// The numbers.
+    pub values: Buffer,
+}
+
+/// Statistics of the numbers in all lists of each zone.
+#[derive(Debug)]
+pub struct Zones {
+    /// Smallest and largest numbers, and number of NaN.
+    pub extremes: Extremes,
+    /// Number of numbers.
+    pub counts: Vec<i64>,
+    /// Length of the longest list, 0 without lists.
+    pub longest: Vec<i64>,
+}
+
+/// The lengths of the longest lists of some offsets between edges, and the edges in the items.
+type Known = HashMap<(usize, usize, Vec<i64>), (Vec<i64>, Vec<i64>)>;
+
+/// Returns the statistics of columns in zones between edges. Offsets that columns share are looked at once.
+///
+/// Must be called on a thread of a pool.
+pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
+    let mut known = Known::new();
+    let mut placed = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut inside = edges.to_vec();
+        let mut most = vec![0; edges.len().saturating_sub(1)];
+        for level in &column.levels {
+            let lengths = match level {
+                Level::Fixed(size) => {
+                    let size = i64::try_from(*size).map_err(|_| outside())?;
+                    for edge in &mut inside {
+                        *edge = edge.checked_mul(size).ok_or_else(outside)?;
+                    }
+                    vec![size; most.len()]
+                }
+                Level::Lists(offsets) => {
+                    let key = (offsets.as_ptr().addr(), offsets.len(), inside);
+                    let found = match known.get(&key) {
+                        Some(found) => found.clone(),
+                        None => (longest(offsets, &key.2)?, ends_at(offsets, &key.2)?),
+                    };
+                    known.entry(key).or_insert_with(|| found.clone());
+                    inside = found.1;
+                    found.0
+                }
+            };
+            most.iter_mut().zip(lengths).for_each(|(most, length)| *most = length.max(*most));
+        }
+        placed.push((column, inside, most));
+    }
+    let look = |(column, inside, longest): (&Listed, Vec<i64>, Vec<i64>)| -> Result<Zones> {
+        let counts =
+            inside.windows(2).map(|pair| pair.iter().rev().copied().reduce(|stop, start| stop - start));
+        let counts = counts.map(Option::unwrap_or_default).collect();
+        Ok(Zones { extremes: extremes(column.number, &column.values, &inside)?, counts, longest })
+    };
+    if columns.iter().map(|column| column.values.len()).sum::<usize>() < FEW {
+        return placed.into_iter().map(look).collect();
+    }
+    placed.into_par_iter().map(look).collect()
+}
+
+/// Returns the offsets at some edges.
+fn ends_at(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
+    let end = |&edge: &i64| offsets.get(usize::try_from(edge).ok()?).copied();
+    edges.iter().map(|edge| end(edge).ok_or_else(outside)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,5 +327,36 @@ mod tests {
             assert_eq!(longest(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap()[1], 7, "{place}");
             assert_eq!(longest(&ends, &[0, 30]).unwrap(), [7], "{place}");
         }
+    }
+
+    #[test]
+    fn zones_of_lists_are_those_of_all_their_items() {
+        let offsets = ScalarBuffer::from(vec![0i64, 2, 2, 5]);
+        let column = |levels: Vec<Level>, count: i32| Listed {
+            levels,
+            number: Number::I32,
+            values: Buffer::from_vec((0..count).collect::<Vec<_>>()),
+        };
+        let numbers = |bytes: &[u8]| -> Vec<i32> {
+            bytes.as_chunks().0.iter().map(|bytes| i32::from_ne_bytes(*bytes)).collect()
+        };
+        let lists = || Level::Lists(offsets.clone());
+        let columns =
+            [column(vec![], 3), column(vec![lists()], 5), column(vec![lists(), Level::Fixed(2)], 10)];
+        let found = zones(&columns, &[0, 1, 3]).unwrap();
+        let shown = found.iter().map(|one| {
+            (numbers(&one.extremes.low), numbers(&one.extremes.high), one.counts.clone(), one.longest.clone())
+        });
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                (vec![0, 1], vec![0, 2], vec![1, 2], vec![0, 0]),
+                (vec![0, 2], vec![1, 4], vec![2, 3], vec![2, 3]),
+                (vec![0, 4], vec![3, 9], vec![4, 6], vec![2, 3]),
+            ]
+        );
+        assert!(zones(&columns, &[0, 4]).is_err() && zones(&columns, &[-1, 2]).is_err());
+        assert!(zones(&[column(vec![Level::Fixed(usize::MAX)], 3)], &[0, 1]).is_err());
+        assert!(zones(&[column(vec![lists()], 4)], &[0, 3]).is_err());
     }
 }

@@ -15,7 +15,7 @@ pub use combinations::{
 };
 pub use pairs::{distance, nested, nested_distances, nested_items};
 use reductions::running;
-pub use reductions::{Reduction, reduce};
+pub use reductions::{Reduction, reduce, sum_where};
 
 /// Maximum number of items in the combinations of one chunk.
 pub(super) const MOST: usize = 1 << 23;

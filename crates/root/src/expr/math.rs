@@ -79,6 +79,8 @@ pub enum Binary {
     Copysign,
     /// Random bits derived from other random bits and a whole number.
     Scramble,
+    /// The absolute value of the difference, which a program makes of two operations.
+    Apart,
 }
 
 impl Unary {
@@ -385,6 +387,11 @@ fn pair<'a>(
                 _ => logic(left, right, |a, b| u8::from(a != b)),
             })
         }
+        B::Apart => match number {
+            Number::F32 => arithmetic::<f32>(left, right, |a, b| (a - b).abs()),
+            Number::F64 => arithmetic::<f64>(left, right, |a, b| (a - b).abs()),
+            _ => single(Unary::Absolute, &pair(B::Subtract, number, left, right)?)?,
+        },
         B::LogicalAnd => logic(left, right, |a, b| u8::from(a != 0 && b != 0)),
         B::LogicalOr => logic(left, right, |a, b| u8::from(a != 0 || b != 0)),
         B::And | B::Or | B::Xor => bits(what, number, left, right)?,

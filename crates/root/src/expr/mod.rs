@@ -44,6 +44,8 @@ pub enum Op {
     Where,
     /// One number for each innermost list.
     Reduce(Reduction),
+    /// Sums of the items selected by bools: a filter and a reduction in one.
+    SumWhere,
     /// Lengths of lists.
     Count,
     /// First items of lists.
@@ -123,13 +125,14 @@ const MOST_GROWTH: f64 = 256.0;
 impl Program {
     /// Creates a program from nodes. `kept` are the nodes whose values are requested. `regular`: lists of fixed size
     /// are treated as lists.
-    pub fn new(nodes: Vec<Node>, kept: &[usize], regular: bool) -> Result<Self> {
+    pub fn new(mut nodes: Vec<Node>, kept: &[usize], regular: bool) -> Result<Self> {
         if nodes.len() > MOST_NODES {
             return Err(Error::limit(format!(
                 "a program of {} operations; the limit is {MOST_NODES}",
                 nodes.len()
             )));
         }
+        join(&mut nodes, kept);
         let mut last_use = vec![0; nodes.len()];
         for (number, node) in nodes.iter().enumerate() {
             for &arg in &node.args {
@@ -297,6 +300,29 @@ impl Program {
     }
 }
 
+/// Makes one operation of two where nothing else uses the first.
+fn join(nodes: &mut [Node], kept: &[usize]) {
+    let mut uses = vec![0usize; nodes.len()];
+    for &used in nodes.iter().flat_map(|node| &node.args).chain(kept) {
+        if let Some(count) = uses.get_mut(used) {
+            *count += 1;
+        }
+    }
+    for number in 0..nodes.len() {
+        let (before, rest) = nodes.split_at_mut(number);
+        let Some(node) = rest.first_mut() else { break };
+        let [arg] = *node.args else { continue };
+        let Some(first) = before.get_mut(arg).filter(|_| uses.get(arg) == Some(&1)) else { continue };
+        let joined = match (&node.op, &first.op) {
+            (Op::Reduce(Reduction::Sum), Op::Filter) => Op::SumWhere,
+            (Op::Unary(Unary::Absolute), Op::Binary(Binary::Subtract)) => Op::Binary(Binary::Apart),
+            _ => continue,
+        };
+        *node = Node { op: joined, args: std::mem::take(&mut first.args) };
+        first.op = Op::Constant(Constant::Int(0));
+    }
+}
+
 /// The entries for which a program is computed: a range, or some entries of it.
 struct Rows {
     start: usize,
@@ -350,7 +376,13 @@ impl Node {
             | Op::Argsort
             | Op::Component(_)
             | Op::Energy => 4,
-            Op::Nested(_) | Op::NestedItems(_) | Op::Unary(_) | Op::Take | Op::Filter | Op::Concatenate => 2,
+            Op::Nested(_)
+            | Op::NestedItems(_)
+            | Op::Unary(_)
+            | Op::Take
+            | Op::Filter
+            | Op::SumWhere
+            | Op::Concatenate => 2,
             _ => 1,
         }
     }
@@ -370,6 +402,7 @@ impl Node {
             (Op::Binary(what), [left, right]) => math::binary(*what, left, right),
             (Op::Where, [condition, yes, no]) => math::choose(condition, yes, no),
             (Op::Reduce(what), [of]) => lists::reduce(*what, of),
+            (Op::SumWhere, [of, mask]) => lists::sum_where(of, mask),
             (Op::Count, [of]) => lists::count(of),
             (Op::First, [of]) => lists::first(of),
             (Op::Argsort, [of]) => lists::argsort(of),

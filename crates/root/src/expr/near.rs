@@ -75,6 +75,9 @@ impl Test {
         [other_eta, other_phi]: [&[T]; 2],
         wanted: Option<&[u8]>,
     ) -> Result<Vec<u8>> {
+        if self.is_decided_afar() && [eta, phi, other_eta, other_phi].into_iter().all(is_tame) {
+            return self.found_near(offsets, others, [eta, phi], [other_eta, other_phi], wanted);
+        }
         let mut found = vec![0; eta.len()];
         for ((start, n), (begin, many)) in places(offsets).zip(places(others)) {
             if n.saturating_mul(many) > MOST {
@@ -103,6 +106,83 @@ impl Test {
         Ok(found)
     }
 
+    /// Whether items that are far from each other in eta leave the result as it is without them.
+    const fn is_decided_afar(&self) -> bool {
+        self.with > LEAST
+            && match self.compared {
+                Binary::Greater | Binary::GreaterEqual => self.all,
+                _ => !self.all,
+            }
+    }
+
+    /// Does what `found` does. First collects the pairs that are near in eta, without a jump for each pair, and then
+    /// computes the distances of these few.
+    fn found_near<T: Element>(
+        &self,
+        offsets: &[i64],
+        others: &[i64],
+        [eta, phi]: [&[T]; 2],
+        [other_eta, other_phi]: [&[T]; 2],
+        wanted: Option<&[u8]>,
+    ) -> Result<Vec<u8>> {
+        let is_wanted = |place: usize| {
+            u8::from(wanted.is_none_or(|wanted| wanted.get(place).is_some_and(|&truth| truth != 0)))
+        };
+        let mut found: Vec<u8> = match wanted {
+            _ if !self.all => vec![0; eta.len()],
+            Some(_) => (0..eta.len()).map(is_wanted).collect(),
+            None => vec![1; eta.len()],
+        };
+        let mut decide = |pairs: &[(usize, usize)]| {
+            for &(place, other) in pairs {
+                let own = (eta.get(place), phi.get(place), found.get_mut(place));
+                let (Some(eta), Some(phi), Some(slot)) = own else { continue };
+                let (Some(other_eta), Some(other_phi)) = (other_eta.get(other), other_phi.get(other)) else {
+                    continue;
+                };
+                let passes =
+                    self.passes(eta.double() - other_eta.double(), phi.double() - other_phi.double());
+                if self.all {
+                    *slot &= u8::from(passes);
+                } else {
+                    *slot |= u8::from(passes);
+                }
+            }
+        };
+        let mut near = [(0, 0); PAIRS];
+        let mut count = 0;
+        for ((start, n), (begin, many)) in places(offsets).zip(places(others)) {
+            if n.saturating_mul(many) > MOST {
+                return Err(too_many());
+            }
+            if many == 0 {
+                continue;
+            }
+            let own = eta.get(start..start + n).unwrap_or_default();
+            for first in (begin..begin + many).step_by(BLOCK) {
+                // Nothing is near to what fills up the block.
+                let mut block = [f64::INFINITY; BLOCK];
+                let rest = other_eta.get(first..begin + many).unwrap_or_default();
+                block.iter_mut().zip(rest).for_each(|(slot, eta)| *slot = eta.double());
+                for (place, eta) in (start..).zip(own) {
+                    let (eta, tested) = (eta.double(), is_wanted(place) != 0);
+                    for (other, far) in (first..).zip(block.map(|other| (eta - other).abs() > self.with)) {
+                        if let Some(slot) = near.get_mut(count) {
+                            *slot = (place, other);
+                        }
+                        count += usize::from(!far & tested);
+                    }
+                    if count + BLOCK > PAIRS {
+                        decide(near.get(..count).unwrap_or_default());
+                        count = 0;
+                    }
+                }
+            }
+        }
+        decide(near.get(..count).unwrap_or_default());
+        Ok(found)
+    }
+
     /// Whether the distance for these differences passes.
     #[inline]
     fn passes(&self, eta: f64, phi: f64) -> bool {
@@ -122,6 +202,15 @@ impl Test {
 
 /// The square of any larger number is a normal number.
 const LEAST: f64 = 1e-100;
+/// Number of items that are compared at once.
+const BLOCK: usize = 4;
+/// Maximum number of pairs collected before their distances are computed.
+const PAIRS: usize = 256;
+
+/// Whether no difference of two of these numbers is infinite or NaN.
+fn is_tame<T: Element>(cells: &[T]) -> bool {
+    cells.iter().all(|cell| cell.double().abs() < 1e300)
+}
 
 /// Returns the offsets and items of two values with the same lists.
 fn pair<'v, 'a>(
@@ -138,4 +227,81 @@ fn pair<'v, 'a>(
         return Err(Error::argument("the lists differ in length"));
     }
     Ok((offsets, [items, more]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists(offsets: &[i64], cells: &[f32]) -> Value<'static> {
+        Value::Lists(offsets.to_vec().into(), Box::new(Value::all(cells.to_vec())))
+    }
+    fn truths(value: &Value<'_>) -> Vec<u8> {
+        let Value::Lists(_, items) = value else { unreachable!() };
+        let Value::Numbers(Numbers::Bool(truths), None) = &**items else { unreachable!() };
+        truths.to_vec()
+    }
+
+    #[test]
+    fn tests_decided_afar_equal_those_of_all_distances() {
+        // Numbers from -4 to 4 that follow from their place.
+        let number = |seed: usize| (seed * 2_654_435_761 % 8001) as f32 / 1000.0 - 4.0;
+        // More pairs than are collected at once, lists longer than a block, and empty ones.
+        let (mut offsets, mut others) = (vec![0i64], vec![0i64]);
+        for entry in 0..300 {
+            offsets.push(offsets[entry] + (entry % 5) as i64);
+            others.push(others[entry] + if entry == 150 { 400 } else { (entry % 7) as i64 });
+        }
+        let (n, m) = (offsets[300] as usize, others[300] as usize);
+        let mut columns: [Vec<f32>; 4] = [
+            (0..n).map(|i| number(i + 1)).collect(),
+            (0..n).map(|i| number(i + 10_000)).collect(),
+            (0..m).map(|i| number(i + 20_000)).collect(),
+            (0..m).map(|i| number(i + 30_000)).collect(),
+        ];
+        let wanted: Vec<u8> = (0..n).map(|i| u8::from(i % 3 > 0)).collect();
+        for round in 0..2 {
+            // Then with numbers that have no distance.
+            if round == 1 {
+                columns[0][5] = f32::NAN;
+                columns[3][7] = f32::INFINITY;
+            }
+            let [eta, phi, other_eta, other_phi] = &columns;
+            let parts = [
+                lists(&offsets, eta),
+                lists(&offsets, phi),
+                lists(&others, other_eta),
+                lists(&others, other_phi),
+            ];
+            let parts: Vec<&Value<'_>> = parts.iter().collect();
+            for (all, compared) in [true, false].into_iter().flat_map(|all| {
+                [Binary::Greater, Binary::GreaterEqual, Binary::Less, Binary::LessEqual].map(|one| (all, one))
+            }) {
+                let test = Test::new(all, compared, 0.4, Binary::And).unwrap();
+                let expected = |place: usize| {
+                    let entry = offsets.partition_point(|&offset| offset <= place as i64) - 1;
+                    let mut pairs = (others[entry] as usize..others[entry + 1] as usize).map(|other| {
+                        let eta = f64::from(eta[place]) - f64::from(other_eta[other]);
+                        let phi = f64::from(phi[place]) - f64::from(other_phi[other]);
+                        let distance = lists::distance(eta, phi, true);
+                        match compared {
+                            Binary::Greater => distance > 0.4,
+                            Binary::GreaterEqual => distance >= 0.4,
+                            Binary::Less => distance < 0.4,
+                            _ => distance <= 0.4,
+                        }
+                    });
+                    u8::from(if all { pairs.all(|one| one) } else { pairs.any(|one| one) })
+                };
+                let expected: Vec<u8> = (0..n).map(expected).collect();
+                assert_eq!(
+                    truths(&test.compute(&parts, None).unwrap()),
+                    expected,
+                    "{all} {compared:?} {round}"
+                );
+                let some: Vec<u8> = expected.iter().zip(&wanted).map(|(one, wanted)| one & wanted).collect();
+                assert_eq!(truths(&test.compute(&parts, Some(&wanted)).unwrap()), some);
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::super::value::{Cells, Element, Numbers, Value, same_lists, span, type
 use super::{MOST, doubles, local_index, no_such, not_lists, places, put, put_same, too_many};
 use crate::array::Number;
 use crate::error::{Error, Result};
+use std::sync::LazyLock;
 
 /// Number of combinations of `n` items.
 fn choices(items: usize, n: usize) -> usize {
@@ -181,9 +182,9 @@ pub fn combination_vector_at<'a>(parts: &[&Value<'a>], n: usize, what: Quantity)
         return Err(no_such("sum of combinations"));
     }
     if n == 2 {
-        vector_at::<2>(offsets, &cells, wanted, there.as_ref(), what)
+        vector_at(offsets, &cells, wanted, there.as_ref(), what, pairs_listed())
     } else {
-        vector_at::<3>(offsets, &cells, wanted, there.as_ref(), what)
+        vector_at(offsets, &cells, wanted, there.as_ref(), what, triples_listed())
     }
 }
 
@@ -193,15 +194,16 @@ fn vector_at<'a, const N: usize>(
     wanted: &[i64],
     there: Option<&Cells<'a, u8>>,
     what: Quantity,
+    listed: &Listed<N>,
 ) -> Result<Value<'a>> {
     let exists = there.map(|there| &**there);
     let found: Vec<f64> = match (what, cells) {
         (Quantity::Mass, &[x, y, z, energy]) => {
-            let sums = sums_at::<4, N>(offsets, [x, y, z, energy], wanted, exists)?;
+            let sums = sums_at::<4, N>(offsets, [x, y, z, energy], wanted, exists, listed)?;
             sums.into_iter().map(|sum| mass(mass_square(sum))).collect()
         }
         (Quantity::Pt, &[x, y]) => {
-            let sums = sums_at::<2, N>(offsets, [x, y], wanted, exists)?;
+            let sums = sums_at::<2, N>(offsets, [x, y], wanted, exists, listed)?;
             sums.into_iter().map(|sum| pt_square(sum).sqrt()).collect()
         }
         _ => return Err(no_such("quantity of combinations")),
@@ -215,8 +217,8 @@ fn sums_at<const D: usize, const N: usize>(
     cells: [&[f64]; D],
     wanted: &[i64],
     there: Option<&[u8]>,
+    listed: &Listed<N>,
 ) -> Result<Vec<[f64; D]>> {
-    let listed = listed::<N>();
     let own = |place: usize| cells.map(|cells| cells.get(place).copied().unwrap_or(0.0));
     let mut found = Vec::with_capacity(wanted.len());
     for (row, ((start, items), &place)) in places(offsets).zip(wanted).enumerate() {
@@ -293,8 +295,10 @@ fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
 const LISTED: usize = 8;
 
 /// The places of all combinations of `N` items, by list length up to [`LISTED`].
-fn listed<const N: usize>() -> Vec<Vec<[u8; N]>> {
-    let of = |items: usize| {
+type Listed<const N: usize> = [Vec<[u8; N]>; LISTED + 1];
+
+fn listed<const N: usize>() -> Listed<N> {
+    std::array::from_fn(|items| {
         let mut found = Vec::new();
         each_choice(items, N, |chosen| {
             let mut places = [0; N];
@@ -302,8 +306,17 @@ fn listed<const N: usize>() -> Vec<Vec<[u8; N]>> {
             found.push(places);
         });
         found
-    };
-    (0..=LISTED).map(of).collect()
+    })
+}
+
+fn pairs_listed() -> &'static Listed<2> {
+    static KNOWN: LazyLock<Listed<2>> = LazyLock::new(listed);
+    &KNOWN
+}
+
+fn triples_listed() -> &'static Listed<3> {
+    static KNOWN: LazyLock<Listed<3>> = LazyLock::new(listed);
+    &KNOWN
 }
 
 /// Returns the sum of the rows at these places.
@@ -333,9 +346,9 @@ fn each_sum<const D: usize>(
 fn of_sums<const D: usize, const N: usize>(
     combined: &Combined,
     cells: [&[f64]; D],
+    listed: &Listed<N>,
     work: impl Fn([f64; D]) -> f64,
 ) -> Vec<f64> {
-    let listed = listed::<N>();
     let mut list: Vec<[f64; D]> = Vec::new();
     let mut found = vec![0.0; combined.total];
     let mut at = 0;
@@ -368,5 +381,9 @@ fn squares<const D: usize>(
     n: usize,
     work: impl Fn([f64; D]) -> f64,
 ) -> Vec<f64> {
-    if n == 2 { of_sums::<D, 2>(combined, cells, work) } else { of_sums::<D, 3>(combined, cells, work) }
+    if n == 2 {
+        of_sums(combined, cells, pairs_listed(), work)
+    } else {
+        of_sums(combined, cells, triples_listed(), work)
+    }
 }

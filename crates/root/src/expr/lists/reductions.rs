@@ -1,7 +1,7 @@
 //! Reductions: one number for each list.
 
-use super::super::value::{Element, Numbers, Value, counts, pairs, typed};
-use super::{each_list, no_such, not_lists};
+use super::super::value::{Element, Numbers, Value, counts, pairs, same_lists, typed};
+use super::{each_list, no_such, not_lists, places};
 use crate::array::Number;
 use crate::error::Result;
 
@@ -80,6 +80,63 @@ fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
         .collect()
 }
 
+/// Returns the sums of the items of each list that are selected by bools, as [`reduce`] sums those that
+/// [`super::filter`] leaves.
+pub fn sum_where<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
+    if let (Value::Lists(offsets, items), Value::Lists(ends, truths)) = (value, mask)
+        && let (Value::Numbers(numbers, None), Value::Numbers(Numbers::Bool(truths), None)) =
+            (&**items, &**truths)
+        && same_lists(offsets, ends)
+    {
+        match numbers {
+            Numbers::F32(cells) => {
+                // A jump for each item would be predicted badly.
+                let kept = |item: f32, truth: u32| f32::from_bits(item.to_bits() & truth.wrapping_neg());
+                return Ok(Value::all(summed_where(offsets, cells, truths, |item, truth| {
+                    kept(item, truth.into())
+                })));
+            }
+            Numbers::F64(cells) => {
+                let kept = |item: f64, truth: u64| f64::from_bits(item.to_bits() & truth.wrapping_neg());
+                return Ok(Value::all(summed_where(offsets, cells, truths, |item, truth| {
+                    kept(item, truth.into())
+                })));
+            }
+            _ => {}
+        }
+    }
+    reduce(Reduction::Sum, &super::filter(value, mask)?)
+}
+
+/// Sums what `kept` returns of the items and their truths, 0 or 1. A zero in place of an item changes no sum that
+/// begins with zero.
+fn summed_where<T: Element>(
+    offsets: &[i64],
+    cells: &[T],
+    truths: &[u8],
+    kept: impl Fn(T, u8) -> T,
+) -> Vec<T> {
+    let sum = |(start, n): (usize, usize)| {
+        let chunk =
+            |from: usize| Some((cells.get(from..)?.first_chunk()?, truths.get(from..)?.first_chunk()?));
+        if let (true, Some((list, truths))) = (n <= SHORT, chunk(start)) {
+            // A loop of always the same length, because the lengths of short lists cannot be predicted.
+            let (list, truths): (&[T; SHORT], &[u8; SHORT]) = (list, truths);
+            let items = list.iter().zip(truths).enumerate();
+            return items.fold(T::default(), |sum, (place, (&item, &truth))| {
+                sum.plus(kept(item, u8::from(truth != 0) & u8::from(place < n)))
+            });
+        }
+        let list = cells.get(start..start + n).unwrap_or_default();
+        let items = list.iter().zip(truths.get(start..start + n).unwrap_or_default());
+        items.fold(T::default(), |sum, (&item, &truth)| sum.plus(kept(item, u8::from(truth != 0))))
+    };
+    places(offsets).map(sum).collect()
+}
+
+/// Length of a short list.
+const SHORT: usize = 8;
+
 /// Returns the place of the first item such that no other item is better.
 fn best_place<T: Element>(list: &[T], better: impl Fn(T, T) -> bool) -> i64 {
     let Some(&first) = list.first() else { return 0 };
@@ -142,4 +199,35 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             Value::Numbers(found, Some(there.into()))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_selected_items_are_those_of_filtered_lists() {
+        let offsets = vec![0i64, 2, 2, 5, 20, 23];
+        let cells: Vec<f32> = (0..23).map(|i| if i == 3 { f32::NAN } else { -0.1 * i as f32 }).collect();
+        for seed in 0..200usize {
+            let truths: Vec<u8> = (0..23).map(|i| u8::from((i * 7919 + seed * 104_729) % 11 > 4)).collect();
+            let mask = Value::Lists(offsets.clone().into(), Box::new(Value::bools(truths)));
+            let doubles = Value::all(cells.iter().map(|&cell| f64::from(cell)).collect::<Vec<_>>());
+            let whole = Value::all(cells.iter().map(|&cell| cell as i32).collect::<Vec<_>>());
+            for items in [Value::all(cells.clone()), doubles, whole] {
+                let value = Value::Lists(offsets.clone().into(), Box::new(items));
+                let expected = reduce(Reduction::Sum, &super::super::filter(&value, &mask).unwrap()).unwrap();
+                let found = sum_where(&value, &mask).unwrap();
+                let (Value::Numbers(found, None), Value::Numbers(expected, None)) = (&found, &expected)
+                else {
+                    unreachable!()
+                };
+                let bits = |numbers: &Numbers<'_>| -> Vec<u64> {
+                    f64::of(numbers).iter().map(|cell| cell.to_bits()).collect()
+                };
+                assert_eq!(found.number(), expected.number());
+                assert_eq!(bits(found), bits(expected), "{seed}");
+            }
+        }
+    }
 }
