@@ -268,6 +268,14 @@ def test_a_name_with_a_zero_byte_has_no_arrow_form() -> None:
         columns.ArrowStream(["a"], [inside]).__arrow_c_stream__()
 
 
+def test_lists_that_are_all_of_size_zero_in_an_arrow_stream() -> None:
+    polars = pytest.importorskip("polars")
+    none = ("fixed", 3, 0, ("number", np.zeros(0)))
+    assert polars.DataFrame(columns.ArrowStream(["a"], [none]))["a"].to_list() == [[], [], []]
+    nested = ("list", np.array([0, 1, 3]), none)
+    assert polars.DataFrame(columns.ArrowStream(["a"], [nested]))["a"].to_list() == [[[]], [[], []]]
+
+
 def test_text_that_is_not_utf8_survives() -> None:
     column = ("text", np.array([0, 2]), np.array([255, 65], dtype=np.uint8))
     assert columns.to_numpy(column)[0].encode("utf-8", "surrogateescape") == b"\xffA"

@@ -97,6 +97,7 @@ fn data_type(of: &Type) -> Option<DataType> {
     Some(match of {
         Type::Number(number) => number_type(*number),
         Type::Text => DataType::LargeUtf8,
+        Type::FixedList { size: 0, item } => DataType::LargeList(field("item", item)?),
         Type::FixedList { size, item } => {
             DataType::FixedSizeList(field("item", item)?, i32::try_from(*size).ok()?)
         }
@@ -187,6 +188,16 @@ fn array(column: Column) -> Result<ArrayRef> {
             Number::F64 => primitive!(types::Float64Type, values),
         },
         Column::Text { offsets, bytes } => Arc::new(text(offsets, bytes)?),
+        // Polars panics on lists of which each has the size zero; these are lists that are all empty.
+        Column::FixedList { length, size: 0, values } => {
+            let values = array(*values)?;
+            let mut starts = Vec::new();
+            let room = length.checked_add(1).and_then(|count| starts.try_reserve_exact(count).ok());
+            room.ok_or_else(|| Error::limit(format!("no memory for {length} empty lists")))?;
+            starts.resize(length + 1, 0);
+            let starts = OffsetBuffer::new(ScalarBuffer::from(starts));
+            Arc::new(LargeListArray::try_new(item(&values), starts, values, None).map_err(|e| wrong(&e))?)
+        }
         Column::FixedList { length, size, values } => {
             let values = array(*values)?;
             let size = i32::try_from(size).map_err(|_| Error::limit(format!("lists of {size} elements")))?;
