@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import sys
+import time
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +173,35 @@ def test_lists_of_the_same_lengths_share_their_masks(tmp_path: Path) -> None:
     assert np.shares_memory(batch["a_mask"], batch["b_mask"]) and batch["b_mask"].sum() == 150
     (batch,) = sapwood.batches(tmp_path / "file.root", ["a", "b"], 50, shuffle=True, pad={"a": 4, "b": 2})
     assert batch["a_mask"].sum() == 150 and batch["b_mask"].sum() == 100
+
+
+def test_a_busy_consumer_gets_the_same_batches(path: Path) -> None:
+    def batches(pause: float) -> list[dict[str, np.ndarray]]:
+        found: list[dict[str, np.ndarray]] = []
+        for batch in sapwood.batches(f"{path}:t", ["id", "pt", "hits"], 30, shuffle=8, seed=5, pad={"pt": 2}):
+            found.append(batch)
+            time.sleep(pause)  # longer than a batch takes to gather
+        return found
+
+    busy, idle = batches(0.003), batches(0)
+    assert len(busy) == len(idle) == 34
+    for one, other in zip(busy, idle, strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_child_process_continues_with_the_batches_of_a_busy_consumer(path: Path) -> None:
+    expected = ids(sapwood.batches(f"{path}:t", "id", 10, shuffle=1000))
+    batches = iter(sapwood.batches(f"{path}:t", "id", 10, shuffle=1000))
+    found: list[int] = []
+    for _ in range(3):
+        found += next(batches)["id"].tolist()
+        time.sleep(0.003)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if found + next(batches)["id"].tolist() == expected[:40] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert found + [entry for batch in batches for entry in batch["id"].tolist()] == expected
 
 
 def test_several_samples_have_weights(path: Path) -> None:

@@ -624,6 +624,25 @@ def test_the_index_in_a_file_holds_all_numbers(ntuple: Path) -> None:
     assert part < trace.layers()["bytes_requested"] / 2
 
 
+def test_an_index_in_a_file_is_read_with_the_fields_of_the_cut(ntuple: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = index._columns_of  # pyright: ignore[reportPrivateUsage]
+    asked: list[list[str]] = []
+
+    def columns_of(stored: Any, names: Any) -> Any:
+        asked.append(list(names))
+        return read(stored, names)
+
+    monkeypatch.setattr(index, "_columns_of", columns_of)
+    with sapwood.open(f"{ntuple}:n") as table:
+        found = table.arrays(["sorted"], "(sorted > 480) & (f8 < 1e300)")
+        assert len(found) and len(asked) == 1 and {"_userData.sorted%low", "_userData.f8%high"} <= set(asked[0])
+        # A field that is not in the index, and damage, leave the others as they are.
+        zones = index.find(table, ["sorted", "no such field"])
+        assert (
+            zones is not None and zones.fields["sorted"].low.tolist() == index.find(table).fields["sorted"].low.tolist()
+        )  # pyright: ignore[reportOptionalMemberAccess]
+
+
 def test_entries_that_are_added_are_read_whatever_the_index_says(tmp_path: Path) -> None:
     path = tmp_path / "file.root"
     write_ntuple(path, 500)

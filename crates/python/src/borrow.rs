@@ -31,8 +31,8 @@ pub fn array<T: Element>(array: &Bound<'_, PyAny>) -> PyResult<Buffer> {
 /// Returns the bytes of an array of numbers, and their number type.
 pub fn numbers(values: &Bound<'_, PyAny>) -> PyResult<(Number, Buffer)> {
     columns::load(values.py())?;
-    let dtype = values.cast::<PyUntypedArray>().map_err(|_| wrong(values))?.dtype();
-    Ok(match (dtype.kind(), dtype.itemsize()) {
+    let descr = values.cast::<PyUntypedArray>().map_err(|_| wrong(values))?.dtype();
+    Ok(match (descr.kind(), descr.itemsize()) {
         (b'b', 1) => (Number::Bool, array::<bool>(values)?),
         (b'i', 1) => (Number::I8, array::<i8>(values)?),
         (b'u', 1) => (Number::U8, array::<u8>(values)?),

@@ -61,6 +61,9 @@ fn default_threads() -> PyResult<usize> {
 fn set_num_threads(n: i64) -> PyResult<()> {
     match usize::try_from(n) {
         Ok(threads @ 1..=4096) => {
+            if slot().as_ref().is_some_and(|pool| pool.current_num_threads() == threads) {
+                return Ok(());
+            }
             let before = slot().replace(make_pool(threads)?);
             THREADS.store(threads, Relaxed);
             // Outside the lock, because this waits for its threads to end.

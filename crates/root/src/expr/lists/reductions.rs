@@ -1,7 +1,7 @@
 //! Reductions: one number for each list.
 
 use super::super::value::{Element, Numbers, Value, counts, pairs, same_lists, typed};
-use super::{each_list, no_such, not_lists, places};
+use super::{each_list, no_such, not_lists};
 use crate::array::Number;
 use crate::error::Result;
 
@@ -88,54 +88,24 @@ pub fn sum_where<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
             (&**items, &**truths)
         && same_lists(offsets, ends)
     {
-        match numbers {
-            Numbers::F32(cells) => {
-                // A jump for each item would be predicted badly.
-                let kept = |item: f32, truth: u32| f32::from_bits(item.to_bits() & truth.wrapping_neg());
-                return Ok(Value::all(summed_where(offsets, cells, truths, |item, truth| {
-                    kept(item, truth.into())
-                })));
-            }
-            Numbers::F64(cells) => {
-                let kept = |item: f64, truth: u64| f64::from_bits(item.to_bits() & truth.wrapping_neg());
-                return Ok(Value::all(summed_where(offsets, cells, truths, |item, truth| {
-                    kept(item, truth.into())
-                })));
-            }
-            _ => {}
+        // Zeros change no sum that begins with zero. They are written in a loop of its own, which has no jumps.
+        let kept = match numbers {
+            Numbers::F32(cells) => Some(f32::wrap(zeroed(cells, truths).into())),
+            Numbers::F64(cells) => Some(f64::wrap(zeroed(cells, truths).into())),
+            _ => None,
+        };
+        if let Some(kept) = kept {
+            return reduced(Reduction::Sum, offsets, &kept);
         }
     }
     reduce(Reduction::Sum, &super::filter(value, mask)?)
 }
 
-/// Sums what `kept` returns of the items and their truths, 0 or 1. A zero in place of an item changes no sum that
-/// begins with zero.
-fn summed_where<T: Element>(
-    offsets: &[i64],
-    cells: &[T],
-    truths: &[u8],
-    kept: impl Fn(T, u8) -> T,
-) -> Vec<T> {
-    let sum = |(start, n): (usize, usize)| {
-        let chunk =
-            |from: usize| Some((cells.get(from..)?.first_chunk()?, truths.get(from..)?.first_chunk()?));
-        if let (true, Some((list, truths))) = (n <= SHORT, chunk(start)) {
-            // A loop of always the same length, because the lengths of short lists cannot be predicted.
-            let (list, truths): (&[T; SHORT], &[u8; SHORT]) = (list, truths);
-            let items = list.iter().zip(truths).enumerate();
-            return items.fold(T::default(), |sum, (place, (&item, &truth))| {
-                sum.plus(kept(item, u8::from(truth != 0) & u8::from(place < n)))
-            });
-        }
-        let list = cells.get(start..start + n).unwrap_or_default();
-        let items = list.iter().zip(truths.get(start..start + n).unwrap_or_default());
-        items.fold(T::default(), |sum, (&item, &truth)| sum.plus(kept(item, u8::from(truth != 0))))
-    };
-    places(offsets).map(sum).collect()
+/// Returns the items, with zeros in place of those that are not selected.
+fn zeroed<T: Element>(cells: &[T], truths: &[u8]) -> Vec<T> {
+    let items = cells.iter().zip(truths);
+    items.map(|(&cell, &truth)| if truth != 0 { cell } else { T::default() }).collect()
 }
-
-/// Length of a short list.
-const SHORT: usize = 8;
 
 /// Returns the place of the first item such that no other item is better.
 fn best_place<T: Element>(list: &[T], better: impl Fn(T, T) -> bool) -> i64 {
