@@ -2,6 +2,7 @@
 
 use super::answer::parse_content_range;
 use crate::plan::Range;
+use memchr::memmem;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use ureq::http::HeaderMap;
 
@@ -98,7 +99,7 @@ impl<R: Read> Parts<R> {
         }
         let follows = self.border()?;
         let border = format!("\r\n{}\r\n", self.border);
-        if bytes.windows(border.len()).any(|window| window == border.as_bytes()) {
+        if memmem::find(bytes, border.as_bytes()).is_some() {
             return Err(wrong());
         }
         self.after = Some(follows);
