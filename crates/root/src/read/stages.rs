@@ -293,7 +293,7 @@ impl<'a> Stages<'a> {
             let all = plans.all(|plan| plan.done || group.iter().any(|lane| lane.part == plan.part));
             complete.resize(complete.len() + group.len(), all);
         }
-        if !complete.contains(&true) {
+        if !complete.contains(&true) || !complete.contains(&false) {
             return pending;
         }
         let mut flags = complete.into_iter();
