@@ -82,9 +82,9 @@ def run(
     executor
         Where steps run: a name (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or an object
         with the interface of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If the steps hold the GIL
-        for more than a third of their time, and seconds of work are left, the run moves to processes, unless there is
-        a memory budget. Changes that tasks make outside their results, such as appending to a list of the script, are
-        lost in other processes: use ``"threads"`` for such tasks.
+        for more than a third of their processor time, and seconds of work are left, the run moves to processes, unless
+        there is a memory budget. Changes that tasks make outside their results, such as appending to a list of the
+        script, are lost in other processes: use ``"threads"`` for such tasks.
     options
         Arguments of the cluster's class, if `executor` is the name of a cluster.
     ordered
