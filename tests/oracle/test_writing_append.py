@@ -145,7 +145,7 @@ def test_refusals(tmp_path: Path) -> None:
     with sapwood.update(path) as file:
         with pytest.raises(sapwood.ArgumentError, match="11 entries where the tree has 10"):
             file.add_branches("t", {"y": np.arange(11)})
-        with pytest.raises(sapwood.ArgumentError, match="has a branch x already"):
+        with pytest.raises(sapwood.ArgumentError, match="a branch named x already exists"):
             file.add_branches("t", {"x": np.arange(10)})
         with pytest.raises(sapwood.NotFoundError):
             file.add_branches("none", {"x": np.arange(10)})

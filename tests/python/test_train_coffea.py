@@ -421,3 +421,14 @@ def test_coffea_takes_rntuples(tmp_path: Path, mode: str) -> None:
         theirs = nanoevents.NanoEventsFactory.from_root({str(path): "Events"}, **options).events()
         assert ours.Muon_pt.to_list() == theirs.Muon_pt.to_list() == [[1.5], [], [2.5, 3.5]]
         assert _differences(ours, theirs) == []
+
+
+@pytest.mark.corpus
+@pytest.mark.filterwarnings("ignore")  # of what coffea skips, with both
+def test_every_column_of_physlite_is_equal(corpus: Path) -> None:
+    from coffea_matrix import compare
+
+    path = corpus / "files" / "uproot-issue-798.root"
+    equal, every, wrong = compare("PHYSLITESchema", path, "CollectionTree", "eager")
+    assert (equal, wrong) == (every, [])
+    assert every > 700

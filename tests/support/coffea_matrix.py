@@ -243,9 +243,7 @@ def page(results: list[dict[str, Any]]) -> str:
         "those of EDM4hep; it holds no real events.",
         "",
         "Columns that only sapwood reads are not counted: in `uproot-issue-798.root` those are the members of",
-        "`McEventInfo` and of the split `Aux` objects. Two of uproot's columns are missing there: the file has no",
-        "description of the class of `PrimaryVertices.neutralParticleLinks`, of which there are no objects in it.",
-        "uproot knows the members of `ElementLink` without one.",
+        "`McEventInfo` and of the split `Aux` objects.",
     ]
     lines += ["", f"Not run: {', '.join(absent)}, for which there was no file." if absent else "", ""]
     return "\n".join(lines)

@@ -150,7 +150,7 @@ impl<'a> Compiler<'a> {
                 if !self.classes.contains(name) && !self.hidden.contains_key(name) =>
             {
                 self.doubts.push(format!("{why}; where there are none of it, the rest is read"));
-                Kind::Opaque(name.as_str().into())
+                Kind::Opaque(name.as_str().into(), self.classes.numbers_of_template(name))
             }
             (_, kind) => kind,
         }
@@ -571,6 +571,15 @@ mod tests {
         let mut infos =
             vec![with_members("Holder", &members[..1]), with_members("pair<Small,int>", &members[1..])];
         infos.push(with_members("Known", &[]));
+        // Classes of one template: with the same numbers, in a base, and with different ones.
+        let key = ("key", 13, "unsigned int", ElementClass::BasicType);
+        let index = ("index", 13, "unsigned int", ElementClass::BasicType);
+        infos.push(with_members("Base", &[key, index]));
+        for name in ["Link<A>", "Link<B>"] {
+            infos.push(with_members(name, &[("Base", 0, "BASE", ElementClass::Base)]));
+        }
+        infos.push(with_members("Mixed<A>", &[key]));
+        infos.push(with_members("Mixed<B>", &[key, index]));
         let classes = Classes::new(infos).unwrap();
         assert_eq!(classes.enumeration("Colour", true), Some(Number::I32));
         assert_eq!(classes.enumeration("Small", false), Some(Number::I32));
@@ -581,7 +590,9 @@ mod tests {
             ("vector<vector<Small> >", "List(List(Number(U8)))"),
             ("map<Small,Colour>", "Map(Number(U8), Number(I32))"),
             ("map<int,vector<Small> >", "Map(Number(I32), List(Number(I32)))"),
-            ("vector<Unknown>", "List(Opaque(\"Unknown\"))"),
+            ("vector<Unknown>", "List(Opaque(\"Unknown\", []))"),
+            ("vector<Link<Lost> >", "List(Opaque(\"Link<Lost>\", [(\"key\", U32), (\"index\", U32)]))"),
+            ("vector<Mixed<Lost> >", "List(Opaque(\"Mixed<Lost>\", []))"),
         ] {
             let kind = Compiler::new(&classes).value(&typename::parse(name).unwrap());
             assert_eq!(format!("{kind:?}"), want, "{name}");

@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Top(_) | Kind::Opaque(_), _) if n == 0 => {}
+            (Kind::Top(_) | Kind::Opaque(..), _) if n == 0 => {}
             (Kind::Top(class), _) if n > 1 => {
                 let message = format!("{n} objects of class {} without their borders", class.name);
                 return Err(Error::unsupported(message).at(c.place()));
@@ -318,7 +318,7 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Opaque(name), _) => {
+            (Kind::Opaque(name, _), _) => {
                 return Err(super::info::unknown_class(name).at(c.place()).of_class(name));
             }
             (Kind::Again(name), Builder::Dynamic(out)) if n > 0 => {
@@ -376,7 +376,7 @@ impl<'a> Decoder<'a> {
                     let member = || format!("member {}", step.name);
                     self.skip(skipped, step, &record.name, c, 1).within(member)?;
                 }
-                Kind::Opaque(name) if step.base => {
+                Kind::Opaque(name, _) if step.base => {
                     return Err(super::info::unknown_class(name).at(c.place()).within("a base"));
                 }
                 Kind::Object(class) if step.base => {

@@ -125,6 +125,10 @@ pub struct Classes {
     enumerations: HashMap<String, Enumeration>,
 }
 
+/// How many classes are searched for those of one template, and how many of these and of their members are compared.
+const MOST_COMPARED: usize = 4096;
+const MOST_ALIKE: usize = 64;
+
 /// The stored form of an enumeration.
 #[derive(Debug, PartialEq)]
 struct Enumeration {
@@ -187,6 +191,43 @@ impl Classes {
     /// Whether any version of a class is described.
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
+    }
+
+    /// Returns the members of the described classes of a template if they all have the same numbers and nothing else;
+    /// empty otherwise. They say what an undescribed class of the template looks like, of which there are no objects.
+    pub fn numbers_of_template(&self, name: &str) -> Arc<[(String, Number)]> {
+        let Some(end) = name.find('<') else { return Arc::default() };
+        let alike = |info: &&Arc<StreamerInfo>| info.name.get(..=end) == name.get(..=end);
+        let siblings = self.infos.iter().take(MOST_COMPARED).filter(alike).take(MOST_ALIKE);
+        let mut found = siblings.map(|info| {
+            let mut numbers = Vec::new();
+            self.add_numbers(info, &mut numbers, &mut 0).map(|()| numbers)
+        });
+        match found.next() {
+            Some(Some(first)) if found.all(|other| other.as_ref() == Some(&first)) => first.into(),
+            _ => Arc::default(),
+        }
+    }
+
+    /// Adds the numbers of a class and its bases; `None` if it has other members, or too many.
+    fn add_numbers(
+        &self,
+        info: &StreamerInfo,
+        numbers: &mut Vec<(String, Number)>,
+        seen: &mut usize,
+    ) -> Option<()> {
+        for element in &info.elements {
+            *seen += 1;
+            match element.class {
+                _ if *seen > MOST_ALIKE => return None,
+                ElementClass::Base => self.add_numbers(self.latest(&element.name)?, numbers, seen)?,
+                ElementClass::BasicType if element.array_length == 0 => {
+                    numbers.push((element.name.to_string(), Number::of_code(element.kind)?));
+                }
+                _ => return None,
+            }
+        }
+        Some(())
     }
 
     /// Iterates over the versions of a class.

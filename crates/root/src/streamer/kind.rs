@@ -73,8 +73,9 @@ pub enum Kind {
     StatusBits,
     /// A whole `TObject`: unique id and status bits; as a base it adds no fields.
     ObjectBits,
-    /// An object of an undescribed class: there must be none, or nothing after it.
-    Opaque(Arc<str>),
+    /// An object of an undescribed class: there must be none, or nothing after it. Its record has the numbers that all
+    /// described classes of the same template have.
+    Opaque(Arc<str>, Arc<[(String, Number)]>),
     /// A record of lists of the same length. It follows from the bytes of the whole entry; the number is the bytes of a
     /// row.
     Rows(Arc<Record>, usize),
@@ -243,7 +244,10 @@ impl Kind {
                 "TObject",
                 &[("fUniqueID", Type::Number(Number::U32)), ("fBits", Type::Number(Number::U32))],
             ),
-            Self::Opaque(name) => record(name, &[]),
+            Self::Opaque(name, fields) => Type::Record {
+                name: name.to_string(),
+                fields: fields.iter().map(|(name, number)| (name.clone(), Type::Number(*number))).collect(),
+            },
             Self::Pointer | Self::Again(_) => Type::Dynamic,
             Self::Collection(Collection::Map) => {
                 Type::List(Box::new(record("", &[("0", Type::Dynamic), ("1", Type::Dynamic)])))
@@ -303,7 +307,7 @@ impl Record {
         let step = Step { name, base, whole: false, version: 0, field: self.fields, kind };
         self.fields += match (&step.kind, step.flattened()) {
             (_, Some(class)) => class.versions.first().map_or(0, |v| v.record.fields),
-            (Kind::ObjectBits | Kind::Opaque(_), _) if base => 0,
+            (Kind::ObjectBits | Kind::Opaque(..), _) if base => 0,
             (Kind::Skipped(_), _) => 0,
             _ => 1,
         };
@@ -329,7 +333,7 @@ impl Record {
         for step in &self.steps {
             match (&step.kind, step.flattened()) {
                 (_, Some(class)) => class.first()?.record.add_fields(fields)?,
-                (Kind::ObjectBits | Kind::Opaque(_), _) if step.base => {}
+                (Kind::ObjectBits | Kind::Opaque(..), _) if step.base => {}
                 (Kind::Skipped(_), _) => {}
                 (kind, _) => {
                     let found = kind.type_of().within(|| format!("member {} of {}", step.name, self.name))?;

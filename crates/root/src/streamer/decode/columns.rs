@@ -111,7 +111,7 @@ impl Decoder<'_> {
                     self.versioned_columns(class, chosen, c, values, count)?;
                 }
                 Kind::Record(record) => self.columns(record, c, values, count)?,
-                Kind::Opaque(_) => self.decode(item, c, values, count)?,
+                Kind::Opaque(..) => self.decode(item, c, values, count)?,
                 other => return Err(misfit(other, c)),
             },
             Kind::Map(key, value) => {
@@ -189,7 +189,7 @@ impl Decoder<'_> {
             match &step.kind {
                 Kind::ObjectBits if step.base => c.skip_object_bits(n)?,
                 Kind::Skipped(skipped) => self.skip(skipped, step, &record.name, c, n).within(place)?,
-                Kind::Opaque(_) if step.base => {}
+                Kind::Opaque(..) if step.base => {}
                 Kind::Object(class) if step.base => {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     if step.whole {

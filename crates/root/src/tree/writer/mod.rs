@@ -231,7 +231,9 @@ impl TreeWriter {
         let (existing, tree) = Existing::read(source, key).within(place)?;
         let plan = Plan::new(specs).within(place)?;
         if let Some(known) = plan.branches.iter().find(|b| tree.branches.iter().any(|k| k.name == b.name)) {
-            return Err(Error::argument(format!("it has a branch {} already", known.name)).within(place()));
+            return Err(
+                Error::argument(format!("a branch named {} already exists", known.name)).within(place())
+            );
         }
         let id = file.find_key(directory, &key.name, key.cycle)?;
         Self::describe(file, &plan).within(place)?;
