@@ -5,7 +5,8 @@
     surface.py --replay 1:17                     # one input again: seed and number
 
 Of files with compressed objects, a second form has these objects again without compression, with right keys and
-lengths. There, only what the objects say is damaged.
+lengths. There, only what the objects say is damaged. A copy of each file is also updated: the tables that could be read
+before must have the same values afterwards.
 
 Each file is read in a child process with a limit of memory and of time. A call may return, or raise a `SapwoodError`
 or one of the errors in `ALLOWED`. Anything else is a finding: another exception, a crash, a hang, or a control
@@ -21,6 +22,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import struct
 import sys
 import tempfile
@@ -133,6 +135,42 @@ class Surface:
             elif found is not None:
                 self.object(found)
         self.commands(path, [key for key, name in classes.items() if name in ("TTree", "TNtuple", "TNtupleD")])
+        self.update(path)
+
+    def tables(self, path: str) -> dict[str, Any]:
+        """Read the tables of a file that can be read as a whole, by name and cycle."""
+        import sapwood
+
+        found: dict[str, Any] = {}
+        with contextlib.suppress(sapwood.SapwoodError), sapwood.open(path) as top:
+            for name, classname in list(top.classnames(recursive=True, cycle=True).items())[:30]:
+                if classname in ("TTree", "TNtuple", "TNtupleD", "ROOT::RNTuple"):
+                    with contextlib.suppress(sapwood.SapwoodError):
+                        table = top[name]
+                        if 0 < table.num_entries < 10_000:
+                            found[name] = [table[field].array(library="ak").to_list() for field in table.keys()[:40]]
+        return found
+
+    def update(self, path: str) -> None:
+        """Update a copy of a file: what could be read before has the same values afterwards."""
+        import sapwood
+
+        copy = f"{path}.updated"
+        shutil.copy(path, copy)
+        before = self.call("read before", self.tables, copy) or {}
+
+        def change() -> None:
+            for turn in range(2):
+                with sapwood.update(copy) as file:
+                    file[f"made by the fuzzer {turn}"] = "text" * 200
+                    file[f"made too {turn}"] = {"x": list(range(500))}
+
+        self.call("update", change)
+        after = self.call("read after", self.tables, copy) or {}
+        # NaN is no other value here.
+        lost = [name for name, values in before.items() if repr(after.get(name)) != repr(values)]
+        if lost:
+            self.findings.append(f"update changed the values of {lost}")
 
     def schema(self, streamers: Any) -> None:
         """Show the classes in every form."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import runpy
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 import uproot
 
 import sapwood
-from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.errors import CorruptError, LimitError, NotFoundError, UnsupportedError
 from sapwood.files.classes import open_streamers
 from sapwood.schema import StreamerInfo, Streamers, dataclasses, headers
 
@@ -224,3 +225,26 @@ def test_classes_that_hold_each_other_end() -> None:
     assert sorted(streamers.dependencies("A")) == [("A", 2), ("B", 2)]
     assert "class A : public B" in headers(streamers)[0]
     assert "class B" in dataclasses(streamers)
+
+
+@pytest.mark.parametrize("name", ["map<int>", "pair<int>", "std::map<>", "vector<>"])
+def test_containers_that_lack_an_argument_have_no_python_type(name: str) -> None:
+    contained = element("x", fTypeName=name, **{"class": "TStreamerSTL", "fType": 500})
+    assert "class A" in dataclasses(Streamers([StreamerInfo("A", 1, 0, [contained])]))
+
+
+def test_members_of_impossible_shapes_have_no_fixed_size() -> None:
+    wrong = element("x", fArrayLength=6, fArrayDim=2, fMaxIndex=[-2, -3, 0, 0, 0], fType=23)
+    with pytest.raises(UnsupportedError, match=r"A::x of shape \(-2, -3\)"):
+        Streamers([StreamerInfo("A", 1, 0, [wrong])]).strided_members("A")
+    base = element("A", **{"class": "TStreamerBase", "fTypeName": "BASE", "fType": 0})
+    with pytest.raises(CorruptError, match="class A contains itself"):
+        Streamers([StreamerInfo("A", 1, 0, [base])]).strided_members("A")
+    names = [f"C{number}" for number in range(40)]
+
+    def twice(name: str) -> list[dict[str, Any]]:
+        return [element(one, fTypeName=name, fType=62, **{"class": "TStreamerObjectAny"}) for one in "ab"]
+
+    nested = [StreamerInfo(name, 1, 0, twice(inner)) for name, inner in itertools.pairwise(names)]
+    with pytest.raises(LimitError, match="more than 20000 members"):
+        Streamers([*nested, StreamerInfo(names[-1], 1, 0, [element("x")])]).strided_members("C0")

@@ -53,6 +53,8 @@ def _type(name: str, known: frozenset[str]) -> str:
     if bracket and outer in CONTAINERS:
         arguments = template_arguments(rest.removesuffix(">"))
         inner = [_type(argument, known) for argument in arguments]
+        if len(inner) < 1 + (outer == "pair" or outer in MAPS):
+            return "Any"
         if outer == "bitset" or (outer != "pair" and outer not in MAPS and inner[0] in ("int", "float", "bool")):
             return "np.ndarray"
         if outer in MAPS:

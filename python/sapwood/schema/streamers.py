@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.errors import CorruptError, LimitError, NotFoundError, UnsupportedError
 from sapwood.naming import ALIASES, CODES, regular_classname
 from sapwood.objects.model import Model
 from sapwood.show.safe import safe_line, say
@@ -39,6 +39,7 @@ _OWN = {
 _ALIAS = re.compile(r"\b(" + "|".join(ALIASES) + r")\b")
 _TYPE = re.compile(r"[\w:<>,*&()\[\] .+-]+", re.ASCII)
 _DEEPEST = 50
+_MOST_MEMBERS = 20_000
 # NumPy types of numbers as they are stored; counters (6) are signed in classes.
 _STORED = {code: np.dtype(dtype).newbyteorder(">") for code, (dtype, _) in CODES.items()} | {6: np.dtype(">i4")}
 # Codes of members that are objects (TVirtualStreamerInfo::EReadWrite).
@@ -402,8 +403,20 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         Raises
         ------
         UnsupportedError
-            A member is not a number, or the file does not describe a class.
+            A member is not a number or has an impossible shape, or the file does not describe a class.
+        CorruptError
+            Classes contain themselves.
+        LimitError
+            There are more than 20,000 members.
         """
+        return self._strided_members(name, version, header, ())
+
+    def _strided_members(
+        self, name: str, version: int | str, header: bool, inside: tuple[str, ...]
+    ) -> list[tuple[str, Any]]:
+        if name in inside:
+            raise CorruptError(f"class {name} contains itself")
+        inside = (*inside, name)
         if name == "TObject":
             bits = [("@fUniqueID", ">u4"), ("@fBits", ">u4"), ("@pidf", ">u2")]
             return [("@instance_version", ">u2"), ("@num_bytes", ">u4"), *bits]
@@ -413,16 +426,22 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         found: list[tuple[str, Any]] = [("@num_bytes", ">u4"), ("@instance_version", ">u2")] if header else []
         for element in info.elements:
             if element.is_base:
-                found += self.strided_members(element.name, element.base_version, header and element.name != "TObject")
+                base = header and element.name != "TObject"
+                found += self._strided_members(element.name, element.base_version, base, inside)
                 continue
             kind = element.fType % 20 if element.array_length else element.fType
             if kind in _STORED:
-                found.append((element.name, np.dtype((_STORED[kind], element.shape))))
+                try:
+                    found.append((element.name, np.dtype((_STORED[kind], element.shape))))
+                except ValueError as error:
+                    raise UnsupportedError(f"{name}::{element.name} of shape {element.shape}: {error}") from None
                 continue
             if element.array_length or kind not in _OBJECTS:
                 raise UnsupportedError(f"{name}::{element.name} is a {element.typename}, not a number")
-            inner = self.strided_members(element.typename, header=header)
+            inner = self._strided_members(element.typename, "max", header, inside)
             found += [(f"{element.name}/{one}", stored) for one, stored in inner]
+            if len(found) > _MOST_MEMBERS:
+                raise LimitError(f"class {name} has more than {_MOST_MEMBERS} members, with those of its members")
         return found
 
     def _add(self, info: StreamerInfo, out: dict[tuple[str, int], None]) -> None:
