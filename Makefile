@@ -73,12 +73,16 @@ fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, 
 	$(BIN)/python fuzz/seeds.py
 	cd fuzz && cargo build --release --no-default-features --quiet --bin replay
 	$(MAKE) -j2 fuzz-replay fuzz-surface
+	$(MAKE) fuzz-answers
 
 fuzz-replay:
 	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
 
 fuzz-surface:
 	$(BIN)/python fuzz/surface.py --seed 1 --seconds 150 --mutations 400
+
+fuzz-answers:
+	$(BIN)/python fuzz/answers.py --seed 1 --seconds 25 --mutations 100
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
 	$(BIN)/python -m pytest -m "corpus and not oracle" -n 2 --dist loadfile --durations 25
@@ -227,4 +231,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface fuzz-answers corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help

@@ -18,7 +18,7 @@ from sapwood.containers.types import (
     CppClass,
     parse_typename,
 )
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.interpretation.custom import custom_of
 from sapwood.interpretation.grouped import AsGrouped
 from sapwood.interpretation.jagged import AsJagged
@@ -107,7 +107,7 @@ def _strided(model: object, branch: Foreign, kind: Type | None) -> AsStridedObje
         streamers = branch.file.streamers
         info = streamers.named(model.classname)
         if info is not None:
-            with suppress(UnsupportedError):
+            with suppress(SapwoodError):
                 members = streamers.strided_members(model.classname)
             model = CppClass(model.classname, info.class_version)
     return AsStridedObjects(model, members, branch if kind is None else None, kind)
