@@ -176,3 +176,19 @@ def test_a_count_that_cannot_be_is_an_error_with_its_place(
     found = sapwood.open(GOLDEN / filename)[key]
     with pytest.raises(sapwood.CorruptError, match=rf"{key};1.*{filename}"):
         count(found.with_members(members))
+
+
+def test_an_axis_of_another_class_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "h.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["h"] = np.histogram([1.0])
+    data = bytearray(path.read_bytes())
+    place = data.index(b"\x05TAxis", data.index(b"fXaxis"))
+    data[place : place + 6] = b"\x05TAxiz"
+    path.write_bytes(data)
+    with sapwood.open(path) as file:
+        with pytest.warns(sapwood.SapwoodWarning, match="TAxiz"):
+            found = file["h"]
+        for use in (lambda: found.axes, lambda: len(found.axis()), found.to_hist, found.to_numpy):
+            with pytest.raises(sapwood.CorruptError, match="TH1.* instead of an axis"):
+                use()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.basic import TNamed
 from sapwood.objects.buffer import emptied, pending
@@ -57,8 +57,17 @@ class Histogram(TNamed):
 
     @property
     def axes(self) -> tuple[TAxis, ...]:
-        """The axes."""
-        return tuple(self.filled.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
+        """The axes.
+
+        Raises
+        ------
+        CorruptError
+            One of them is not an axis.
+        """
+        found = tuple(self.filled.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
+        if wrong := [axis for axis in found if not isinstance(axis, TAxis)]:
+            raise CorruptError(f"{self!r} has {wrong[0]!r} instead of an axis")
+        return found
 
     def axis(self, axis: int | str = 0) -> TAxis:
         """Return an axis by its number (negative ones from the end) or letter.
