@@ -190,5 +190,5 @@ def test_an_axis_of_another_class_is_an_error(tmp_path: Path) -> None:
         with pytest.warns(sapwood.SapwoodWarning, match="TAxiz"):
             found = file["h"]
         for use in (lambda: found.axes, lambda: len(found.axis()), found.to_hist, found.to_numpy):
-            with pytest.raises(sapwood.CorruptError, match="TH1.* instead of an axis"):
+            with pytest.raises(sapwood.CorruptError, match=r"TH1.* instead of an axis"):
                 use()
