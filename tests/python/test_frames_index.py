@@ -529,6 +529,18 @@ def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> N
         index.write(table, index.Zones([0, 1000], {}))
 
 
+def test_an_index_of_another_user_is_not_used(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = {indexed: os.getuid() + 1, Path(f"{indexed}{index.SUFFIX}"): os.getuid() + 2}
+    monkeypatch.setattr(index, "_owner", users.__getitem__)
+    with (
+        sapwood.open(f"{indexed}:t") as table,
+        pytest.warns(SapwoodWarning, match=r"is not used: it belongs to user \d+"),
+    ):
+        assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+    users[indexed] += 1
+    assert skipped(indexed, "sorted > 480") == 950
+
+
 def test_an_index_needs_a_local_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="needs a local file"):
         sapwood.recreate("memory://x.root", index=True)

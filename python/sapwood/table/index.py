@@ -1,9 +1,9 @@
 """The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
 
 It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. One that does
-not belong, or is damaged, is not used. The file has the magic, the length of a header in JSON, a hash of it, the
-header, and one block of arrays for each field, with a hash of its own in the header: only the blocks that a query needs
-are read.
+not belong, is damaged, or was written by another user than the data is not used. The file has the magic, the length of
+a header in JSON, a hash of it, the header, and one block of arrays for each field, with its hash in the header: only
+the blocks that a query needs are read.
 
 A table of a format that has a place for it may have its index in the file itself: a table of zones, each of which says
 which entries it has, and what is known of each field in them. Entries that it does not name, which were added later,
@@ -390,6 +390,17 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
+def _owner(path: Path) -> int:
+    return path.stat().st_uid
+
+
+def _is_strange(path: Path, table: Table) -> str | None:
+    """Say why an index is not trusted: whoever writes it decides what cuts leave out."""
+    owner, data = _owner(path), _owner(Path(table.file.file_path))
+    trusted = owner in (data, os.getuid(), 0)
+    return None if trusted else f"it belongs to user {owner}, and the data to user {data}"
+
+
 def _not_used(path: Path | str, why: str) -> None:
     warnings.warn(f"the index {path} is not used: {why}", SapwoodWarning, stacklevel=stacklevel())
 
@@ -410,6 +421,8 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
         return _in_file(table, names)
     try:
         with path.open("rb") as file:
+            if why := _is_strange(path, table):
+                return _not_used(path, why)
             header, start = _header(file)
         identity = _identity(table)
         if identity is None or header["file"] != identity:
@@ -466,7 +479,7 @@ def write(table: Table, zones: Zones) -> Path:
     try:
         with path.open("rb") as file:
             header, start = _header(file)
-            if header["file"] == identity:
+            if header["file"] == identity and not _is_strange(path, table):
                 tables = {name: own for name, own in header["tables"].items() if name != table.object_path}
                 if tables:
                     file.seek(start)
