@@ -14,10 +14,7 @@ pub const KERNELS: [(&str, &str, Kernel); 4] = [
     ("track finding", "events/s", tracks),
 ];
 
-/// What [`stream`] gives.
-pub const STREAM: [&str; 4] = ["copy", "scale", "add", "triad"];
-
-/// Gives the seconds of the quickest of many runs, at least three.
+/// Returns the seconds of the quickest of many runs, at least three.
 pub fn least(seconds: f64, mut work: impl FnMut()) -> f64 {
     work(); // which has memory provided and caches filled
     let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);

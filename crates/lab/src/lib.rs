@@ -1,4 +1,4 @@
-//! What the laboratory must do at native speed: the probes of `sapwood lab machine`, the events of `sapwood lab event`.
+//! The parts of the laboratory that need native speed: the probes of `sapwood lab machine`, the events of `sapwood lab event`.
 //!
 //! A probe is run in a process of its own, which ends with it: [`system::forget`] leaves it unfit for anything else.
 //! Values follow the conventions of STREAM and lmbench: a MB is 10^6 bytes, times are of one operation.
@@ -13,7 +13,7 @@ pub mod system;
 
 use std::io::{Error, Result};
 
-/// What the kernels are made of, for compiling them with other options: a module, and a program that runs it.
+/// Source text of the kernels, for compiling them with other options: a module, and a program that runs it.
 pub const SOURCES: [(&str, &str); 2] =
     [("kernels.rs", include_str!("kernels.rs")), ("main.rs", include_str!("program.rs"))];
 

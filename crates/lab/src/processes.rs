@@ -1,4 +1,4 @@
-//! What the system takes for calls, processes, signals, channels between processes, and files.
+//! Time that the system needs for calls, processes, signals, channels between processes, and files.
 //!
 //! Times are in µs. As lmbench does, what only carries the measurement (a pipe, the sending of a signal) is measured
 //! alone and subtracted where the text says so.

@@ -1,4 +1,4 @@
-//! What it takes to start a process, as a program: it is as small as one in C, and its children begin and end through the
+//! A program that measures the start of a process: it is as small as one in C, and its children begin and end through the
 //! C library, with all its handlers. A process that has loaded this crate as a module could do neither.
 //!
 //! Its arguments: `fork` (a process that ends at once), `exec` (one that becomes a program that does nothing) or `shell`

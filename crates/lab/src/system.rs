@@ -9,7 +9,6 @@ use std::ffi::{c_int, c_void};
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Asks for the parent's number, which no library keeps.
 pub fn null_call() {
@@ -108,20 +107,11 @@ pub fn child(work: impl FnOnce() -> i32) -> Result<Child> {
     }
 }
 
-static CAUGHT: AtomicU64 = AtomicU64::new(0);
+extern "C" fn caught(_: c_int) {}
 
-extern "C" fn caught(_: c_int) {
-    CAUGHT.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How many signals came.
-pub fn signals() -> u64 {
-    CAUGHT.load(Ordering::Relaxed)
-}
-
-/// Has [`signals`] count the signals of one kind.
+/// Installs a handler of `SIGUSR1` that does nothing.
 pub fn install() {
-    // SAFETY: all zeros is a valid action; the handler only adds to an atomic number.
+    // SAFETY: all zeros is a valid action; the handler does nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = caught as extern "C" fn(c_int) as usize;
@@ -151,7 +141,7 @@ pub fn memory(bytes: usize) -> &'static mut [u64] {
     }
 }
 
-/// Has later children begin with little memory: this code, the C library, the stack.
+/// Makes later children start with little memory: this code, the C library, the stack.
 ///
 /// The cost of a fork grows with the memory of the process; a small program's is wanted, not that of an interpreter.
 /// Afterwards nothing of this process may be forked but by [`child`].
