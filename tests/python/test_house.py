@@ -13,6 +13,7 @@ def test_dependencies_go_one_way_and_neutral_rooms_name_no_format() -> None:
     assert house.circles() == []
     assert house.wrong_uses() == []
     assert house.foreign_words() == []
+    assert house.shared_names() == []
 
 
 def test_imports_upwards_and_circles_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,10 +40,12 @@ def test_uses_of_rust_modules_upwards_and_foreign_words_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in (
-        ("wire/a.rs", "use crate::{\n    error::{Error, Result},\n    tree::Basket,\n};"),
+        ("wire/a.rs", "use crate::{\n    error::{Error, Result},\n    tree::Record,\n};"),
         ("compress/a.rs", "// crate::tree\nuse crate::array::Number;"),
         ("array/a.rs", "fn f() { crate::compress::f() }\n#[cfg(test)]\nmod tests { use crate::tree; }"),
         ("table/a.rs", "/// A basket."),
+        ("streamer/special.rs", '"TBasket" => Self::basket,'),
+        ("file/a.rs", "// A branch.\n#[cfg(test)]\n// A leaf."),
     ):
         path = tmp_path / "crates/root/src" / name
         path.parent.mkdir(parents=True)
@@ -53,4 +56,25 @@ def test_uses_of_rust_modules_upwards_and_foreign_words_are_found(
         "crates/root/src/wire/a.rs:1: wire may not use tree",
         "circle of modules: array, compress",
     ]
-    assert house.foreign_words() == ["crates/root/src/table/a.rs:1: the word 'basket' is of one format"]
+    assert house.foreign_words() == [
+        "crates/root/src/file/a.rs:1: the word 'branch' is of one format",
+        "crates/root/src/table/a.rs:1: the word 'basket' is of one format",
+    ]
+
+
+def test_types_that_share_a_common_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (
+        ("crates/a.rs", "pub struct Job {\n}\nstruct PageJob;\nmod tests {\n    struct Job;\n}"),
+        ("crates/b.rs", "pub(super) enum Job {}\nstruct Reader;"),
+        ("python/sapwood/a.py", "class Job:\n    pass\nclass Plan(Base):\n    pass"),
+        ("python/sapwood/b.py", "class Plan:\n    pass"),
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    monkeypatch.setattr(house, "PACKAGE", tmp_path / "python/sapwood")
+    assert house.shared_names() == [
+        "several types Job: crates/a.rs, crates/b.rs",
+        "several types Plan: python/sapwood/a.py, python/sapwood/b.py",
+    ]

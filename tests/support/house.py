@@ -3,7 +3,8 @@
 Python: a file imports only from its own room or from rooms before it in `ROOMS`; imports for annotations and imports
 inside functions count. No files import each other in a circle. Rust: a module of ``crates/root`` uses only modules of
 layers before its own in `LAYERS`, or its own; the modules of a layer form no circle. Cargo refuses circles of crates.
-The neutral rooms and layers contain no word of one storage format (`WORDS`).
+The neutral rooms and layers contain no word of one storage format (`WORDS`). Of the names in `COMMON`, each belongs to
+one type in each language.
 """
 
 from __future__ import annotations
@@ -38,11 +39,18 @@ LAYERS = [
 _PYTHON = r"TTree|TBranch|RNTuple|[Bb]asket"
 _RUST = r"TTree|[Bb]asket|[Bb]ranch|[Ll]eaf\b|N[Tt]uple|[Aa]nchor|[Ee]nvelope"
 WORDS = {f"python/sapwood/{room}": _PYTHON for room in ("show", "storage", "table", "frames", "train")}
-WORDS |= {f"crates/root/src/{module}": _RUST for module in ("compress", "array", "table", "read", "expr")}
+_NEUTRAL = ("wire", "compress", "array", "streamer", "file", "table", "read", "expr")
+WORDS |= {f"crates/root/src/{module}": _RUST for module in _NEUTRAL}
 """Neutral rooms, and the words of storage formats that they do not contain."""
 
-PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets")
-"""Names that users know: options, counters."""
+OF_CLASSES = {"streamer/builtin.rs", "streamer/special.rs", "file/kinds.rs"}
+"""Files of neutral rooms that list ROOT's classes by name."""
+
+PUBLIC = re.compile(r"basket_size|[\"']baskets?[\"']|baskets of|c\.baskets|\"fBasketSeek\"|\"TBasket\"")
+"""Names that users know (options, counters), and names of ROOT's classes and members in code."""
+
+COMMON = r"Part|Parts|Job|Reader|Place|Places|Layout|Layouts|Plan|Output"
+"""Words that could name many things: a second type of such a name needs a longer one."""
 
 
 def modules() -> dict[str, Path]:
@@ -166,15 +174,30 @@ def foreign_words() -> list[str]:
     found: list[str] = []
     for folder, pattern in WORDS.items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix not in (".py", ".rs") or path.stem == "tests":
+            name = path.relative_to(ROOT / folder).as_posix()
+            if path.suffix not in (".py", ".rs") or path.stem == "tests" or f"{Path(folder).name}/{name}" in OF_CLASSES:
                 continue
-            for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for line, text in enumerate(path.read_text(encoding="utf-8").partition("#[cfg(test)]")[0].splitlines(), 1):
                 words = re.findall(pattern, PUBLIC.sub("", text))
                 found += [f"{path.relative_to(ROOT)}:{line}: the word {word!r} is of one format" for word in words]
     return found
 
 
+def shared_names() -> list[str]:
+    """List types that share one of the names in `COMMON`."""
+    found: dict[tuple[str, str], list[str]] = {}
+    kinds = {".rs": "struct|enum|trait|type", ".py": "class"}
+    for folder in (ROOT / "crates", PACKAGE):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix not in kinds or "target" in path.parts:
+                continue
+            definition = rf"^(?:pub(?:\([a-z]+\))? )?(?:{kinds[path.suffix]}) ({COMMON})\b"
+            for name in re.findall(definition, path.read_text(encoding="utf-8"), re.MULTILINE):
+                found.setdefault((path.suffix, name), []).append(str(path.relative_to(ROOT)))
+    return [f"several types {name}: {', '.join(paths)}" for (_, name), paths in found.items() if len(paths) > 1]
+
+
 if __name__ == "__main__":
-    problems = [*wrong_imports(), *circles(), *wrong_uses(), *foreign_words()]
+    problems = [*wrong_imports(), *circles(), *wrong_uses(), *foreign_words(), *shared_names()]
     print("\n".join(problems) or "house: the order of dependencies holds")
     sys.exit(bool(problems))

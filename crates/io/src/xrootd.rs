@@ -29,12 +29,12 @@ use crate::remote::{
 use crate::source::Source;
 use crate::trace::Cause;
 use handle::{Handle, Stop, ask};
-use session::{Place, SMALL, Stream};
+use session::{Endpoint, SMALL, Stream};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::{Address, Answer, Reader, Refusal, kind};
+use wire::{Address, Answer, Refusal, WireReader, kind};
 
 /// Bytes of the first read at the start.
 const FIRST: u64 = 64 << 10;
@@ -186,7 +186,7 @@ impl History {
         }
     }
 
-    fn add(&mut self, place: &Place, reason: &'static str) {
+    fn add(&mut self, place: &Endpoint, reason: &'static str) {
         let (host, server) = (place.host.clone(), place.server());
         self.tried.retain(|t| t.server != server);
         if self.tried.len() >= MOST_TRIED {
@@ -578,7 +578,7 @@ impl Transport for Xrootd {
         let ask = ask(kind::QUERY, &CHECKSUM_OF, handle.path.as_bytes(), SMALL);
         let asked = handle.session.ask(ask).map_err(Fault::passing)?;
         let (answer, body) = small(asked, deadline, deadline).map_err(Fault::passing)?;
-        let text = Reader(&body).text();
+        let text = WireReader(&body).text();
         match answer {
             Answer::Done => {
                 Ok(text.trim().split_once(' ').and_then(|(name, value)| Checksum::named(name, value)))

@@ -24,7 +24,7 @@ use sapwood_root::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-struct Reader {
+struct BatchReader {
     schema: SchemaRef,
     /// Slices, read when their batches are requested.
     pending: VecDeque<Slice>,
@@ -32,7 +32,7 @@ struct Reader {
     warn: Py<PyAny>,
 }
 
-impl Iterator for Reader {
+impl Iterator for BatchReader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
     fn next(&mut self) -> Option<Self::Item> {
         let (table, fields, start, stop) = self.pending.pop_front()?;
@@ -67,7 +67,7 @@ impl Iterator for Reader {
     }
 }
 
-impl RecordBatchReader for Reader {
+impl RecordBatchReader for BatchReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -259,7 +259,7 @@ fn whole(names: &[String], columns: Vec<Column>) -> Result<Once> {
     Ok(Once { schema, batch: Some(batch) })
 }
 
-fn lazily(names: &[String], parts: Vec<Slice>, warn: Py<PyAny>) -> Result<Reader> {
+fn lazily(names: &[String], parts: Vec<Slice>, warn: Py<PyAny>) -> Result<BatchReader> {
     let mut fields = Vec::new();
     if let Some((table, indexes, ..)) = parts.first() {
         for (name, &index) in names.iter().zip(indexes) {
@@ -270,7 +270,7 @@ fn lazily(names: &[String], parts: Vec<Slice>, warn: Py<PyAny>) -> Result<Reader
             fields.push(Field::new(name, of, true));
         }
     }
-    Ok(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into(), warn })
+    Ok(BatchReader { schema: Arc::new(Schema::new(fields)), pending: parts.into(), warn })
 }
 
 #[pyfunction]

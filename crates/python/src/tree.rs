@@ -5,7 +5,7 @@ use crate::table::{PyField, PyTable};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use sapwood_root::tree::{Basket, Branch, Place, Tree};
+use sapwood_root::tree::{Basket, BasketPlace, Branch, Tree};
 use std::sync::Arc;
 
 /// The additional methods of trees.
@@ -122,7 +122,10 @@ impl PyBranch {
     #[getter]
     fn embedded_baskets(&self) -> PyResult<Vec<usize>> {
         let baskets = self.branch()?.baskets.iter().enumerate();
-        Ok(baskets.filter(|(_, basket)| matches!(basket.place, Place::Tree(_))).map(|(i, _)| i).collect())
+        Ok(baskets
+            .filter(|(_, basket)| matches!(basket.place, BasketPlace::Tree(_)))
+            .map(|(i, _)| i)
+            .collect())
     }
     /// Returns the values of a basket, the starts of its entries, and the end of the last one.
     fn basket<'py>(

@@ -18,7 +18,7 @@ use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
-use sapwood_root::output::Output as Inner;
+use sapwood_root::output::OutputFile as Inner;
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::Tree;

@@ -26,7 +26,7 @@ use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::streamer::Object;
 use sapwood_root::zebra::collect::{Collected, Collector};
-use sapwood_root::zebra::fz::{FzFile, Meaning, Mode, Reader};
+use sapwood_root::zebra::fz::{FzFile, FzReader, Meaning, Mode};
 use sapwood_root::zebra::hbook::{self, Histogram};
 use sapwood_root::zebra::layout::Kind;
 use sapwood_root::zebra::ntuple::Ntuple;
@@ -512,7 +512,7 @@ impl PyFzFile {
 #[pyclass(frozen, name = "FzReader", module = "sapwood._native")]
 pub struct PyFzReader {
     /// The reader, and the bytes of the banks of each name collected by the last call.
-    reader: Mutex<(Reader, Vec<usize>)>,
+    reader: Mutex<(FzReader, Vec<usize>)>,
     source: Arc<dyn Source>,
 }
 

@@ -95,7 +95,7 @@ impl Error {
     pub fn class(&self) -> Option<&str> {
         self.0.class.as_deref()
     }
-    /// Says that the bytes ended too early.
+    /// Marks the error as caused by bytes that ended too early.
     #[must_use]
     pub fn short(mut self) -> Self {
         self.0.short = true;
@@ -114,17 +114,17 @@ impl Error {
         self.0.message.push_str(": its class has a streamer of its own, or the file is damaged");
         self
     }
-    /// Says which of the columns that were to be read failed.
+    /// Adds the index of the failing column among those read together.
     #[must_use]
     pub fn of_column(mut self, column: usize) -> Self {
         self.0.column.get_or_insert(column);
         self
     }
-    /// Which of the columns that were to be read failed.
+    /// Index of the failing column among those read together.
     pub fn column(&self) -> Option<usize> {
         self.0.column
     }
-    /// Says of a contradiction in a file that was written to since it was opened that this is why.
+    /// Adds to a contradiction the reason that the file was written to since it was opened.
     #[must_use]
     pub fn of_change(mut self) -> Self {
         if self.0.kind == ErrorKind::Corrupt {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 const BASKET_KEY: u64 = 4096;
 
 /// A file and the tables being written to it.
-pub struct Output {
+pub struct OutputFile {
     /// The file.
     pub file: FileWriter,
     /// None for those that are finished.
@@ -98,7 +98,7 @@ fn is_tree(classes: &Classes, class: &str) -> bool {
     false
 }
 
-impl Output {
+impl OutputFile {
     /// Around a fresh file.
     pub fn new(file: FileWriter) -> Self {
         Self { file, tables: Vec::new(), joined: Vec::new(), closed: false }

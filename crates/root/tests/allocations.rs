@@ -1,4 +1,4 @@
-//! What reading allocates, counted: fixed trees in memory, one thread, so the same on every machine. The bounds are a few
+//! Counts the allocations of reading: fixed trees in memory, one thread, so the same on every machine. The bounds are a few
 //! per cent above what was counted; a change that passes them wants a reason.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -11,7 +11,7 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
-use sapwood_root::output::Output;
+use sapwood_root::output::OutputFile;
 use sapwood_root::read::{Part, read};
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::tree::Tree;
@@ -88,7 +88,7 @@ fn file(
     let sink = Shared::default();
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
-    let mut out = Output::new(file);
+    let mut out = OutputFile::new(file);
     let options = TreeOptions { auto_flush, ..TreeOptions::default() };
     let tree = TreeWriter::new(&mut out.file, 0, "t", specs, options).unwrap();
     let tree = out.add(tree);

@@ -14,7 +14,7 @@ use sapwood_root::error::{ErrorKind, Result};
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
 use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::ntuple::NTuple;
-use sapwood_root::output::Output;
+use sapwood_root::output::OutputFile;
 use sapwood_root::read::{Part, read};
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::object::{ObjectReader, Value};
@@ -35,7 +35,7 @@ const LEAST: usize = 4096;
 
 struct Failing;
 
-/// How many allocations succeed before one fails; none fails while this is negative.
+/// Number of allocations that succeed before one fails; none fails while this is negative.
 static LEFT: AtomicIsize = AtomicIsize::new(-1);
 
 /// Whether an allocation is the one that fails.
@@ -120,7 +120,7 @@ fn tree_file() -> Vec<u8> {
     let compression = Compression::Level(Algorithm::Zstd, 1);
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
-    let mut out = Output::new(file);
+    let mut out = OutputFile::new(file);
     let options = TreeOptions { auto_flush: 5000, ..TreeOptions::default() };
     let tree = TreeWriter::new(&mut out.file, 0, "t", &specs, options).unwrap();
     let tree = out.add(tree);
@@ -135,7 +135,7 @@ fn golden(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/../../tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// What was read: values of the columns and objects, and objects that could not be read.
+/// The content that was read: values of the columns and objects, and objects that could not be read.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Found {
     values: usize,

@@ -1,6 +1,6 @@
 //! Prefetching announced ranges, within the memory limit.
 
-use super::lanes::{Lane, Piece, Place, State};
+use super::lanes::{Lane, Piece, PieceState, State};
 use super::{LARGEST, SMALLEST, Shared};
 use crate::cancel::LOOK;
 use crate::plan::Range;
@@ -42,7 +42,7 @@ impl Drop for Announced {
             piece.uses = piece.uses.min(piece.announced);
             if piece.announced == 0 {
                 // A range in flight is dropped when it arrives.
-                let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
+                let held = matches!(piece.place, PieceState::Here(_) | PieceState::Flying(_));
                 let lane = piece.lane;
                 state.pieces.remove(range);
                 state.release(lane, if held { range.length } else { 0 });
@@ -99,13 +99,13 @@ impl Shared {
         let number = state.lane;
         let mut queue = VecDeque::new();
         for range in ranges {
-            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, place: Place::Used };
+            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, place: PieceState::Used };
             let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses += 1;
             // A range that failed before is requested again.
-            if matches!(piece.place, Place::Used | Place::Gone | Place::Failed(..)) {
-                (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
+            if matches!(piece.place, PieceState::Used | PieceState::Gone | PieceState::Failed(..)) {
+                (piece.place, piece.lane, piece.taken) = (PieceState::Queued, number, false);
                 queue.push_back(*range);
             }
         }
@@ -182,7 +182,7 @@ impl Shared {
                     lane.wanted = false;
                     for range in &group {
                         if let Some(piece) = pieces.get_mut(range) {
-                            piece.place = Place::Flying(flight);
+                            piece.place = PieceState::Flying(flight);
                             lane.held += range.length;
                             *asked += range.length;
                         }
@@ -193,9 +193,9 @@ impl Shared {
             let put = |range: Range, bytes: Vec<u8>| {
                 // The range may have been dropped meanwhile, and even announced again.
                 if let Some(piece) = self.state().pieces.get_mut(&range)
-                    && matches!(piece.place, Place::Flying(_))
+                    && matches!(piece.place, PieceState::Flying(_))
                 {
-                    piece.place = Place::Here(Arc::new(bytes));
+                    piece.place = PieceState::Here(Arc::new(bytes));
                 }
                 self.changed.notify_all();
             };
@@ -205,7 +205,7 @@ impl Shared {
                     state
                         .pieces
                         .get(range)
-                        .is_some_and(|piece| matches!(piece.place, Place::Flying(by) if by == flight))
+                        .is_some_and(|piece| matches!(piece.place, PieceState::Flying(by) if by == flight))
                 })
             };
             let result = token.during(|| self.vector(group.clone(), Cause::Prefetch, &put, &wanted));
@@ -218,11 +218,11 @@ impl Shared {
             for range in &group {
                 let Some(piece) = state.pieces.get_mut(range) else { continue };
                 // A range that was dropped and announced again arrives with another request.
-                if matches!(piece.place, Place::Flying(by) if by == flight) {
+                if matches!(piece.place, PieceState::Flying(by) if by == flight) {
                     let lane = piece.lane;
                     let error = result.as_ref().err();
                     let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
-                    piece.place = Place::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
+                    piece.place = PieceState::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
                     state.release(lane, range.length);
                 }
             }
@@ -270,24 +270,24 @@ impl Shared {
             }
             let Some(piece) = state.pieces.get_mut(range) else { break Ok(None) };
             match &piece.place {
-                Place::Used => break Ok(None),
-                Place::Failed(kind, message) => {
+                PieceState::Used => break Ok(None),
+                PieceState::Failed(kind, message) => {
                     let error = Error::new(*kind, message.clone());
-                    piece.place = Place::Used;
+                    piece.place = PieceState::Used;
                     break Err(error);
                 }
-                Place::Gone => {
+                PieceState::Gone => {
                     if let Some(queue) = state.fetch_again() {
                         self.queue(&mut state, queue, false);
                     }
                     continue;
                 }
-                Place::Here(bytes) => {
+                PieceState::Here(bytes) => {
                     let bytes = bytes.clone();
                     piece.uses = piece.uses.saturating_sub(1);
                     let first = !std::mem::replace(&mut piece.taken, true);
                     if piece.uses == 0 {
-                        piece.place = Place::Used;
+                        piece.place = PieceState::Used;
                         let lane = piece.lane;
                         state.release(lane, range.length);
                     } else if first {
@@ -296,8 +296,8 @@ impl Shared {
                     self.staff(&mut state);
                     break Ok(Some(bytes));
                 }
-                Place::Flying(_) => {}
-                Place::Queued => {
+                PieceState::Flying(_) => {}
+                PieceState::Queued => {
                     let number = piece.lane;
                     if let Some(lane) = state.lane(number) {
                         lane.wanted = true;
@@ -311,7 +311,7 @@ impl Shared {
                         state.release(number, 0);
                         if let Some(piece) = state.pieces.get_mut(range) {
                             piece.uses = piece.uses.saturating_sub(1);
-                            piece.place = if piece.uses > 0 { Place::Gone } else { Place::Used };
+                            piece.place = if piece.uses > 0 { PieceState::Gone } else { PieceState::Used };
                         }
                         break Ok(None);
                     }

@@ -1,8 +1,8 @@
 //! An open file on a server: opening it and detecting changes.
 
 use super::pages::Pages;
-use super::session::{Ask, Place, SMALL, Session};
-use super::wire::{Address, Answer, Reader, Stat, Target, kind};
+use super::session::{Ask, Endpoint, SMALL, Session};
+use super::wire::{Address, Answer, Stat, Target, WireReader, kind};
 use super::{History, Identity, lock, small};
 use crate::remote::{Fault, Version};
 use std::cell::Cell;
@@ -112,7 +112,7 @@ pub fn ask_range(id: [u8; 4], offset: u64, length: u64) -> Ask {
 /// Location from which a file is requested.
 #[derive(Clone)]
 pub struct Stop {
-    pub place: Place,
+    pub place: Endpoint,
     pub path: String,
     pub opaque: String,
     pub redirected: bool,
@@ -122,7 +122,7 @@ impl Stop {
     pub fn first(address: &Address, who: &Identity) -> Self {
         let user = address.user.clone().unwrap_or_else(|| who.user.clone());
         Self {
-            place: Place {
+            place: Endpoint {
                 host: address.host.clone(),
                 port: address.port,
                 tls: address.tls,
@@ -137,7 +137,7 @@ impl Stop {
 
     pub fn follow(&self, to: Target) -> Self {
         Self {
-            place: Place {
+            place: Endpoint {
                 host: to.host,
                 port: to.port,
                 tls: self.place.tls || to.tls,
@@ -198,7 +198,7 @@ impl Stop {
         if answer != Answer::Done {
             return Ok((answer, None));
         }
-        let mut from = Reader(&body);
+        let mut from = WireReader(&body);
         let mut id = [0; 4];
         id.copy_from_slice(from.take(4).map_err(failed)?);
         let watch = if session.stands_between { Watch::Handle(None) } else { Watch::Path(None) };
@@ -228,7 +228,7 @@ impl Stop {
             parameters.extend_from_slice(&id);
             let asked = session.ask(ask(kind::STAT, &parameters, &[], SMALL)).map_err(failed)?;
             match small(asked, until, deadline).map_err(failed)? {
-                (Answer::Done, body) => Stat::parse(&Reader(&body).text()),
+                (Answer::Done, body) => Stat::parse(&WireReader(&body).text()),
                 (answer, _) => return Ok((answer, None)),
             }
         };

@@ -2,8 +2,8 @@
 
 use super::auth::{self, Identity};
 use super::link::{Link, left};
-use super::session::{Ask, MOST_BODY, Place};
-use super::wire::{self, Answer, Head, Reader, kind, status};
+use super::session::{Ask, Endpoint, MOST_BODY};
+use super::wire::{self, Answer, Head, WireReader, kind, status};
 use crate::remote::Fault;
 use std::io::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl<'a> Login<'a> {
     /// ignore it.
     pub(super) fn perform(
         link: Link,
-        place: &'a Place,
+        place: &'a Endpoint,
         tls: bool,
         bold: &[&Ask],
         deadline: Instant,
@@ -84,7 +84,7 @@ impl<'a> Login<'a> {
         login.body(0)?;
         let latency = began.elapsed();
         let about = login.body(PROTOCOL)?;
-        let mut about = Reader(&about);
+        let mut about = WireReader(&about);
         let _version = about.u32().map_err(Fault::passing)?;
         // Old servers report only their version.
         let flags = about.u32().unwrap_or(IS_SERVER);
@@ -200,7 +200,7 @@ impl<'a> Login<'a> {
     /// Returns the answer to a request: success, or a request for more credentials.
     fn reply(&self, stream: u16) -> std::result::Result<(u16, Vec<u8>), Fault> {
         loop {
-            let head = self.exactly(Head::SIZE).and_then(|head| Head::parse(&mut Reader(&head)));
+            let head = self.exactly(Head::SIZE).and_then(|head| Head::parse(&mut WireReader(&head)));
             let strange = || Error::new(ErrorKind::InvalidData, "this is not an XRootD server");
             let head = head.map_err(|error| match error.kind() {
                 ErrorKind::InvalidData => Fault::lasting(strange()),

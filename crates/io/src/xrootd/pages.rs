@@ -1,6 +1,6 @@
 //! Pages with checksums, as returned by `kXR_pgread`.
 
-use super::wire::{CHECKSUM, ELEMENT, PAGE, Reader, crc32c};
+use super::wire::{CHECKSUM, ELEMENT, PAGE, WireReader, crc32c};
 use std::io::{Error, ErrorKind, Result};
 
 /// The pages in an answer, however it is divided. A header gives their location. Each page has its CRC32C before it and
@@ -45,7 +45,7 @@ impl Pages {
                 }
                 whole = &self.begun;
             }
-            let mut from = Reader(whole);
+            let mut from = WireReader(whole);
             let mut more = true;
             if marked {
                 let sum = from.u32()?;

@@ -3,7 +3,7 @@
 use super::handle::{Handle, ask, ask_pages, ask_range};
 use super::pages::Pages;
 use super::session::{Ask, Limits};
-use super::wire::{Answer, ELEMENT, Reader, Stat, kind};
+use super::wire::{Answer, ELEMENT, Stat, WireReader, kind};
 use super::{Xrootd, changed, lock, small};
 use crate::cancel;
 use crate::plan::Range;
@@ -65,7 +65,7 @@ impl Xrootd {
             }
         } else {
             let (body, most) = elements(ranges, handle.id, limits);
-            (ask(kind::READV, &[], &body, most), Form::Parts(Parts::default()))
+            (ask(kind::READV, &[], &body, most), Form::Parts(VectorParts::default()))
         };
         let watch = lock(&handle.watch).clone();
         let look = handle.look(&watch).filter(|_| !self.unwatched.load(Ordering::Relaxed));
@@ -96,7 +96,7 @@ impl Xrootd {
             // A single missing answer does not end the session.
             match small(look, until + self.options.timeout, until) {
                 Ok((answer, body)) => {
-                    let now = Stat::parse(&Reader(&body).text()).filter(|_| answer == Answer::Done);
+                    let now = Stat::parse(&WireReader(&body).text()).filter(|_| answer == Answer::Done);
                     if !cancel::given_up()
                         && let Some(what) = lock(&handle.watch).compare(&watch, now)
                     {
@@ -126,7 +126,7 @@ impl Xrootd {
 enum Form {
     /// The file's bytes, from this position.
     Plain(u64),
-    Parts(Parts),
+    Parts(VectorParts),
     Pages(Pages),
 }
 
@@ -166,13 +166,13 @@ pub fn elements(ranges: &[Range], id: [u8; 4], limits: Limits) -> (Vec<u8>, u64)
 
 /// The ranges in an answer to `kXR_readv`, each after its own header, however the answer is divided.
 #[derive(Default)]
-pub struct Parts {
+pub struct VectorParts {
     head: Vec<u8>,
     offset: u64,
     left: usize,
 }
 
-impl Parts {
+impl VectorParts {
     /// Passes on file offset and bytes; returns false if no more are wanted.
     pub fn feed(&mut self, mut bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
         while !bytes.is_empty() {
@@ -183,7 +183,7 @@ impl Parts {
                 if self.head.len() < ELEMENT {
                     break;
                 }
-                let mut from = Reader(&self.head);
+                let mut from = WireReader(&self.head);
                 from.take(4)?;
                 self.left = from.u32()? as usize;
                 self.offset = from.u64()?;

@@ -3,7 +3,7 @@
 use super::auth::{self, Identity};
 use super::link::Link;
 use super::login::{FIRST_STREAM, HAS_PAGES, IS_SERVER, Login, Outcome, STANDS_BETWEEN};
-use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
+use super::wire::{self, Answer, Frames, Head, WireReader, kind, status};
 use crate::cancel::{self, LOOK};
 use crate::ledger::said;
 use crate::process::PerProcess;
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_secs(5);
 
 /// The location of a session, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Endpoint {
     pub host: String,
     pub port: u16,
     pub tls: bool,
@@ -37,7 +37,7 @@ pub struct Place {
     pub token: String,
 }
 
-impl Place {
+impl Endpoint {
     /// Returns the server, for messages.
     pub fn server(&self) -> String {
         if self.host.contains(':') {
@@ -135,7 +135,7 @@ impl Streams {
 
 /// A login on a server.
 pub struct Session {
-    pub place: Place,
+    pub place: Endpoint,
     link: Link,
     streams: Mutex<Streams>,
     began: Instant,
@@ -178,7 +178,7 @@ pub struct Stream {
 }
 
 /// Sessions of this process, by location and identity.
-type Key = (Place, Vec<Option<std::ffi::OsString>>);
+type Key = (Endpoint, Vec<Option<std::ffi::OsString>>);
 type Door = Arc<Mutex<Option<Arc<Session>>>>;
 #[derive(Default)]
 struct Pool {
@@ -203,14 +203,14 @@ impl Ask {
 
 impl Session {
     /// Returns a session for a location: an existing or a new one.
-    pub fn at(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+    pub fn at(place: &Endpoint, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
         Self::asked(place, &|_| Vec::new(), deadline).map(|(session, _)| session)
     }
 
     /// Like [`Self::at`], and sends requests together; for a new session with the login, if possible. `asks` receives
     /// the handle that the server is expected to assign to the next opened file.
     pub fn asked(
-        place: &Place,
+        place: &Endpoint,
         asks: &dyn Fn([u8; 4]) -> Vec<Ask>,
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
@@ -225,7 +225,7 @@ impl Session {
     }
 
     fn find(
-        place: &Place,
+        place: &Endpoint,
         ahead: &[Ask],
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
@@ -243,7 +243,7 @@ impl Session {
     }
 
     fn begin(
-        place: &Place,
+        place: &Endpoint,
         ahead: &[Ask],
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
@@ -473,7 +473,7 @@ impl Session {
         if head.status != status::ATTENTION {
             return self.answer(head, &body);
         }
-        let mut from = Reader(&body);
+        let mut from = WireReader(&body);
         match from.u32()? {
             wire::ASYNC_RESPONSE => {
                 from.u32()?;

@@ -1,5 +1,5 @@
 use super::handle::{Watch, joined};
-use super::read::{Parts, elements};
+use super::read::{VectorParts, elements};
 use super::wire::{ELEMENT, Stat};
 use super::*;
 
@@ -14,7 +14,7 @@ fn ranges_are_cut_to_what_is_taken() {
     let found: Vec<(u32, u64)> = body
         .chunks(ELEMENT)
         .map(|one| {
-            let mut from = Reader(&one[4..]);
+            let mut from = WireReader(&one[4..]);
             (from.u32().unwrap(), from.u64().unwrap())
         })
         .collect();
@@ -32,7 +32,7 @@ fn parts_of_any_division() {
         bytes.extend_from_slice(text.as_bytes());
     }
     for step in 1..=bytes.len() {
-        let (mut parts, mut found) = (Parts::default(), Vec::new());
+        let (mut parts, mut found) = (VectorParts::default(), Vec::new());
         for piece in bytes.chunks(step) {
             let mut take = |at: u64, new: &[u8]| {
                 found.extend(new.iter().enumerate().map(|(i, b)| (at + i as u64, *b)));
@@ -44,7 +44,7 @@ fn parts_of_any_division() {
         assert_eq!(found, want);
     }
     let hostile = [0xff; ELEMENT];
-    assert!(Parts::default().feed(&hostile, &mut |_, _| true).is_err());
+    assert!(VectorParts::default().feed(&hostile, &mut |_, _| true).is_err());
 }
 
 #[test]

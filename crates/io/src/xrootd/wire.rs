@@ -70,9 +70,9 @@ pub fn request(stream: u16, kind: u16, parameters: &[u8], body: &[u8]) -> Vec<u8
 }
 
 /// Reads numbers from the start of a slice.
-pub struct Reader<'a>(pub &'a [u8]);
+pub struct WireReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let cut = || Error::new(ErrorKind::InvalidData, "an answer that is too short");
         let (taken, rest) = self.0.split_at_checked(length).ok_or_else(cut)?;
@@ -113,7 +113,7 @@ pub struct Head {
 impl Head {
     pub const SIZE: usize = 8;
 
-    pub fn parse(from: &mut Reader<'_>) -> Result<Self> {
+    pub fn parse(from: &mut WireReader<'_>) -> Result<Self> {
         let head = Self { stream: from.u16()?, status: from.u16()?, length: from.u32()?, paged: false };
         if i32::try_from(head.length).is_err() {
             return Err(Error::new(ErrorKind::InvalidData, "an answer of negative length"));
@@ -155,7 +155,7 @@ impl Frames {
                 if self.begun.len() < size {
                     return Ok(());
                 }
-                let mut head = Head::parse(&mut Reader(&self.begun))?;
+                let mut head = Head::parse(&mut WireReader(&self.begun))?;
                 self.left = head.length as usize;
                 if head.status == status::STATUS {
                     if self.status == 0 {
@@ -192,7 +192,7 @@ impl Frames {
 /// Returns the page header in a `kXR_status` answer, the number of bytes that follow, and whether they are the last.
 fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
     let wrong = |what: &str| Error::new(ErrorKind::InvalidData, format!("a status {what}"));
-    let mut from = Reader(begun);
+    let mut from = WireReader(begun);
     let head = Head::parse(&mut from)?;
     if head.length as usize != STATUS_BODY {
         return Err(wrong("of unknown length"));
@@ -234,7 +234,7 @@ pub enum Answer {
 
 impl Answer {
     pub fn parse(status: u16, body: &[u8]) -> Result<Self> {
-        let mut from = Reader(body);
+        let mut from = WireReader(body);
         Ok(match status {
             status::OK => Self::Done,
             status::ERROR => Self::Refused(Refusal { code: from.u32()?, text: said(&from.text()) }),

@@ -88,7 +88,7 @@ thread_local! {
 
 /// Compresses `from` into the start of `out`, which grows as needed and never shrinks, so that it can be used again.
 ///
-/// Gives the number of bytes, or nothing if they would not be fewer than those of `from`; then it must be stored
+/// Returns the number of bytes, or nothing if they would not be fewer than those of `from`; then it must be stored
 /// as it is, which is how readers tell (`fObjlen` equals `fNbytes - fKeylen`).
 pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>> {
     let Compression::Level(algorithm, level) = compression else { return Ok(None) };

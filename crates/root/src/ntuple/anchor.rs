@@ -38,8 +38,8 @@ impl Anchor {
     pub fn parse(object: &[u8]) -> Result<Self> {
         let members =
             object.len().checked_sub(PREFIX + CHECKSUM).and_then(|n| object.get(PREFIX..PREFIX + n));
-        let members =
-            members.ok_or_else(|| Error::corrupt(format!("an anchor of {} bytes", object.len())))?;
+        let members = members
+            .ok_or_else(|| Error::corrupt(format!("the anchor has {} bytes, too few", object.len())))?;
         // The byte count ends before the checksum. Later versions of the class may append members.
         let mut c = Cursor::new(object, 0);
         let frame = c.frame()?;

@@ -53,7 +53,7 @@ impl Assembly<'_> {
                         values.extend(size.to_ne_bytes());
                     } else {
                         let size = u32::try_from(size);
-                        let size = size.map_err(|_| Error::limit("a size that does not fit into 32 bits"))?;
+                        let size = size.map_err(|_| Error::limit("a size does not fit into 32 bits"))?;
                         values.extend(size.to_ne_bytes());
                     }
                 }

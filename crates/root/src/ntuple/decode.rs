@@ -6,7 +6,7 @@ use super::table::ClusterPages;
 use crate::array::{Number, pages};
 use crate::compress::decode;
 use crate::error::{Error, Result};
-use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
+use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PageWanted, PartsLeftOut, Unpacked};
 
 /// Bytes of a switch element, which holds the type of a variant.
 pub const SWITCH_BYTES: usize = 12;
@@ -91,7 +91,7 @@ impl PageDecoder for ColumnDecoder {
         let found = range.and_then(|range| list.pages(range).get(page.number & NOT_STORED));
         let packed = if found.is_some_and(|found| found.checksum) {
             let (packed, sum) =
-                record.split_last_chunk().ok_or_else(|| Error::corrupt("a page without its checksum"))?;
+                record.split_last_chunk().ok_or_else(|| Error::corrupt("the page has no checksum"))?;
             let (sum, found) = (u64::from_le_bytes(*sum), checksum(packed));
             if sum != found {
                 return Err(Error::corrupt(format!(
@@ -103,10 +103,15 @@ impl PageDecoder for ColumnDecoder {
             record
         };
         let size = stored.encoding.stored_bytes(page.items as u64);
-        let size = size.ok_or_else(|| Error::limit(format!("a page of {} elements", page.items)))?;
+        let size = size.ok_or_else(|| {
+            Error::limit(format!("the page has {} elements, too many for memory", page.items))
+        })?;
         let compressed = packed.len() != size;
         if packed.len() > size {
-            return Err(Error::corrupt(format!("{} bytes are stored for a page of {size}", packed.len())));
+            return Err(Error::corrupt(format!(
+                "{} bytes are stored, but the page has {size}",
+                packed.len()
+            )));
         }
         // A page that is wanted in part is likely to be read again: convert it so that each part can be decoded on its
         // own.
@@ -146,8 +151,10 @@ impl PageDecoder for ColumnDecoder {
         })
     }
 
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
-        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
+        let PageOutput::Place(out) = to else {
+            return Err(Error::unsupported("elements in a growing column"));
+        };
         let stored = self.of(slice.number)?;
         let (number, _) = self.wanted.numbers();
         pages::provide(out);
@@ -155,7 +162,9 @@ impl PageDecoder for ColumnDecoder {
         if let Some(bytes) = self.copied(encoding) {
             let from =
                 page.data.get(slice.from * bytes..slice.to * bytes).filter(|from| from.len() == out.len());
-            out.copy_from_slice(from.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
+            out.copy_from_slice(
+                from.ok_or_else(|| Error::corrupt("the page is too short for its elements"))?,
+            );
         } else {
             encoding::decode_some(encoding, page.data, slice.items, (slice.from, slice.to), number, out)?;
         }
@@ -186,8 +195,10 @@ impl PageDecoder for ColumnDecoder {
         cluster.map_or(0..0, |cluster| cluster.first_entry..cluster.first_entry + cluster.entries)
     }
 
-    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
-        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
+    fn fill(&self, page: &PageWanted, to: PageOutput<'_>) -> Result<()> {
+        let PageOutput::Place(out) = to else {
+            return Err(Error::unsupported("elements in a growing column"));
+        };
         out.fill(0);
         if let Wanted::Ends = self.wanted {
             let base = self.chosen(page.number).map_or(0, |stored| stored.base as i64);

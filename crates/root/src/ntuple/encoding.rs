@@ -85,7 +85,9 @@ impl Encoding {
             return Err(Error::unsupported(format!("column type {kind:#04x} is unknown to this version")));
         };
         if !(least..=most).contains(&bits) {
-            return Err(Error::corrupt(format!("a column of type {name} with {bits} bits per element")));
+            return Err(Error::corrupt(format!(
+                "a column of type {name} cannot have {bits} bits per element"
+            )));
         }
         Ok(match kind {
             0x00 => Self::Bit,
@@ -119,9 +121,11 @@ impl Encoding {
                     Self::Quantized { bits: bits.into(), min, max }
                 }
                 Some((min, max)) => {
-                    return Err(Error::corrupt(format!("a column of real numbers from {min} to {max}")));
+                    return Err(Error::corrupt(format!(
+                        "a column has an invalid range of real numbers: {min} to {max}"
+                    )));
                 }
-                None => return Err(Error::corrupt("a column of quantized numbers without a range")),
+                None => return Err(Error::corrupt("a column of quantized numbers has no range")),
             },
         })
     }
@@ -233,7 +237,7 @@ pub fn decode_some(
 }
 
 fn short() -> Error {
-    Error::corrupt("a page shorter than its elements")
+    Error::corrupt("the page is too short for its elements")
 }
 
 /// Converts the elements of a page to independent ones ([`Encoding::joined`]).

@@ -29,7 +29,7 @@ const NESTED_DEFERRED_COLUMNS: u64 = 1;
 
 /// A forward reader within an envelope; it never reads past the end.
 #[derive(Debug, Clone)]
-pub struct Reader<'a> {
+pub struct EnvelopeReader<'a> {
     bytes: &'a [u8],
     /// Position in the envelope of the first byte of `bytes`.
     origin: u64,
@@ -46,7 +46,7 @@ macro_rules! number {
     )*};
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EnvelopeReader<'a> {
     /// Creates a reader at the start of some bytes of an envelope.
     pub fn new(bytes: &'a [u8], origin: u64) -> Self {
         Self { bytes, origin, pos: 0 }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         let word = head.u64()?;
         if word & 0xffff != kind as u64 {
             return Err(Error::corrupt(format!(
-                "envelope type {} instead of {}",
+                "found envelope type {}, expected {}",
                 word & 0xffff,
                 kind as u64
             ))
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
             .at(0));
         }
         let content = bytes.len().checked_sub(16).and_then(|n| bytes.get(8..8 + n));
-        let content = content.ok_or_else(|| Error::corrupt("an envelope without a checksum").at(0))?;
+        let content = content.ok_or_else(|| Error::corrupt("the envelope has no checksum").at(0))?;
         let place = bytes.len() - 8;
         let (covered, last) = bytes.split_at_checked(place).unwrap_or_default();
         let stored = Self::new(last, place as u64).u64()?;
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         let place = self.place();
         match self.frame()? {
             (frame, None) => Ok(frame),
-            (_, Some(_)) => Err(Error::corrupt("a list frame instead of a record frame").at(place)),
+            (_, Some(_)) => Err(Error::corrupt("found a list frame, expected a record frame").at(place)),
         }
     }
     /// Returns a reader of the items of a list frame, and their number. Verifies that each item can have at least
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
                         .at(place))
                 }
             },
-            (_, None) => Err(Error::corrupt("a record frame instead of a list frame").at(place)),
+            (_, None) => Err(Error::corrupt("found a record frame, expected a list frame").at(place)),
         }
     }
     fn frame(&mut self) -> Result<(Self, Option<u32>)> {
@@ -251,7 +251,7 @@ pub fn fetch(file: &RootFile, blob: Blob, max_key_size: u64, cause: Cause) -> Re
         })?;
         let mut bytes = file.bytes(blob.offset, max_key_size, cause)?;
         let places = bytes.split_off(pieces.first as usize);
-        let mut places = Reader::new(&places, 0);
+        let mut places = EnvelopeReader::new(&places, 0);
         while (bytes.len() as u64) < blob.stored {
             let left = (blob.stored - bytes.len() as u64).min(max_key_size);
             bytes.try_extend(&file.bytes(places.u64()?, left, cause)?)?;
@@ -367,41 +367,41 @@ pub mod tests {
     #[test]
     fn envelopes_are_verified() {
         let good = envelope(2, &[1, 2, 3]);
-        let (mut reader, _) = Reader::envelope(&good, Kind::Footer).unwrap();
+        let (mut reader, _) = EnvelopeReader::envelope(&good, Kind::Footer).unwrap();
         assert_eq!(reader.take(3).unwrap(), [1, 2, 3]);
         assert!(reader.take(1).is_err());
-        assert!(Reader::envelope(&good, Kind::Header).is_err());
+        assert!(EnvelopeReader::envelope(&good, Kind::Header).is_err());
         for place in 0..good.len() {
             let mut bad = good.clone();
             bad[place] ^= 1;
-            assert!(Reader::envelope(&bad, Kind::Footer).is_err(), "byte {place}");
+            assert!(EnvelopeReader::envelope(&bad, Kind::Footer).is_err(), "byte {place}");
         }
         for length in 0..good.len() {
-            assert!(Reader::envelope(&good[..length], Kind::Footer).is_err());
+            assert!(EnvelopeReader::envelope(&good[..length], Kind::Footer).is_err());
         }
     }
 
     #[test]
     fn frames_are_passed_by_their_size() {
         let bytes = [record(&[1, 2, 3, 4, 9, 9, 9]), list(&[vec![5], vec![6]]), vec![7]].concat();
-        let mut reader = Reader::new(&bytes, 0);
+        let mut reader = EnvelopeReader::new(&bytes, 0);
         assert_eq!(reader.record().unwrap().u32().unwrap(), 0x0403_0201);
         let (mut items, n) = reader.list(1).unwrap();
         assert_eq!((n, items.take(2).unwrap()), (2, &[5, 6][..]));
         assert_eq!(reader.take(1).unwrap(), [7]);
-        assert!(Reader::new(&bytes, 0).list(1).is_err());
+        assert!(EnvelopeReader::new(&bytes, 0).list(1).is_err());
         // More items than bytes, and a frame beyond the end.
         let mut many = list(&[vec![5]]);
         many[8] = 9;
-        assert!(Reader::new(&many, 0).list(1).is_err());
-        assert!(Reader::new(&record(&[1])[..8], 0).record().is_err());
-        assert!(Reader::new(&i64::MIN.to_le_bytes(), 0).record().is_err());
+        assert!(EnvelopeReader::new(&many, 0).list(1).is_err());
+        assert!(EnvelopeReader::new(&record(&[1])[..8], 0).record().is_err());
+        assert!(EnvelopeReader::new(&i64::MIN.to_le_bytes(), 0).record().is_err());
     }
 
     #[test]
     fn locators_of_every_kind() {
         let read = |bytes: &[u8]| {
-            let mut reader = Reader::new(bytes, 0);
+            let mut reader = EnvelopeReader::new(bytes, 0);
             reader.locator().map(|locator| (locator, reader.remaining()))
         };
         let small = [&7i32.to_le_bytes()[..], &9u64.to_le_bytes(), &[1]].concat();
@@ -422,7 +422,7 @@ pub mod tests {
     fn unknown_features_are_refused() {
         let read = |words: &[u64]| {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-            Reader::new(&bytes, 0).feature_flags().map_err(|e| e.to_string())
+            EnvelopeReader::new(&bytes, 0).feature_flags().map_err(|e| e.to_string())
         };
         assert_eq!(read(&[0]), Ok(()));
         assert_eq!(read(&[1]), Ok(()));

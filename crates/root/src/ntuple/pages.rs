@@ -1,6 +1,6 @@
 //! Clusters and page lists: the locations of the pages of each column.
 
-use super::envelope::{Locator, Reader};
+use super::envelope::{EnvelopeReader, Locator};
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct ClusterGroup {
 
 impl ClusterGroup {
     /// Parses a cluster group record.
-    pub fn parse(record: &mut Reader<'_>) -> Result<Self> {
+    pub fn parse(record: &mut EnvelopeReader<'_>) -> Result<Self> {
         let (first_entry, entries, clusters) = (record.u64()?, record.u64()?, record.u32()?);
         let (length, locator) = record.link()?;
         if first_entry.checked_add(entries).is_none_or(|end| end > i64::MAX as u64) {
@@ -94,7 +94,11 @@ const SHARDED: u64 = 1;
 
 impl PageList {
     /// Parses the content of the page list envelope of a group.
-    pub fn parse(reader: &mut Reader<'_>, header_checksum: u64, group: &ClusterGroup) -> Result<Self> {
+    pub fn parse(
+        reader: &mut EnvelopeReader<'_>,
+        header_checksum: u64,
+        group: &ClusterGroup,
+    ) -> Result<Self> {
         let sum = reader.u64()?;
         if sum != header_checksum {
             return Err(Error::corrupt(format!(
@@ -106,7 +110,7 @@ impl PageList {
         let (mut items, count) = reader.list(24)?;
         if count as u64 != u64::from(group.clusters) {
             return Err(Error::corrupt(format!(
-                "a page list of {count} clusters for a group of {}",
+                "the page list has {count} clusters, but its group has {}",
                 group.clusters
             ))
             .at(items.place()));
@@ -123,8 +127,11 @@ impl PageList {
         }
         let (mut clusters, count) = reader.list(12)?;
         if count != list.clusters.len() {
-            return Err(Error::corrupt(format!("pages of {count} clusters, of {}", list.clusters.len()))
-                .at(clusters.place()));
+            return Err(Error::corrupt(format!(
+                "the page list has pages of {count} clusters, but its group has {}",
+                list.clusters.len()
+            ))
+            .at(clusters.place()));
         }
         for number in 0..count {
             let columns = columns(&mut clusters, &mut list.pages)
@@ -176,7 +183,7 @@ impl PageList {
     }
 }
 
-fn columns(clusters: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<Vec<ColumnRange>> {
+fn columns(clusters: &mut EnvelopeReader<'_>, pages: &mut Vec<Page>) -> Result<Vec<ColumnRange>> {
     let (mut items, count) = clusters.list(20)?;
     let mut columns = grow::with_room(count)?;
     for number in 0..count {
@@ -186,7 +193,7 @@ fn columns(clusters: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<Vec<Colum
     Ok(columns)
 }
 
-fn column(items: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<ColumnRange> {
+fn column(items: &mut EnvelopeReader<'_>, pages: &mut Vec<Page>) -> Result<ColumnRange> {
     let (mut inner, count) = items.list(SMALLEST_PAGE)?;
     let start = pages.len();
     let mut end = 0u64;
@@ -202,7 +209,7 @@ fn column(items: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<ColumnRange> 
     let first = inner.i64()?;
     let suppressed = first < 0;
     if suppressed && count > 0 {
-        return Err(Error::corrupt("a suppressed column with pages").at(place));
+        return Err(Error::corrupt("a suppressed column has pages").at(place));
     }
     Ok(ColumnRange {
         suppressed,
@@ -236,7 +243,7 @@ mod tests {
         ClusterGroup { first_entry, entries, clusters, length: 0, locator }
     }
     fn parse(content: &[u8], group: &ClusterGroup) -> Result<PageList> {
-        PageList::parse(&mut Reader::new(content, 8), 77, group)
+        PageList::parse(&mut EnvelopeReader::new(content, 8), 77, group)
     }
     fn two_clusters() -> Vec<u8> {
         let pages = [page(-3, 12, 100), page(2, 8, 112)];

@@ -10,8 +10,9 @@ use super::table::{ClusterPages, NTuple};
 use crate::array::{Column, Number, Type};
 use crate::error::{Error, Result};
 use crate::streamer::compile::Programs;
-use crate::table::{FieldPlan, FieldReader, Hidden, Lane, LaneValues, PagePlace, PageWanted, Table, Target};
-use std::any::Any;
+use crate::table::{
+    FieldPlan, FieldReader, Hidden, Lane, LaneValues, PagePlace, PageWanted, Table, Target, of_format,
+};
 use std::sync::Arc;
 
 /// A field compiled for reading.
@@ -75,14 +76,12 @@ impl FieldReader for FieldColumns {
         start: u64,
         stop: u64,
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
-        let any: &dyn Any = table;
-        let ntuple = any.downcast_ref();
-        let ntuple = ntuple.ok_or_else(|| Error::argument("the field does not belong to an RNTuple"))?;
-        Ok(Box::new(self.plan_entries(ntuple, start, stop)?))
+        Ok(Box::new(self.plan_entries(of_format(table)?, start, stop)?))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
         let structure = self.structure.clone()?;
-        let length = usize::try_from(entries).map_err(|_| Error::limit(format!("{entries} entries")))?;
+        let length = usize::try_from(entries)
+            .map_err(|_| Error::limit(format!("{entries} entries are too many for memory")))?;
         Assembly { take, programs: self.programs.as_deref() }.column(&structure, length)
     }
 }
@@ -156,7 +155,9 @@ impl<'a> FieldEntries<'a> {
                     Some(Span { from, to, total: span.total.and_then(times), ..*span })
                 };
                 let spans = spans.iter().map(grow).collect::<Option<Vec<_>>>();
-                let spans = spans.ok_or_else(|| Error::limit(format!("arrays of {size} items")))?;
+                let spans = spans.ok_or_else(|| {
+                    Error::limit(format!("arrays of {size} items are too large for memory"))
+                })?;
                 self.next.push((item.clone(), spans));
             }
             Structure::Record { fields, .. } => {
@@ -498,7 +499,8 @@ impl<'a> FieldEntries<'a> {
             ));
         }
         if from < missing {
-            let zeros = usize::try_from(missing).map_err(|_| Error::limit(format!("{missing} zeros")))?;
+            let zeros = usize::try_from(missing)
+                .map_err(|_| Error::limit(format!("{missing} missing values are too many for memory")))?;
             if missing > MOST_ZEROS.saturating_mul(self.ntuple.file.source().size()) {
                 return Err(Error::limit(format!("{missing} elements that are not stored"))
                     .within(self.cluster_place(span.cluster)));

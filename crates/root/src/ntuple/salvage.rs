@@ -4,7 +4,7 @@
 //! parts of an RNTuple are therefore known without the anchor. Without a footer, fields that were added later are lost.
 
 use super::anchor::Blob;
-use super::envelope::{Kind, Locator, Reader, unpack};
+use super::envelope::{EnvelopeReader, Kind, Locator, unpack};
 use super::pages::ClusterGroup;
 use super::table::NTuple;
 use crate::compress::decode;
@@ -94,7 +94,7 @@ fn look(file: &RootFile, offset: u64, stored: u64) -> Result<Option<Found>> {
         Some(2) => Kind::Footer,
         _ => Kind::PageList,
     };
-    let (mut reader, sum) = Reader::envelope(&bytes, kind)?;
+    let (mut reader, sum) = EnvelopeReader::envelope(&bytes, kind)?;
     let mut found =
         Found { kind, blob: Blob { offset, stored, length }, header: sum, group: None, extension: 0 };
     match kind {

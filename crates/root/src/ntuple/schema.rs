@@ -1,7 +1,7 @@
 //! The schema: fields, columns, and the columns that represent each field.
 
 use super::encoding::Encoding;
-use super::envelope::Reader;
+use super::envelope::EnvelopeReader;
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
 
@@ -133,7 +133,7 @@ pub struct Schema {
 
 impl Schema {
     /// Reads a schema description: the end of the header, or the extension in the footer.
-    pub fn extend(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub fn extend(&mut self, reader: &mut EnvelopeReader<'_>) -> Result<()> {
         let (mut items, count) = reader.list(8).within(|| "the list of fields")?;
         for _ in 0..count {
             let place = self.fields.len();
@@ -289,7 +289,7 @@ impl Schema {
     }
 }
 
-fn field(record: &mut Reader<'_>, id: usize) -> Result<Field> {
+fn field(record: &mut EnvelopeReader<'_>, id: usize) -> Result<Field> {
     let field_version = record.u32()?;
     let type_version = record.u32()?;
     let parent = record.u32()? as usize;
@@ -325,7 +325,7 @@ fn field(record: &mut Reader<'_>, id: usize) -> Result<Field> {
     })
 }
 
-fn column(record: &mut Reader<'_>) -> Result<Column> {
+fn column(record: &mut EnvelopeReader<'_>) -> Result<Column> {
     let kind = record.u16()?;
     let bits = record.u16()?;
     let field = record.u32()? as usize;

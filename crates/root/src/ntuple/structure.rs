@@ -148,7 +148,10 @@ impl<'a> Compiler<'a> {
                     return Err(Error::unsupported("the types of a variant cannot be read one by one"));
                 }
                 _ => {
-                    return Err(Error::corrupt(format!("subfields in a field of type {:?}", field.typename)));
+                    return Err(Error::corrupt(format!(
+                        "a field of type {:?} cannot have subfields",
+                        field.typename
+                    )));
                 }
             })
         };
@@ -192,7 +195,7 @@ impl<'a> Compiler<'a> {
                 let items = field.children.iter().map(|&child| self.field(child).map(Arc::new));
                 let items = items.collect::<Result<Vec<_>>>()?;
                 if !(1..=MOST_VARIANTS).contains(&items.len()) {
-                    return Err(Error::corrupt(format!("a variant of {} types", items.len())));
+                    return Err(Error::corrupt(format!("a variant cannot have {} types", items.len())));
                 }
                 let switch = self.stored(id, 0, |encoding| encoding == Encoding::Switch)?;
                 Ok(Structure::Variant { switch, items })
@@ -227,7 +230,7 @@ impl<'a> Compiler<'a> {
                     stored: self.stored(id, 0, |encoding| encoding == Encoding::Bit)?,
                     number: Number::Bool,
                 },
-                n => return Err(Error::corrupt(format!("an array with {n} columns"))),
+                n => return Err(Error::corrupt(format!("an array cannot have {n} columns"))),
             });
             return Ok(Structure::Fixed { size, item });
         }
@@ -259,7 +262,9 @@ impl<'a> Compiler<'a> {
     fn only_child(&self, field: &Field) -> Result<Structure> {
         match field.children.as_slice() {
             [child] => self.field(*child),
-            children => Err(Error::corrupt(format!("{} subfields instead of one", children.len()))),
+            children => {
+                Err(Error::corrupt(format!("the field has {} subfields instead of one", children.len())))
+            }
         }
     }
 
@@ -321,7 +326,7 @@ impl<'a> Compiler<'a> {
 
     fn encoding(&self, stored: &Stored) -> Result<Encoding> {
         let column = stored.choices.first().and_then(|&id| self.schema.columns.get(id));
-        column.ok_or_else(|| Error::corrupt("a field without columns"))?.encoding.clone()
+        column.ok_or_else(|| Error::corrupt("the field has no columns"))?.encoding.clone()
     }
 }
 
@@ -339,7 +344,7 @@ fn class(field: &Field, programs: &Programs) -> Kind {
 
 fn array_size(field: &Field) -> Result<usize> {
     let size = field.array_size.unwrap_or_default();
-    usize::try_from(size).map_err(|_| Error::limit(format!("an array of {size} items")))
+    usize::try_from(size).map_err(|_| Error::limit(format!("an array of {size} items is too large")))
 }
 
 fn is_optional(field: &Field) -> bool {

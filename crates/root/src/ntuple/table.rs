@@ -2,7 +2,7 @@
 
 use super::anchor::{Anchor, Blob};
 use super::decode::{NOT_STORED, NUMBER_BITS};
-use super::envelope::{self, Kind, Reader};
+use super::envelope::{self, EnvelopeReader, Kind};
 use super::listing::{self, Listed};
 use super::pages::{Cluster, ClusterGroup, PageList};
 use super::plan::FieldColumns;
@@ -100,7 +100,7 @@ impl NTuple {
         }
         let mut ntuple = Self::begin(file, anchor)?;
         let footer = fetch(file, anchor, anchor.footer, "footer")?;
-        let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
+        let (mut reader, _) = EnvelopeReader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
         ntuple.parse_footer(&mut reader).within(|| "the footer")?;
         ntuple.finish()
     }
@@ -122,7 +122,7 @@ impl NTuple {
         let mut ntuple = Self::begin(file, &anchor)?;
         if let Some(blob) = footer {
             let footer = fetch(file, &anchor, blob, "footer")?;
-            let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
+            let (mut reader, _) = EnvelopeReader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
             ntuple.parse_extension(&mut reader).within(|| "the footer")?;
         }
         ntuple.entries = groups.last().map_or(0, |group| group.first_entry + group.entries);
@@ -134,7 +134,7 @@ impl NTuple {
     fn begin(file: &Arc<RootFile>, anchor: &Anchor) -> Result<Self> {
         let header = fetch(file, anchor, anchor.header, "header")?;
         let (mut reader, header_checksum) =
-            Reader::envelope(&header, Kind::Header).within(|| "the header")?;
+            EnvelopeReader::envelope(&header, Kind::Header).within(|| "the header")?;
         let mut ntuple = Self {
             file: file.clone(),
             name: String::new(),
@@ -169,7 +169,7 @@ impl NTuple {
         Ok(self)
     }
 
-    fn parse_header(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    fn parse_header(&mut self, reader: &mut EnvelopeReader<'_>) -> Result<()> {
         reader.feature_flags()?;
         self.name = reader.string()?;
         self.description = reader.string()?;
@@ -180,7 +180,7 @@ impl NTuple {
     }
 
     /// Parses the first part of a footer: the fields and columns that are not in the header.
-    fn parse_extension(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    fn parse_extension(&mut self, reader: &mut EnvelopeReader<'_>) -> Result<()> {
         reader.feature_flags()?;
         let sum = reader.u64()?;
         if sum != self.header_checksum {
@@ -196,7 +196,7 @@ impl NTuple {
         Ok(())
     }
 
-    fn parse_footer(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    fn parse_footer(&mut self, reader: &mut EnvelopeReader<'_>) -> Result<()> {
         self.parse_extension(reader)?;
         let (mut items, count) = reader.list(48).within(|| "the list of cluster groups")?;
         for number in 0..count {
@@ -253,7 +253,7 @@ impl NTuple {
         let read = || {
             let blob = about.locator.blob(about.length)?;
             let bytes = envelope::fetch(&self.file, blob, self.anchor.max_key_size, Cause::Object)?;
-            let (mut reader, _) = Reader::envelope(&bytes, Kind::PageList)?;
+            let (mut reader, _) = EnvelopeReader::envelope(&bytes, Kind::PageList)?;
             PageList::parse(&mut reader, self.header_checksum, about)
         };
         let list = read().within(|| format!("the page list of cluster group {group}"));
@@ -604,7 +604,7 @@ fn streamed_list(bytes: &[u8]) -> Result<Classes> {
     let mut c = Cursor::new(bytes, 0);
     match c.pointer()? {
         Pointer::New { .. } => Classes::parse(c.rest(), c.place()),
-        _ => Err(Error::corrupt("no list of streamer info").at(0)),
+        _ => Err(Error::corrupt("the list of streamer info is missing").at(0)),
     }
 }
 

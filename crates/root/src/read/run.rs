@@ -7,7 +7,9 @@ use super::turns::{LargePage, Turn, Turns};
 use super::{Keeps, Part, Reading};
 use crate::array::{Builder, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::table::{Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target};
+use crate::table::{
+    Page, PageDecoder, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target,
+};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, count};
@@ -23,7 +25,7 @@ use std::thread;
 use std::time::Instant;
 
 /// A page to read.
-pub struct Job {
+pub struct PageJob {
     pub part: usize,
     /// Index of its lane among the lanes of this run.
     pub lane: usize,
@@ -34,7 +36,7 @@ pub struct Job {
     pub kept: Option<Arc<Tail>>,
 }
 
-impl Job {
+impl PageJob {
     /// The byte range to read for it.
     fn needed(&self) -> Range {
         let range = self.page.range();
@@ -66,7 +68,7 @@ pub struct Run<'r, 'a> {
 /// The pages still to be read.
 struct Chunks<'r, 'a> {
     lanes: &'r [RunLane<'a>],
-    jobs: &'r [Job],
+    jobs: &'r [PageJob],
     most: u64,
     /// For each group.
     goals: Vec<GroupGoal<'r>>,
@@ -79,7 +81,7 @@ struct Chunks<'r, 'a> {
 /// Jobs that are fetched together.
 struct Chunk<'r> {
     number: usize,
-    jobs: Vec<(&'r Job, Goal<'r>)>,
+    jobs: Vec<(&'r PageJob, Goal<'r>)>,
 }
 
 /// The part of a group still to be filled.
@@ -101,7 +103,7 @@ impl<'r, 'a> Run<'r, 'a> {
         reading: &'r Reading<'a>,
         ahead: Option<&'r Mutex<Ahead>>,
         lanes: &'r [RunLane<'a>],
-        jobs: &'r [Job],
+        jobs: &'r [PageJob],
         groups: &'r mut [Group],
     ) -> Self {
         let mut goals = Vec::with_capacity(groups.len());
@@ -214,7 +216,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// The rest of a page that the step before has left.
-    fn left(&self, job: &Job) -> Option<Arc<Tail>> {
+    fn left(&self, job: &PageJob) -> Option<Arc<Tail>> {
         let Keeps::Steps(carry) = self.reading.keeps else { return None };
         let column = self.lanes.get(job.lane)?.lane.column;
         if job.page.from > 0 { carry.take(column, job.page.number, job.page.from) } else { None }
@@ -229,7 +231,7 @@ impl<'r, 'a> Run<'r, 'a> {
     fn page(
         &self,
         chunk: usize,
-        job: &Job,
+        job: &PageJob,
         record: &Record<'_>,
         tail: Option<&Arc<Tail>>,
         goal: Goal<'_>,
@@ -278,7 +280,7 @@ struct PageRun<'s, 'r, 'a> {
     run: &'s Run<'r, 'a>,
     /// Index of its chunk.
     chunk: usize,
-    job: &'s Job,
+    job: &'s PageJob,
     lane: &'r RunLane<'a>,
     /// The rest of the page kept by the step before or by the page cache.
     tail: Option<&'s Arc<Tail>>,
@@ -339,9 +341,9 @@ impl<'r> PageRun<'_, 'r, '_> {
     fn nothing(&self, goal: Goal<'_>) -> Result<PartsLeftOut> {
         let (decoder, page) = (&self.lane.lane.decoder, &self.job.page);
         match (goal, self.turns) {
-            (Goal::Place(to), _) => decoder.fill(page, Output::Place(to))?,
+            (Goal::Place(to), _) => decoder.fill(page, PageOutput::Place(to))?,
             (Goal::Turn(turn), Some(turns)) => {
-                turns.append(turn, 0, |to| decoder.fill(page, Output::Append(to)))?;
+                turns.append(turn, 0, |to| decoder.fill(page, PageOutput::Append(to)))?;
             }
             (Goal::Turn(_), None) => {}
         }
@@ -360,9 +362,9 @@ impl<'r> PageRun<'_, 'r, '_> {
         let (decoder, slice) = (&self.lane.lane.decoder, &self.slice);
         let mut left_out = Vec::new();
         match (goal, self.turns) {
-            (Goal::Place(to), _) => left_out = decoder.decode(slice, page, Output::Place(to))?,
+            (Goal::Place(to), _) => left_out = decoder.decode(slice, page, PageOutput::Place(to))?,
             (Goal::Turn(turn), Some(turns)) => turns.append(turn, page.data.len(), |to: &mut Builder| {
-                left_out = decoder.decode(slice, page, Output::Append(to))?;
+                left_out = decoder.decode(slice, page, PageOutput::Append(to))?;
                 Ok(())
             })?,
             (Goal::Turn(_), None) => {}
@@ -469,7 +471,7 @@ impl<'r> Chunks<'r, '_> {
     /// Returns the next jobs, each with the place of its values: at most `most` bytes together, or one larger job.
     fn next(&mut self, near: bool) -> Option<Chunk<'r>> {
         let mut bytes = 0u64;
-        let fits = |job: &&Job| {
+        let fits = |job: &&PageJob| {
             bytes = bytes.saturating_add(job.needed().length);
             bytes <= self.most
         };

@@ -1,7 +1,7 @@
 //! Stages: which pages can be read now, and which depend on the values of earlier pages.
 
 use super::ahead::Ahead;
-use super::run::{Job, Run};
+use super::run::{PageJob, Run};
 use super::target::{Group, GroupValues, WORD};
 use super::{Keeps, Reading};
 use crate::array::{Builder, Column, Number};
@@ -384,7 +384,7 @@ impl<'a> Stages<'a> {
 
     /// Returns the pages in reading order: file order, unless a column's pages are stored in another order than its
     /// items.
-    fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Vec<Job> {
+    fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Vec<PageJob> {
         let mut jobs = Vec::with_capacity(lanes.iter().map(|lane| lane.lane.pages.len()).sum());
         for (lane, of) in lanes.iter_mut().enumerate() {
             let pages = std::mem::take(&mut of.lane.pages);
@@ -395,10 +395,10 @@ impl<'a> Stages<'a> {
                     }
                     _ => None,
                 };
-                Job { part: of.part, lane, index, page, kept: cached }
+                PageJob { part: of.part, lane, index, page, kept: cached }
             }));
         }
-        let in_order = |jobs: &[Job]| {
+        let in_order = |jobs: &[PageJob]| {
             let mut next = vec![0usize; lanes.len()];
             jobs.iter().all(|job| {
                 next.get_mut(job.lane).is_none_or(|next| std::mem::replace(next, job.index + 1) == job.index)

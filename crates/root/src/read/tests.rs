@@ -4,8 +4,8 @@ use super::{Carry, LeftOut, Part, read, read_with};
 use crate::array::{Column, Number, Type};
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::{
-    FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageCache, PageDecoder,
-    PageListed, PagePlace, PageSlice, PageWanted, PartsLeftOut, Table, Target, Unpacked,
+    FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, Page, PageCache, PageDecoder, PageListed,
+    PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Table, Target, Unpacked,
 };
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::counters::Counters;
@@ -121,9 +121,9 @@ impl PageDecoder for FakeDecoder<'_> {
     fn start(&self, _page: &Page<'_>, item: usize) -> Option<usize> {
         Some(item * 4)
     }
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
         assert_eq!(page.items, slice.items);
-        let Output::Place(to) = to else { unreachable!() };
+        let PageOutput::Place(to) = to else { unreachable!() };
         let values =
             page.data.as_chunks::<4>().0[slice.from..slice.to].iter().map(|v| i32::from_ne_bytes(*v));
         if matches!(self.column, 1 | 2) {
@@ -136,8 +136,8 @@ impl PageDecoder for FakeDecoder<'_> {
         }
         Ok(Vec::new())
     }
-    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
-        let Output::Place(to) = to else { unreachable!() };
+    fn fill(&self, page: &PageWanted, to: PageOutput<'_>) -> Result<()> {
+        let PageOutput::Place(to) = to else { unreachable!() };
         let cluster = self.fake.clusters.iter().find(|firsts| firsts[self.column] == page.first).unwrap();
         to.copy_from_slice(&cluster[self.column + 1].to_ne_bytes());
         Ok(())

@@ -7,7 +7,7 @@
 use crate::array::Builder;
 use crate::array::pages::Room;
 use crate::error::Result;
-use crate::table::{Output, Page, PageDecoder, PageSlice, PartsLeftOut, Unpacked};
+use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PartsLeftOut, Unpacked};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +128,7 @@ impl<'a> LargePage<'a> {
             to: end - from,
             ..self.slice
         };
-        let left_out = self.decoder.decode(&slice, &page, Output::Append(to))?;
+        let left_out = self.decoder.decode(&slice, &page, PageOutput::Append(to))?;
         Ok((page.data.len(), left_out))
     }
 }

@@ -60,23 +60,11 @@ fn element<'a>(kind: &str, mut fields: impl Iterator<Item = &'a str>) -> Option<
         _ => return None,
     };
     let mut text = || fields.next();
-    let mut e = Element {
-        class,
-        name: text()?.to_owned().into(),
-        title: text()?.to_owned(),
-        kind: text()?.parse().ok()?,
-        size: text()?.parse().ok()?,
-        array_length: text()?.parse().ok()?,
-        array_dim: text()?.parse().ok()?,
-        max_index: [0; 5],
-        typename: String::new(),
-        base_version: -1,
-        count_name: String::new(),
-        count_class: String::new(),
-        count_version: 0,
-        stl_type: 0,
-        ctype: 0,
-    };
+    let mut e = Element::new(class, text()?.to_owned().into(), text()?.to_owned());
+    e.kind = text()?.parse().ok()?;
+    e.size = text()?.parse().ok()?;
+    e.array_length = text()?.parse().ok()?;
+    e.array_dim = text()?.parse().ok()?;
     for (slot, value) in e.max_index.iter_mut().zip(text()?.split(',')) {
         *slot = value.parse().ok()?;
     }

@@ -156,7 +156,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles a member or branch of a type: containers have a version header.
+    /// Compiles a value of a type: containers have a version header.
     pub fn framed(&mut self, cpp: &Cpp) -> Kind {
         match cpp {
             cpp if cpp.is_container() => Kind::Framed(Box::new(self.value(cpp))),
@@ -241,7 +241,7 @@ impl<'a> Compiler<'a> {
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 
-    /// Compiles an object that is a whole branch, in the version (or with the checksum) given by the branch.
+    /// Compiles an object that is a whole value of a column, in the version, or with the checksum, given there.
     pub fn top(&mut self, cpp: &Cpp, version: i32, checksum: u32) -> Kind {
         let pair = self.pair_class(cpp);
         let ((Some(name), _) | (None, Cpp::Class(name))) = (&pair, cpp) else { return self.framed(cpp) };

@@ -14,9 +14,9 @@ const NAMES_VERSION: u16 = 8;
 /// Last version whose empty member-wise containers still have columns.
 const EMPTY_COLUMNS: u16 = 6;
 
-/// Layout of the elements in a container.
+/// Order of the elements in a container.
 #[derive(Default)]
-pub(super) enum Layout {
+pub(super) enum ElementOrder {
     /// One element after the other.
     #[default]
     Elements,
@@ -52,9 +52,9 @@ impl ObjectReader<'_> {
     }
 
     /// Reads the class version of the elements, which follows the version header of a member-wise container.
-    pub(super) fn layout(&mut self, cpp: &Cpp, frame: Frame) -> Result<Layout> {
+    pub(super) fn layout(&mut self, cpp: &Cpp, frame: Frame) -> Result<ElementOrder> {
         if !frame.member_wise {
-            return Ok(Layout::Elements);
+            return Ok(ElementOrder::Elements);
         }
         let named = frame.version >= NAMES_VERSION;
         match cpp {
@@ -64,12 +64,12 @@ impl ObjectReader<'_> {
                 Cpp::Class(name) if named => {
                     let version = i32::from(self.cursor.u16()? as i16);
                     let info = self.described(name, version, true)?;
-                    return Ok(Layout::Columns(info, frame.version <= EMPTY_COLUMNS));
+                    return Ok(ElementOrder::Columns(info, frame.version <= EMPTY_COLUMNS));
                 }
                 Cpp::Class(name) => {
                     let info =
                         self.any_info(name).ok_or_else(|| unknown_class(name).at(self.cursor.place()))?;
-                    return Ok(Layout::Columns(info, frame.version <= EMPTY_COLUMNS));
+                    return Ok(ElementOrder::Columns(info, frame.version <= EMPTY_COLUMNS));
                 }
                 item => {
                     let why = format!("a member-wise container of {item:?}");
@@ -82,22 +82,22 @@ impl ObjectReader<'_> {
         if named && self.cursor.u16()? == 0 {
             self.cursor.skip(4)?;
         }
-        Ok(Layout::Halves)
+        Ok(ElementOrder::Halves)
     }
 
     /// Reads one container: the number of elements, and the elements.
-    pub(super) fn collection(&mut self, cpp: &Cpp, layout: &Layout) -> Result<Value> {
+    pub(super) fn collection(&mut self, cpp: &Cpp, layout: &ElementOrder) -> Result<Value> {
         match (cpp, layout) {
-            (_, Layout::Elements) => self.content(cpp),
+            (_, ElementOrder::Elements) => self.content(cpp),
             (Cpp::Map(a, b), _) => self.halves(a, b).map(|halves| Value::Map(halves.collect())),
-            (Cpp::List(item), Layout::Halves) if matches!(**item, Cpp::Pair(..)) => match &**item {
+            (Cpp::List(item), ElementOrder::Halves) if matches!(**item, Cpp::Pair(..)) => match &**item {
                 Cpp::Pair(a, b) => {
                     let pairs = self.halves(a, b)?;
                     Ok(Value::List(pairs.map(|pair| Value::Pair(Box::new(pair))).collect()))
                 }
                 _ => Ok(Value::Null),
             },
-            (_, Layout::Columns(info, even_empty)) => {
+            (_, ElementOrder::Columns(info, even_empty)) => {
                 let count = self.cursor.count(1)?;
                 let mut objects = self.in_columns(info, count)?;
                 if count > 0 || *even_empty {
@@ -125,7 +125,7 @@ impl ObjectReader<'_> {
         let frame = if framed { Some(self.cursor.frame()?) } else { None };
         let layout = match frame {
             Some(frame) => self.layout(cpp, frame)?,
-            None => Layout::Elements,
+            None => ElementOrder::Elements,
         };
         let mut items = Vec::new();
         for _ in 0..count {

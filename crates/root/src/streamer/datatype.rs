@@ -52,7 +52,7 @@ impl DataType {
 
     /// Returns the error for a field whose data no C++ type can hold.
     pub fn refused(&self, name: &str) -> Error {
-        Error::unsupported(format!("branch '{name}': {} cannot be written", self.word()))
+        Error::unsupported(format!("field '{name}': {} cannot be written", self.word()))
     }
 
     /// Returns the fixed dimensions and the element type.
@@ -67,7 +67,7 @@ impl DataType {
 
     /// Returns the C++ type for a field of this name. The class of a record comes from `classes`, from the record
     /// itself, or from the field name, in this order. With `nameless`, a record that is not in `classes` has no class,
-    /// where RNTuples allow this.
+    /// where the format allows this.
     pub fn shape(&self, name: &str, classes: &ClassNames, nameless: bool) -> Result<Shape> {
         let inside = |item: &Self| item.shape(name, classes, false).map(Box::new);
         Ok(match self {
@@ -88,7 +88,7 @@ impl DataType {
             Self::List(item) => {
                 if let (Self::FixedList(size, _), false) = (&**item, nameless) {
                     return Err(Error::unsupported(format!(
-                        "branch '{name}': a vector cannot hold arrays of {size} elements"
+                        "field '{name}': a vector cannot hold arrays of {size} elements"
                     )));
                 }
                 Shape::Vector(Box::new(item.shape(name, classes, nameless)?))

@@ -286,24 +286,12 @@ fn check_name(name: &str) -> Result<()> {
 
 fn element(name: &str, shape: &Shape) -> Result<Element> {
     let (dims, inner) = shape.dims();
-    let mut e = Element {
-        class: ElementClass::BasicType,
-        name: name.to_owned().into(),
-        title: String::new(),
-        kind: 0,
-        size: i32::try_from(shape.memory())
-            .map_err(|_| Error::limit(format!("member {name} is too large")))?,
-        array_length: if dims.is_empty() { 0 } else { dims.iter().product::<usize>() as i32 },
-        array_dim: dims.len() as i32,
-        max_index: [0; 5],
-        typename: inner.cpp(),
-        base_version: -1,
-        count_name: String::new(),
-        count_class: String::new(),
-        count_version: 0,
-        stl_type: 0,
-        ctype: 0,
-    };
+    let mut e = Element::new(ElementClass::BasicType, name.to_owned().into(), String::new());
+    e.size =
+        i32::try_from(shape.memory()).map_err(|_| Error::limit(format!("member {name} is too large")))?;
+    e.array_length = if dims.is_empty() { 0 } else { dims.iter().product::<usize>() as i32 };
+    e.array_dim = dims.len() as i32;
+    e.typename = inner.cpp();
     if dims.len() > e.max_index.len() {
         return Err(Error::unsupported(format!("member {name} has {} dimensions, more than 5", dims.len())));
     }

@@ -18,10 +18,10 @@ mod pointers;
 mod uniform;
 mod versions;
 
-/// Runs programs over the entries of a basket. It keeps the classes and objects that pointers refer to.
+/// Runs programs over the entries of a page. It keeps the classes and objects that pointers refer to.
 pub struct Decoder<'a> {
     programs: &'a Programs,
-    /// Programs used so far for this basket.
+    /// Programs used so far for this page.
     used: HashMap<String, Kind>,
     /// Columns for objects of older versions, before they are converted to the newest version; keyed by the version's
     /// address.
@@ -48,7 +48,7 @@ pub struct Decoder<'a> {
 const DEEPEST_OBJECT: usize = 300;
 
 impl<'a> Decoder<'a> {
-    /// Creates a decoder for one basket. Undecodable values that can be skipped are left out if `leave_out` is set;
+    /// Creates a decoder for one page. Undecodable values that can be skipped are left out if `leave_out` is set;
     /// otherwise they are an error.
     pub fn new(programs: &'a Programs, leave_out: bool) -> Self {
         Self {

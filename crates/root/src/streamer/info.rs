@@ -100,6 +100,29 @@ pub struct Element {
     pub ctype: i32,
 }
 
+impl Element {
+    /// Creates a member with the fields that all members have set to 0 or empty, and without those of some subclasses.
+    pub fn new(class: ElementClass, name: Name, title: String) -> Self {
+        Self {
+            class,
+            name,
+            title,
+            kind: 0,
+            size: 0,
+            array_length: 0,
+            array_dim: 0,
+            max_index: [0; 5],
+            typename: String::new(),
+            base_version: -1,
+            count_name: String::new(),
+            count_class: String::new(),
+            count_version: 0,
+            stl_type: 0,
+            ctype: 0,
+        }
+    }
+}
+
 /// One version of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamerInfo {
@@ -178,7 +201,7 @@ impl Classes {
 
     /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
     pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
-        let mut reader = Reader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
+        let mut reader = InfoReader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
         let infos = reader.list()?;
         Self::new(infos)
     }
@@ -336,12 +359,12 @@ fn named_number(e: &Element) -> Option<(String, Number)> {
     Some((name, number))
 }
 
-struct Reader<'a> {
+struct InfoReader<'a> {
     cursor: Cursor<'a>,
     classes: HashMap<u64, String>,
 }
 
-impl Reader<'_> {
+impl InfoReader<'_> {
     fn list(&mut self) -> Result<Vec<StreamerInfo>> {
         let frame = self.cursor.frame()?;
         self.cursor.object_bits()?;
@@ -429,38 +452,21 @@ fn element(c: &mut Cursor<'_>, class: ElementClass) -> Result<Element> {
     let middle = if class == ElementClass::StlString { Some(c.frame()?) } else { None };
     let inner = c.frame()?;
     let (name, title) = c.named()?;
-    let kind = c.i32()?;
-    let size = c.i32()?;
-    let array_length = c.i32()?;
-    let array_dim = c.i32()?;
-    let mut max_index = [0; 5];
+    let mut e = Element::new(class, name.into(), title);
+    e.kind = c.i32()?;
+    e.size = c.i32()?;
+    e.array_length = c.i32()?;
+    e.array_dim = c.i32()?;
     // Version 1 has a count before the array.
     let dims = if inner.version == 1 { c.count(4)? } else { 5 };
     for i in 0..dims {
         let n = c.i32()?;
-        if let Some(slot) = max_index.get_mut(i) {
+        if let Some(slot) = e.max_index.get_mut(i) {
             *slot = n;
         }
     }
-    let typename = c.string()?;
+    e.typename = c.string()?;
     c.finish(inner)?;
-    let mut e = Element {
-        class,
-        name: name.into(),
-        title,
-        kind,
-        size,
-        array_length,
-        array_dim,
-        max_index,
-        typename,
-        base_version: -1,
-        count_name: String::new(),
-        count_class: String::new(),
-        count_version: 0,
-        stl_type: 0,
-        ctype: 0,
-    };
     match class {
         ElementClass::Base if outer.version >= 2 => e.base_version = c.i32()?,
         ElementClass::BasicPointer | ElementClass::Loop => {

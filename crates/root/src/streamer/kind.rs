@@ -63,9 +63,9 @@ pub enum Kind {
     Record(Arc<Record>),
     /// An object with its version header; the version selects the steps.
     Object(Arc<Class>),
-    /// An object that is a whole branch: with its version header, or as the steps of the first version without one.
+    /// An object that is a whole value of a column: with its version header, or as the steps of the first version without one.
     Top(Arc<Class>),
-    /// The same after the class name of the object (`TBranchObject`).
+    /// The same after the class name of the object.
     Named(Box<Kind>),
     /// A `TRef`, decoded to a record with the unique id.
     Reference,

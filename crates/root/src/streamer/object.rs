@@ -1,13 +1,13 @@
 //! Any object as a tree of values, read with the streamer info of its class.
 //!
-//! It is used for objects in keys and for the description of a tree; branches use programs ([`super::kind`]) instead.
+//! It is used for objects in keys and for the description of a tree; columns use programs ([`super::kind`]) instead.
 //! An unreadable part becomes a value, too ([`Value::Unreadable`]): if a byte count gives its length, reading continues
 //! after it. To bound the work,
 //!
 //! * nothing is read past the end of the enclosing object, so that every byte is read a bounded number of times,
 //! * counts that exceed the remaining bytes are refused.
 
-use super::containers::Layout;
+use super::containers::ElementOrder;
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
 use super::name::Name;
 use super::packed::Packing;
@@ -448,7 +448,7 @@ impl<'a> ObjectReader<'a> {
         }
         let flag = self.cursor.u8()?;
         let count = if flag == 0 { 0 } else { self.counter(e, owner)? };
-        // Branches of files near 2 GB were written with 64-bit basket positions under a 32-bit type.
+        // Files near 2 GB have 64-bit positions in this member, whose type has 32 bits.
         let kind = if flag == 2 && e.name == "fBasketSeek" { 16 } else { e.kind - 40 };
         let values = self.numbers(kind, count.saturating_mul(n.max(1)), e)?;
         Ok(if n == 0 { values } else { shaped(values, &[dimensions(e), vec![count]].concat()) })
@@ -614,7 +614,7 @@ impl<'a> ObjectReader<'a> {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) cpp: Option<Cpp>,
-    pub(super) layout: Layout,
+    pub(super) layout: ElementOrder,
 }
 
 fn is_stl(e: &Element) -> bool {

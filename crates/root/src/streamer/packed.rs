@@ -20,7 +20,7 @@ enum Form {
 }
 
 impl Packing {
-    /// Returns the packing of a `Float16_t` (`single`) or `Double32_t` member whose comment (or leaf title) is `title`.
+    /// Returns the packing of a `Float16_t` (`single`) or `Double32_t` member whose comment or title is `title`.
     pub fn of(single: bool, title: &str) -> Self {
         let range = bracket(title);
         let form = match range {

@@ -41,12 +41,12 @@ pub mod writer;
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
 pub use kept::{Kept, PageCache, Tail};
 pub use page::{
-    Output, Page, PageDecoder, PageListed, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
+    Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
 };
 
 pub use crate::streamer::compile::Hidden;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use sapwood_io::{Range, Source};
 use std::any::Any;
 use std::collections::HashSet;
@@ -75,6 +75,12 @@ pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> 
     }
     let mut seen = HashSet::with_capacity(names.len());
     names.iter().all(|name| seen.insert(*name)).then_some((places, names))
+}
+
+/// Returns a table as that of one format.
+pub fn of_format<T: Table>(table: &dyn Table) -> Result<&T> {
+    let any: &dyn Any = table;
+    any.downcast_ref().ok_or_else(|| Error::argument("the field belongs to a table of another format"))
 }
 
 /// A table of entries, opened for reading.

@@ -267,7 +267,7 @@ pub struct PageSlice {
 }
 
 /// Destination of the values of a page.
-pub enum Output<'a> {
+pub enum PageOutput<'a> {
     /// A known place of exactly the size of the wanted items.
     Place(&'a mut [u8]),
     /// Appended to the values before.
@@ -300,13 +300,13 @@ pub trait PageDecoder: Send + Sync {
     }
 
     /// Decodes the wanted items; returns the values that were left out.
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut>;
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut>;
 
     /// Writes the items of a page that is not stored ([`PagePlace::Absent`]): zeros and empty lists.
-    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
+    fn fill(&self, page: &PageWanted, to: PageOutput<'_>) -> Result<()> {
         match to {
-            Output::Place(place) => place.fill(0),
-            Output::Append(builder) => builder.append_default(page.wanted())?,
+            PageOutput::Place(place) => place.fill(0),
+            PageOutput::Append(builder) => builder.append_default(page.wanted())?,
         }
         Ok(())
     }

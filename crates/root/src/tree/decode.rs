@@ -2,12 +2,12 @@
 
 use super::layout::BranchReader;
 use super::plan::Counts;
-use super::{Framing, Place, Tree, basket};
+use super::{BasketPlace, Framing, Tree, basket};
 use crate::array::{Builder, Number, pages};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
 use crate::streamer::kind::Kind;
-use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
+use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PageWanted, PartsLeftOut, Unpacked};
 use crate::wire::grow::{self, Grow};
 use crate::wire::short::{self, Items, Lists};
 use crate::wire::{Cursor, swap};
@@ -29,7 +29,7 @@ impl PageDecoder for BranchDecoder<'_> {
 
     fn in_memory(&self, page: &PageWanted) -> Option<Page<'_>> {
         match &self.tree.branches.get(self.branch)?.baskets.get(page.number)?.place {
-            Place::Tree(values) => Some(values.page()),
+            BasketPlace::Tree(values) => Some(values.page()),
             _ => None,
         }
     }
@@ -45,7 +45,7 @@ impl PageDecoder for BranchDecoder<'_> {
         matches!(self.reader.layout.framing, Framing::Whole)
     }
 
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
         let layout = &self.reader.layout;
         let counts = self.counts.as_ref();
         let share = Share {
@@ -73,7 +73,7 @@ struct Share<'a> {
 }
 
 impl Share<'_> {
-    fn decode(&self, reader: &BranchReader, values: &Page<'_>, out: Output<'_>) -> Result<PartsLeftOut> {
+    fn decode(&self, reader: &BranchReader, values: &Page<'_>, out: PageOutput<'_>) -> Result<PartsLeftOut> {
         let (slice, layout) = (self.slice, &reader.layout);
         let kind = &layout.kind;
         if values.items != slice.items {
@@ -92,8 +92,8 @@ impl Share<'_> {
             )));
         }
         let to = match out {
-            Output::Append(to) => to,
-            Output::Place(to) => {
+            PageOutput::Append(to) => to,
+            PageOutput::Place(to) => {
                 return match layout.framing {
                     Framing::Fixed(bytes) => {
                         place(kind, entry_bytes(values, slice, bytes)?, to).map(|()| Vec::new())

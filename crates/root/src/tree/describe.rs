@@ -21,7 +21,7 @@ pub fn branches(
     named: &mut HashMap<u64, Name>,
     classes: &Classes,
 ) -> Option<Vec<Branch>> {
-    let mut reader = Reader {
+    let mut reader = RecordReader {
         cursor: cursor.clone(),
         named: named.clone(),
         classes,
@@ -109,18 +109,18 @@ enum Step {
     Pointer(bool),
 }
 
-struct Plan {
+struct ClassPlan {
     class: Name,
     /// Class version, or checksum.
     key: u64,
     steps: Arc<[Step]>,
 }
 
-struct Reader<'a, 'c> {
+struct RecordReader<'a, 'c> {
     cursor: Cursor<'a>,
     named: HashMap<u64, Name>,
     classes: &'c Classes,
-    plans: Vec<Plan>,
+    plans: Vec<ClassPlan>,
     branches: Vec<Branch>,
     /// Leaves that were read as the counter of others, before their own place.
     early: HashMap<u64, Leaf>,
@@ -129,7 +129,7 @@ struct Reader<'a, 'c> {
     depth: usize,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> RecordReader<'a, '_> {
     /// Returns the plan for a class. The class version is in its header; without one, the checksum that follows
     /// identifies it.
     fn plan(&mut self, class: &str, version: u16) -> Option<Arc<[Step]>> {
@@ -144,7 +144,7 @@ impl<'a> Reader<'a, '_> {
             None => self.classes.find(class, version).or_else(|| builtin::classes().find(class, version))?,
         };
         let steps: Arc<[Step]> = plan(info)?.into();
-        self.plans.push(Plan { class: info.name.clone(), key, steps: steps.clone() });
+        self.plans.push(ClassPlan { class: info.name.clone(), key, steps: steps.clone() });
         Some(steps)
     }
 

@@ -37,7 +37,7 @@ pub enum Framing {
 
 /// The decoding program of a branch.
 #[derive(Debug)]
-pub struct Layout {
+pub struct BranchProgram {
     /// Arrangement of the entries in a basket.
     pub framing: Framing,
     /// Kind of one value.
@@ -57,7 +57,7 @@ pub struct Layout {
 /// A branch compiled for reading, with the programs of the classes in its values.
 pub struct BranchReader {
     /// Its program.
-    pub layout: Layout,
+    pub layout: BranchProgram,
     /// Programs of classes, compiled on demand.
     pub programs: Arc<Programs>,
 }
@@ -98,7 +98,7 @@ impl Readers {
 pub(super) const POINTERS: &str = "TBranchSTL";
 
 /// Compiles a branch.
-fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
+fn compile(tree: &Tree, readers: &Readers, index: usize) -> BranchProgram {
     let Some(branch) = tree.branches.get(index) else {
         return failed(format!("no branch {index}"), "unknown");
     };
@@ -118,13 +118,13 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
         } else {
             failed("the branch only groups others", &typename)
         };
-        return Layout { group: true, ..layout };
+        return BranchProgram { group: true, ..layout };
     }
     if !branch.other_file.is_empty() {
         return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
     }
     if !branch.children.is_empty() && branch.class == "TBranchObject" {
-        return Layout { group: true, ..failed("the branch only groups others", "TClonesArray") };
+        return BranchProgram { group: true, ..failed("the branch only groups others", "TClonesArray") };
     }
     if !branch.children.is_empty() {
         // The branch of a split TClonesArray itself holds the number of objects.
@@ -151,17 +151,17 @@ fn group_name(tree: &Tree, readers: &Readers, branch: &Branch) -> String {
     format!("group of {}", branch.children.iter().filter_map(part).collect::<Vec<_>>().join(", "))
 }
 
-fn failed(why: impl Into<Arc<str>>, typename: &str) -> Layout {
+fn failed(why: impl Into<Arc<str>>, typename: &str) -> BranchProgram {
     finish(Framing::Whole, unreadable(why), typename.to_owned())
 }
 
-fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
+fn finish(framing: Framing, kind: Kind, typename: String) -> BranchProgram {
     let of = kind.type_of().map(|of| match framing {
         Framing::Counted { .. } | Framing::Column | Framing::Objects => Type::List(Box::new(of)),
         Framing::CountedColumn(_) | Framing::Rows(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
-    Layout { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
+    BranchProgram { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
 }
 
 /// Returns the class that the branch holds, if its own record or the members of its class say so.
@@ -248,7 +248,7 @@ fn brackets(dims: &[usize]) -> String {
     dims.iter().map(|d| format!("[{d}]")).collect()
 }
 
-fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
+fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<BranchProgram> {
     // The range of a packed member is in the comment of the class's member; the range of a leaf is in its title.
     let comment = branch.element.as_ref().and_then(|e| member(tree, branch, e)).map(|e| e.title);
     let item = leaf_kind(leaf, comment.as_deref().unwrap_or(&leaf.title))?;
@@ -271,7 +271,7 @@ fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
 }
 
 /// Several leaves in one branch, all counted by the same leaf of another branch: a record of lists.
-fn leaf_rows(leaves: &[Leaf]) -> Option<Layout> {
+fn leaf_rows(leaves: &[Leaf]) -> Option<BranchProgram> {
     let first = leaves.first()?;
     let elsewhere = first.counted && leaves.iter().all(|leaf| leaf.reference != first.counter);
     if !elsewhere || leaves.iter().any(|leaf| !leaf.counted || leaf.counter != first.counter) {
@@ -294,7 +294,7 @@ fn leaf_rows(leaves: &[Leaf]) -> Option<Layout> {
 }
 
 /// Several leaves in one branch: a record, its members end to end without padding. A leaf may count a later one.
-fn leaf_list(leaves: &[Leaf]) -> Layout {
+fn leaf_list(leaves: &[Leaf]) -> BranchProgram {
     if let Some(layout) = leaf_rows(leaves) {
         return layout;
     }
@@ -330,7 +330,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     }
 }
 
-fn described(tree: &Tree, readers: &Readers, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+fn described(tree: &Tree, readers: &Readers, branch: &Branch, leaf: Option<&Leaf>) -> BranchProgram {
     let mut compiler = readers.programs().compiler();
     let mut layout = by_class(tree, branch, leaf, &mut compiler);
     if layout.of.is_ok() {
@@ -344,7 +344,7 @@ fn described(tree: &Tree, readers: &Readers, branch: &Branch, leaf: Option<&Leaf
     layout
 }
 
-fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Compiler<'_>) -> Layout {
+fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Compiler<'_>) -> BranchProgram {
     let leaf_class = leaf.map_or("no leaf", |leaf| leaf.class.as_str());
     if leaf_class == "TLeafC" {
         return finish(Framing::Whole, Kind::LeafText, "char*".to_owned());
@@ -442,7 +442,7 @@ fn counting_brother(tree: &Tree, branch: &Branch, member: &Element) -> Result<us
 }
 
 /// Entries that are a single value each; a container of numbers is decoded from its length alone.
-fn whole(kind: Kind, name: String) -> Layout {
+fn whole(kind: Kind, name: String) -> BranchProgram {
     if let Kind::Framed(inner) = &kind
         && let Kind::List(item) = inner.as_ref()
         && let Some(bytes) = item.fixed_bytes().filter(|&b| b > 0)

@@ -13,7 +13,7 @@ mod plan;
 mod shape;
 pub mod writer;
 
-pub use layout::{Framing, Layout};
+pub use layout::{BranchProgram, Framing};
 
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
@@ -166,12 +166,12 @@ pub struct Basket {
     /// Number of entries.
     pub entries: u64,
     /// Location of the values.
-    pub place: Place,
+    pub place: BasketPlace,
 }
 
 /// Location of a basket's values.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum BasketPlace {
     /// A record of the file: offset and length.
     File(u64, u64),
     /// Inside the tree object.
@@ -183,15 +183,15 @@ pub enum Place {
 impl Basket {
     /// Start of the record; 0 for a basket inside the tree object.
     pub fn seek(&self) -> u64 {
-        if let Place::File(seek, _) = self.place { seek } else { 0 }
+        if let BasketPlace::File(seek, _) = self.place { seek } else { 0 }
     }
     /// Bytes of the record.
     pub fn bytes(&self) -> u64 {
-        if let Place::File(_, bytes) = self.place { bytes } else { 0 }
+        if let BasketPlace::File(_, bytes) = self.place { bytes } else { 0 }
     }
     /// Bytes of key, values and offsets of a basket inside the tree object, else 0.
     pub fn bytes_inside(&self) -> u64 {
-        if let Place::Tree(basket) = &self.place { basket.bytes() } else { 0 }
+        if let BasketPlace::Tree(basket) = &self.place { basket.bytes() } else { 0 }
     }
     /// Fetches and decompresses the values; returns `None` for a basket that is not stored.
     pub fn with_page<T>(
@@ -200,9 +200,9 @@ impl Basket {
         work: impl FnOnce(&Page<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         match &self.place {
-            Place::Nowhere => Ok(None),
-            Place::Tree(values) => work(&values.page()).map(Some),
-            Place::File(offset, length) => {
+            BasketPlace::Nowhere => Ok(None),
+            BasketPlace::Tree(values) => work(&values.page()).map(Some),
+            BasketPlace::File(offset, length) => {
                 let record = file.bytes(*offset, *length, Cause::Page)?;
                 let mut scratch = Vec::new();
                 let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
@@ -391,7 +391,7 @@ impl Tree {
     }
 
     /// Returns the decoding program of a branch; it is compiled at first use.
-    pub fn layout(&self, branch: usize) -> Result<&Layout> {
+    pub fn layout(&self, branch: usize) -> Result<&BranchProgram> {
         Ok(&self.readers.get(self, branch)?.layout)
     }
 
@@ -578,7 +578,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         up = above.parent.and_then(|p| branches.get(p));
     }
     if let (Some(_), Some(first)) = (up, found.first().map(|b| b.first).filter(|&first| first > 0)) {
-        found.insert(0, Basket { first: 0, entries: first, place: Place::Nowhere });
+        found.insert(0, Basket { first: 0, entries: first, place: BasketPlace::Nowhere });
         entries = entries.saturating_add(first);
     }
     let branch = Branch {
@@ -676,15 +676,15 @@ fn baskets(
         let seek = seeks.get(i).copied().unwrap_or(0);
         let bytes = sizes.get(i).copied().unwrap_or(0);
         let place = match embedded(i).filter(|_| seek == 0) {
-            Some(Some(basket)) => Place::Tree(Arc::new(basket)),
-            None if seek > 0 && bytes > 0 && i < written => Place::File(seek as u64, bytes as u64),
+            Some(Some(basket)) => BasketPlace::Tree(Arc::new(basket)),
+            None if seek > 0 && bytes > 0 && i < written => BasketPlace::File(seek as u64, bytes as u64),
             _ => continue,
         };
         let first = firsts.get(i).and_then(|&f| u64::try_from(f).ok());
         let first = first.ok_or_else(|| Error::corrupt(format!("basket {i} starts at a negative entry")))?;
         let next = firsts.get(i + 1).filter(|_| i < written).and_then(|&f| u64::try_from(f).ok());
         let end = match (&place, next) {
-            (Place::Tree(basket), _) => first.saturating_add(basket.entries as u64),
+            (BasketPlace::Tree(basket), _) => first.saturating_add(basket.entries as u64),
             (_, Some(next)) if next > first => next,
             // A basket without entries, as some merges leave: it is skipped.
             (_, Some(next)) if next == first && i + 1 < written => continue,

@@ -1,15 +1,15 @@
 //! Planning how branches are read: the baskets, and the counters before them.
 
 use super::decode::BranchDecoder;
-use super::layout::{BranchReader, Framing, Layout};
+use super::layout::{BranchProgram, BranchReader, Framing};
 use super::longest::longest_entry;
-use super::{Basket, Place, Tree};
+use super::{Basket, BasketPlace, Tree};
 use crate::array::{Builder, Column, Number, Type};
 use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::table::{
     FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, PageCache, PageListed, PagePlace,
-    PageWanted, Table, Target,
+    PageWanted, Table, Target, of_format,
 };
 use arrow_buffer::Buffer;
 use sapwood_io::{Range, Source};
@@ -108,7 +108,7 @@ impl Table for Tree {
     }
     fn page_range(&self, column: usize, page: usize) -> Option<Range> {
         match self.branches.get(column)?.baskets.get(page)?.place {
-            Place::File(offset, length) => Some(Range { offset, length }),
+            BasketPlace::File(offset, length) => Some(Range { offset, length }),
             _ => None,
         }
     }
@@ -148,7 +148,7 @@ impl Tree {
         let Some(found) = self.branches.get(branch) else { return };
         let first = found.baskets.partition_point(|b| b.first + b.entries <= start);
         for (number, b) in found.baskets.iter().enumerate().skip(first).take_while(|(_, b)| b.first < stop) {
-            if let Place::File(offset, length) = b.place {
+            if let BasketPlace::File(offset, length) = b.place {
                 let range = Range { offset, length };
                 to.push(PageListed { column: branch, number, range, first: b.first, entries: b.entries });
             }
@@ -156,7 +156,7 @@ impl Tree {
     }
 
     /// Returns the branch that must be read to read another, and whether it counts the values of each element.
-    fn counter(&self, branch: usize, layout: &Layout) -> Option<(usize, bool)> {
+    fn counter(&self, branch: usize, layout: &BranchProgram) -> Option<(usize, bool)> {
         let found = self.branches.get(branch)?;
         match (layout.framing, found.counter) {
             (Framing::CountedColumn(counter) | Framing::Rows(counter), _) => Some((counter, true)),
@@ -180,9 +180,11 @@ impl Tree {
             let from = (covered - b.first) as usize;
             let to = (stop.min(b.first + b.entries) - b.first) as usize;
             let place = match &b.place {
-                Place::File(offset, length) => PagePlace::Stored(Range { offset: *offset, length: *length }),
-                Place::Tree(_) => PagePlace::Memory,
-                Place::Nowhere => PagePlace::Absent,
+                BasketPlace::File(offset, length) => {
+                    PagePlace::Stored(Range { offset: *offset, length: *length })
+                }
+                BasketPlace::Tree(_) => PagePlace::Memory,
+                BasketPlace::Nowhere => PagePlace::Absent,
             };
             covered = b.first + to as u64;
             pages.push(PageWanted { number, first: b.first, items: b.entries as usize, from, to, place });
@@ -250,9 +252,7 @@ impl FieldReader for BranchReader {
         start: u64,
         stop: u64,
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
-        let any: &dyn Any = table;
-        let tree =
-            any.downcast_ref().ok_or_else(|| Error::argument("the branch does not belong to a tree"))?;
+        let tree = of_format(table)?;
         Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state: State::Begun }))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {

@@ -33,7 +33,7 @@ pub struct Frame {
     pub end: Option<usize>,
 }
 
-/// What a pointer on disk says.
+/// Content of a pointer on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pointer {
     /// A null pointer.
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
     pub fn place(&self) -> u64 {
         self.pos as u64 + self.origin
     }
-    /// What the first byte of the buffer is called in references and messages.
+    /// Number of the first byte of the buffer in references and messages.
     pub fn origin(&self) -> u64 {
         self.origin
     }

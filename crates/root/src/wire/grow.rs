@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
-/// What grows or says that it cannot.
+/// Containers that report an error if they cannot grow.
 pub trait Grow<T> {
     /// Makes room for `more` values.
     fn room(&mut self, more: usize) -> Result<()>;

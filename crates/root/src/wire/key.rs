@@ -32,7 +32,7 @@ impl Key {
     /// Bytes of a key with empty strings.
     pub const SMALLEST: usize = 29;
 
-    /// Parses a key; the cursor is left after it, at byte `key_bytes` or before (a basket has more there).
+    /// Parses a key; the cursor is left after it, at byte `key_bytes` or before (some records have more there).
     pub fn parse(c: &mut Cursor<'_>) -> Result<Self> {
         let total = c.i32()?;
         let version = c.u16()?;

@@ -142,7 +142,7 @@ impl Writer {
         self.close(frame)
     }
     /// Opens an object behind a pointer: byte count and class, by name the first time and by reference after that.
-    /// Gives the frame and the reference by which later pointers mean the same object.
+    /// Returns the frame and the reference by which later pointers refer to the same object.
     pub fn open_pointer(&mut self, class: &str) -> (Frame, u32) {
         let frame = Frame(self.bytes.len());
         let reference = (self.bytes.len() + self.displacement + MAP_OFFSET) as u32;

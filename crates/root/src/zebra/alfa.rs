@@ -28,7 +28,7 @@ impl Characters<'_> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let length = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
         if length == 0 {
-            return Err(Error::corrupt("a record of text that ends too early").short());
+            return Err(Error::corrupt("the text record ends too early").short());
         }
         self.end = self.at + length;
         Ok(())
@@ -36,7 +36,7 @@ impl Characters<'_> {
     fn next(&mut self) -> Result<u8> {
         while self.at >= self.end {
             if self.last {
-                return Err(Error::corrupt("a record of text whose last line ends too early"));
+                return Err(Error::corrupt("the last line of the text record ends too early"));
             }
             self.at = self.end + 1;
             self.open_line()?;
@@ -54,7 +54,7 @@ impl Characters<'_> {
 }
 
 fn unexpected(byte: u8) -> Error {
-    Error::corrupt(format!("the character {:?} where a word must be", char::from(byte)))
+    Error::corrupt(format!("expected a word, found the character {:?}", char::from(byte)))
 }
 
 fn small(characters: &mut Characters<'_>, count: u32) -> Result<u32> {
@@ -96,7 +96,7 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     let steering = match opening {
         (b'>' | b'<', b'>', b'1') => true,
         (b'>' | b'<', b'>', b'0') => false,
-        _ => return Err(Error::corrupt("a line of text that starts no record")),
+        _ => return Err(Error::corrupt("the line does not start a text record")),
     };
     characters.last = opening.0 == b'<';
     let mut sums = (0u32, 0u32);
@@ -116,10 +116,10 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
                 let times = word(&mut characters, start)?;
                 count(times);
                 let last =
-                    *words.last().ok_or_else(|| Error::corrupt("a repeat of a word that is not there"))?;
+                    *words.last().ok_or_else(|| Error::corrupt("a repetition without a word before it"))?;
                 if times as usize >= WORDS.saturating_sub(words.len()) {
                     return Err(Error::corrupt(format!(
-                        "a word repeated {times} times in a record of {WORDS}"
+                        "a word is repeated {times} times, but a text record has {WORDS} words"
                     )));
                 }
                 words.extend(std::iter::repeat_n(last, times as usize + 1));
@@ -138,7 +138,7 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
             }
         }
         if words.len() > WORDS {
-            return Err(Error::corrupt(format!("a record of text with more than {WORDS} words")));
+            return Err(Error::corrupt(format!("the text record has more than {WORDS} words")));
         }
     }
     let mut sum = || {
@@ -147,7 +147,9 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     };
     let stored = (sum()?, sum()?);
     if stored != sums {
-        return Err(Error::corrupt(format!("a record of text whose sums are {sums:?}, not {stored:?}")));
+        return Err(Error::corrupt(format!(
+            "the checksums of the text record are {sums:?}, expected {stored:?}"
+        )));
     }
     words.resize(WORDS, 0);
     out.extend(words.iter().flat_map(|word| word.to_be_bytes()));

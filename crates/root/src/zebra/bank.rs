@@ -1,6 +1,6 @@
 //! Banks and the structures they form: the positions of banks, and the targets of links.
 
-use super::layout::{Layout, Run};
+use super::layout::{BankLayout, Run};
 use super::words::Words;
 use crate::error::Result;
 use crate::wire::grow::{self, Grow};
@@ -38,9 +38,10 @@ impl Bank {
         let Some(extra) = (first as usize).checked_sub(12) else {
             let length = (first as usize).max(1);
             if length > left {
-                return Err(
-                    words.corrupt(start, format!("a dead region of {length} words, but {left} are left"))
-                );
+                return Err(words.corrupt(
+                    start,
+                    format!("an unused region of {length} words is longer than the remaining {left} words"),
+                ));
             }
             return Ok((None, length));
         };
@@ -57,8 +58,10 @@ impl Bank {
         let data = words.word(start + 1 + extra + 7)?;
         let length = BANK_WORDS + extra;
         if data as usize > left.saturating_sub(length) {
-            let message =
-                format!("a bank of {data} data words, but {} are left", left.saturating_sub(length));
+            let message = format!(
+                "a bank of {data} data words is longer than the remaining {} words",
+                left.saturating_sub(length)
+            );
             return Err(words.corrupt(start + 1 + extra + 7, message));
         }
         Ok((Some(Self { start, io, links, structural, data, address: 0 }), length + data as usize))
@@ -155,9 +158,8 @@ impl<'a> Structure<'a> {
                 Link::Bank(number) => Some(number),
                 Link::Null => None,
                 Link::Outside => {
-                    return Err(
-                        words.corrupt(0, format!("no bank lies at the address {entry} of the entry bank"))
-                    );
+                    return Err(words
+                        .corrupt(0, format!("there is no bank at {entry}, the address of the entry bank")));
                 }
             };
         }
@@ -218,7 +220,7 @@ impl<'a> Structure<'a> {
         let mut at = first;
         while let Link::Bank(next) = self.next(at) {
             if chain.len() > self.banks.len() {
-                return Err(self.words.corrupt(0, "a chain of banks that leads back into itself"));
+                return Err(self.words.corrupt(0, "a chain of banks forms a cycle"));
             }
             chain.push(next);
             at = next;
@@ -254,7 +256,7 @@ impl<'a> Structure<'a> {
     }
     /// Returns the kinds of its data words.
     pub fn runs(&self, number: usize) -> Result<Vec<Run>> {
-        Ok(Layout::parse(self.io(number)?).runs(self.data(number)?))
+        Ok(BankLayout::parse(self.io(number)?).runs(self.data(number)?))
     }
 }
 

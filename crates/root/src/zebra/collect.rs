@@ -1,7 +1,7 @@
 //! Collecting the data of banks by name from many events.
 
 use super::bank::Bank;
-use super::fz::{Meaning, Reader};
+use super::fz::{FzReader, Meaning};
 use super::words::{Order, Words};
 use crate::array::pool;
 use crate::error::{Result, Within};
@@ -237,7 +237,7 @@ impl Collector {
         Ok(form.ok_or(length))
     }
     /// Adds the banks of the next events in an FZ file; returns the number of events.
-    pub fn events(&mut self, reader: &mut Reader, count: usize) -> Result<usize> {
+    pub fn events(&mut self, reader: &mut FzReader, count: usize) -> Result<usize> {
         let mut found = 0;
         while found < count {
             let Some(meaning) = reader.pass()? else { break };
@@ -249,7 +249,7 @@ impl Collector {
     }
     /// Adds the banks of the reader's current structure, piece by piece as they are in the file; returns whether the
     /// structure is complete.
-    fn structure(&mut self, reader: &mut Reader) -> Result<bool> {
+    fn structure(&mut self, reader: &mut FzReader) -> Result<bool> {
         let Some(mut left) = reader.banks()? else { return Ok(false) };
         let file = reader.file().clone();
         self.part.clear();

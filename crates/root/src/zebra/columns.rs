@@ -7,13 +7,12 @@ use super::words::Order;
 use crate::array::{Column, Number, Type, pool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::{
-    FieldPlan, FieldReader, Lane, LaneValues, Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut,
-    Table, Target, Unpacked,
+    FieldPlan, FieldReader, Lane, LaneValues, Page, PageDecoder, PageOutput, PageSlice, PageWanted,
+    PartsLeftOut, Table, Target, Unpacked, of_format,
 };
 use crate::wire::grow;
 use crate::wire::swap;
 use arrow_buffer::Buffer;
-use std::any::Any;
 use std::sync::Arc;
 
 /// A column compiled for reading.
@@ -85,7 +84,7 @@ impl ColumnReader {
             Column::Number { number, values }
         };
         for &size in &self.column.dimensions {
-            length = length.checked_div(size).ok_or_else(|| Error::corrupt("a dimension of length 0"))?;
+            length = length.checked_div(size).ok_or_else(|| Error::corrupt("a dimension has length 0"))?;
             column = Column::FixedList { length, size, values: Box::new(column) };
         }
         Ok(column)
@@ -119,9 +118,7 @@ impl FieldReader for ColumnReader {
         start: u64,
         stop: u64,
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
-        let any: &dyn Any = table;
-        let ntuple: &Ntuple =
-            any.downcast_ref().ok_or_else(|| Error::argument("the column does not belong to an ntuple"))?;
+        let ntuple: &Ntuple = of_format(table)?;
         Ok(Box::new(ColumnPlan { ntuple, reader: self, field, start, stop, stage: 0 }))
     }
     fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
@@ -147,7 +144,7 @@ impl FieldReader for ColumnReader {
 }
 
 fn no_numbers() -> Error {
-    Error::new(ErrorKind::Corrupt, "a column without values")
+    Error::new(ErrorKind::Corrupt, "the column has no values")
 }
 
 /// The plan for reading some rows of a column.
@@ -239,12 +236,15 @@ impl PageDecoder for ColumnDecoder<'_> {
             StoredPlace::File(_) => None,
         }
     }
-    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
-        let Output::Place(place) = to else { return Err(no_numbers()) };
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
+        let PageOutput::Place(place) = to else { return Err(no_numbers()) };
         let (from, to) = (slice.from, slice.to);
         let big = self.ntuple.file.order() == Order::Big;
         let short = || {
-            Error::corrupt(format!("a buffer of {} bytes without its values {from} to {to}", page.data.len()))
+            Error::corrupt(format!(
+                "the buffer has {} bytes, so its values {from} to {to} are missing",
+                page.data.len()
+            ))
         };
         let words = |each: usize| {
             from.checked_mul(4 * each)

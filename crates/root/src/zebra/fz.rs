@@ -2,7 +2,7 @@
 
 use super::alfa;
 use super::bank::Structure;
-use super::layout::{Layout, Run};
+use super::layout::{BankLayout, Run};
 use super::words::{Order, Words};
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
@@ -27,7 +27,7 @@ pub(super) const PAGE: usize = 4096;
 pub const PILOT: f32 = 12345.0;
 /// Words of a pilot.
 const PILOT_WORDS: usize = 10;
-const NO_PILOT: &str = "a structure without the pilot number 12345.0";
+const NO_PILOT: &str = "the structure does not start with the pilot number 12345.0";
 /// Types of logical records.
 const RUN: u32 = 1;
 const PADDING: [u32; 2] = [5, 6];
@@ -144,7 +144,7 @@ impl FzFile {
             && (words as u64).saturating_mul(4) > source.size()
         {
             let message =
-                format!("physical records of {words} words, but the file has {} bytes", source.size());
+                format!("a physical record has {words} words, but the file has {} bytes", source.size());
             return Err(Error::corrupt(message).at(16).within(source.name()));
         }
         Ok(Self { source, mode, order })
@@ -162,8 +162,8 @@ impl FzFile {
         &self.source
     }
     /// A reader at the start of the file.
-    pub fn reader(self: &Arc<Self>) -> Reader {
-        Reader {
+    pub fn reader(self: &Arc<Self>) -> FzReader {
+        FzReader {
             file: self.clone(),
             window: Window::default(),
             next: 0,
@@ -182,7 +182,7 @@ impl FzFile {
 }
 
 /// Reads logical records in order.
-pub struct Reader {
+pub struct FzReader {
     file: Arc<FzFile>,
     window: Window,
     /// Offset of the next physical record.
@@ -276,7 +276,7 @@ impl Start {
     }
 }
 
-impl Reader {
+impl FzReader {
     /// Returns the next logical record; `None` at the end and after an error.
     pub fn read(&mut self) -> Result<Option<Record<'_>>> {
         let found = self.attempt(|reader| {
@@ -325,7 +325,7 @@ impl Reader {
             let banks = 4 * banks as usize;
             if before.saturating_add(banks) > length - 4 * PILOT_WORDS {
                 let message = format!(
-                    "a structure of {} words, but its parts have {}",
+                    "the structure has {} words, but its parts have {}",
                     length / 4,
                     PILOT_WORDS + before.saturating_add(banks) / 4
                 );
@@ -444,7 +444,10 @@ impl Reader {
             Mode::Exchange { words, .. } => {
                 let Some(range) = self.framed()? else { return Ok(false) };
                 if range.len() != 4 * words {
-                    let message = format!("a record of {} bytes among records of {words} words", range.len());
+                    let message = format!(
+                        "a record has {} bytes, but the records of this file have {words} words",
+                        range.len()
+                    );
                     return Err(Error::corrupt(message).at(offset));
                 }
                 (offset + 4, words, Some(range))
@@ -512,7 +515,7 @@ impl Reader {
                 self.more(4)?;
             } else if !self.physical(self.left / 4)? {
                 let words = self.current.length / 4;
-                let message = format!("a logical record of {words} words, but the file ends before them");
+                let message = format!("the file ends within a logical record of {words} words");
                 return Err(Error::corrupt(message).at(self.current.offset).short());
             }
             if self.stopped {
@@ -600,8 +603,9 @@ impl Reader {
             let length = (count as usize).saturating_mul(4);
             let left = self.file.source.size().saturating_sub(offset);
             if kind > 8 || (length as u64 > left && self.file.mode != Mode::Alfa) {
-                let message =
-                    format!("a logical record of type {kind} and {count} words, but {left} bytes are left");
+                let message = format!(
+                    "a logical record of type {kind} has {count} words, more than the remaining {left} bytes"
+                );
                 return Err(Error::corrupt(message).at(offset));
             }
             self.piece.start += 8;
@@ -620,7 +624,7 @@ impl Reader {
                 return match kind {
                     None => Ok(None),
                     Some(_) => {
-                        Err(Error::corrupt("a structure whose last banks are missing").at(offset).short())
+                        Err(Error::corrupt("the last banks of the structure are missing").at(offset).short())
                     }
                 };
             };
@@ -643,7 +647,7 @@ impl Reader {
                     self.record.try_extend(content.bytes())?;
                     return Ok(Some(self.put_together(kind, offset)));
                 }
-                _ => return Err(words.corrupt(1, format!("a record of type {of_type} where none must be"))),
+                _ => return Err(words.corrupt(1, format!("unexpected record of type {of_type}"))),
             }
         }
     }
@@ -660,11 +664,14 @@ impl Reader {
 fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, u32, bool)> {
     let magic = MAGIC.iter().enumerate().all(|(index, &word)| record.get(index) == Some(word));
     if !magic || (record.word(4)? & LENGTH_MASK) as usize != words {
-        return Err(record.corrupt(0, "no steering record where one must be"));
+        return Err(record.corrupt(0, "expected a steering record"));
     }
     let (flags, first, fast) = (record.word(4)?, record.word(6)? as usize, record.word(7)?);
     if first > words || (first > 0 && first < STEERING) {
-        return Err(record.corrupt(6, format!("a logical record that starts at word {first} of {words}")));
+        return Err(record.corrupt(
+            6,
+            format!("a logical record starts at word {first}, but the physical record has {words} words"),
+        ));
     }
     if pending == 0 {
         // Skip the rest of a logical record that was not read.
@@ -673,7 +680,7 @@ fn steering(record: &Words<'_>, words: usize, pending: usize) -> Result<(usize, 
     let stopped = flags & EMERGENCY != 0;
     if !stopped && first > 0 && first - STEERING < pending {
         let message = format!(
-            "a logical record of which {pending} words are missing, but the next one starts after {}",
+            "{pending} words of a logical record are missing, but the next record starts after {}",
             first - STEERING
         );
         return Err(record.corrupt(6, message));
@@ -757,7 +764,7 @@ fn user_header(words: Words<'_>) -> Result<(Words<'_>, Vec<Run>)> {
     }
     let first = words.word(0)?;
     let io = if first < 8 { 1 } else { (first >> 6 & 31) as usize };
-    let layout = Layout::parse(words.slice(0, io.max(1)).within(|| "the user header")?);
+    let layout = BankLayout::parse(words.slice(0, io.max(1)).within(|| "the user header")?);
     let header = words.from(io.max(1));
     let runs = layout.runs(header);
     Ok((header, runs))

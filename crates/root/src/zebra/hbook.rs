@@ -168,7 +168,7 @@ fn unpack(words: &Words<'_>, bits: u32, count: usize, highest_first: bool) -> Re
         return words.slice(0, count)?.floats();
     }
     if bits > 32 {
-        return Err(words.corrupt(0, format!("channels of {bits} bits")));
+        return Err(words.corrupt(0, format!("the channels have an invalid width of {bits} bits")));
     }
     let each = 32 / bits;
     let packed: Vec<u32> = grow::collected(words.slice(0, count.div_ceil(each as usize))?.iter())?;
@@ -192,19 +192,22 @@ fn bins(data: &Words<'_>, index: usize) -> Result<usize> {
     usize::try_from(bins)
         .ok()
         .filter(|&bins| bins > 0 && bins < 1 << 28)
-        .ok_or_else(|| data.corrupt(index, format!("an axis of {bins} bins")))
+        .ok_or_else(|| data.corrupt(index, format!("an axis has an invalid number of bins: {bins}")))
 }
 
 impl Histogram {
     /// Parses the histogram or profile whose header is the entry bank.
     pub fn parse(structure: &Structure<'_>) -> Result<Self> {
-        let missing = || Error::corrupt("a histogram without its header bank");
+        let missing = || Error::corrupt("the histogram has no header bank");
         let header = structure.entry.ok_or_else(missing)?;
         let class = Class::of(structure);
         match class {
             Some(Class::OneD | Class::Profile) => Self::one(structure, header),
             Some(Class::TwoD) => Self::two(structure, header),
-            _ => Err(Error::corrupt(format!("the bank {} is not of a histogram", structure.name(header)))),
+            _ => Err(Error::corrupt(format!(
+                "the bank {} does not belong to a histogram",
+                structure.name(header)
+            ))),
         }
     }
 
@@ -231,11 +234,11 @@ impl Histogram {
             made.limits = (set(flags::MINIMUM, made.limits.0), set(flags::MAXIMUM, made.limits.1));
         }
         let content = structure.child(header, 1);
-        let content = content.ok_or_else(|| data.corrupt(0, "a histogram without its contents"))?;
+        let content = content.ok_or_else(|| data.corrupt(0, "the histogram has no contents"))?;
         made.contents(structure, content, &axis, bits & flags::STATISTICS != 0)?;
         if bits & flags::AUTOMATIC != 0 && structure.child(content, 2).is_some() {
             return Err(Error::unsupported(
-                "a histogram whose limits were still to be found: HBOOK had not put its entries into bins",
+                "HBOOK had not yet chosen the limits of the histogram, so its entries are not in bins",
             ));
         }
         if bits & flags::PROFILE != 0 {
@@ -276,7 +279,7 @@ impl Histogram {
         let &[_, squares, weights, ..] = chain.as_slice() else {
             return Err(structure
                 .data(content)?
-                .corrupt(0, "a profile without its sums of squares and weights"));
+                .corrupt(0, "the profile has no sums of squares and weights"));
         };
         let status = structure.status(squares);
         let spread = match status & 3 {
@@ -309,12 +312,14 @@ impl Histogram {
             ..Self::default()
         };
         let content = structure.child(header, 1);
-        let content = content.ok_or_else(|| data.corrupt(0, "a histogram without its contents"))?;
+        let content = content.ok_or_else(|| data.corrupt(0, "the histogram has no contents"))?;
         let cells = structure.data(content)?;
         (made.bits, made.entries) = (cells.word(0)?, cells.word(1)?);
         let (across, up) = (x.bins + 2, y.bins + 2);
         let count = across.checked_mul(up).filter(|&count| count < 1 << 32);
-        let count = count.ok_or_else(|| data.corrupt(2, format!("{across} times {up} cells")))?;
+        let count = count.ok_or_else(|| {
+            data.corrupt(2, format!("the histogram has too many cells: {across} times {up}"))
+        })?;
         let stored = unpack(&cells.from(2), made.bits, count, true)?;
         // They are stored row by row from the top.
         made.contents = grow::collected(stored.chunks(across).rev().flatten().copied())?;
@@ -373,7 +378,7 @@ fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) ->
     // The first and the last label are for underflow and overflow.
     let label = |index: usize| Ok(data.slice(2 + each.saturating_mul(index + 1), each)?.text());
     if each == 0 || each > 16 || count > bins {
-        return Err(data.corrupt(0, format!("{count} labels of {each} words for {bins} bins")));
+        return Err(data.corrupt(0, format!("the axis has {bins} bins, but {count} labels of {each} words")));
     }
     (0..count).map(label).collect()
 }
@@ -472,15 +477,17 @@ impl Description {
     }
     /// Parses the header of a row-wise ntuple.
     pub fn row_wise(structure: &Structure<'_>) -> Result<Self> {
-        let header = structure.entry.ok_or_else(|| Error::corrupt("an ntuple without its header bank"))?;
+        let header = structure.entry.ok_or_else(|| Error::corrupt("the ntuple has no header bank"))?;
         let data = structure.data(header)?;
         let place = |index: usize| -> Result<usize> {
             let place = data.word(index)? as usize;
-            place.checked_sub(1).ok_or_else(|| data.corrupt(index, "a place before the first word"))
+            place.checked_sub(1).ok_or_else(|| data.corrupt(index, "an address is less than 1"))
         };
         let (width, buffer) = (data.word(1)? as usize, data.word(3)? as usize);
         if width == 0 || buffer < width {
-            return Err(data.corrupt(1, format!("rows of {width} words in buffers of {buffer}")));
+            return Err(
+                data.corrupt(1, format!("rows of {width} words do not fit into buffers of {buffer} words"))
+            );
         }
         let tags = place(9)?;
         let columns = (0..width).map(|number| {
@@ -517,13 +524,12 @@ impl Description {
 
     /// Parses the header of a column-wise ntuple.
     pub fn column_wise(structure: &Structure<'_>) -> Result<Self> {
-        let header = structure.entry.ok_or_else(|| Error::corrupt("an ntuple without its header bank"))?;
+        let header = structure.entry.ok_or_else(|| Error::corrupt("the ntuple has no header bank"))?;
         let data = structure.data(header)?;
         let bank = |link: usize, what: &str| -> Result<Words<'_>> {
             let found = structure.child(header, link);
-            structure.data(
-                found.ok_or_else(|| data.corrupt(0, format!("a column-wise ntuple without its {what}")))?,
-            )
+            structure
+                .data(found.ok_or_else(|| data.corrupt(0, format!("the column-wise ntuple has no {what}")))?)
         };
         let (names, integers) = (bank(2, "names")?, bank(3, "integers")?);
         let reals = structure.child(header, 4).map(|bank| structure.data(bank)).transpose()?;
@@ -586,11 +592,11 @@ fn column(
         3 => Kind::Unsigned,
         4 => Kind::Logical,
         5 => Kind::Text,
-        _ => return Err(words.corrupt(0, format!("a column of type {code}"))),
+        _ => return Err(words.corrupt(0, format!("a column has the unknown type {code}"))),
     };
     let length = words.word(1)? as usize;
     let first = (words.word(2)? as usize).checked_sub(1);
-    let first = first.ok_or_else(|| words.corrupt(2, "a name before the first word"))?;
+    let first = first.ok_or_else(|| words.corrupt(2, "the address of a name is less than 1"))?;
     let name = names.slice(first, length.div_ceil(4))?;
     let name = super::words::hollerith(name.bytes().get(..length).unwrap_or_default());
     let bits = match kind {
@@ -611,7 +617,7 @@ fn column(
     let mut total = 1usize;
     for rank in 0..ranks {
         let at = (words.word(10)? as usize + rank).checked_sub(1);
-        let at = at.ok_or_else(|| words.corrupt(10, "dimensions before the first word"))?;
+        let at = at.ok_or_else(|| words.corrupt(10, "the address of the dimensions is less than 1"))?;
         let value = integers.int(at)?;
         if value < 0 {
             let size = value.unsigned_abs() as usize;
@@ -620,11 +626,13 @@ fn column(
         } else if rank + 1 == ranks && value > 0 && (value - 1) % 12 == 0 {
             index = Some(before + (value as usize - 1) / 12);
         } else {
-            return Err(integers.corrupt(at, format!("the dimension {value} of the column {name:?}")));
+            return Err(
+                integers.corrupt(at, format!("the column {name:?} has an invalid dimension: {value}"))
+            );
         }
     }
     if total == 0 || total > 1 << 24 {
-        return Err(words.corrupt(10, format!("the column {name:?} of {total} values a row")));
+        return Err(words.corrupt(10, format!("the column {name:?} has too many values per row: {total}")));
     }
     let (mut range, mut declared) = (None, String::new());
     if let Some(at) = (words.word(3)? as usize).checked_sub(1) {
@@ -639,7 +647,7 @@ fn column(
         }
     }
     if kind == Kind::Real && bits < 32 && range.is_none() {
-        return Err(words.corrupt(3, format!("the packed column {name:?} without its range")));
+        return Err(words.corrupt(3, format!("the packed column {name:?} has no range")));
     }
     Ok(NtupleColumn {
         name,

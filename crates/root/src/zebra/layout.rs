@@ -62,7 +62,7 @@ const SELF_DESCRIBING: u32 = 7;
 
 /// Sectors of a bank, and the position where their list continues after its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct BankLayout {
     sectors: Vec<(u32, Count)>,
     repeat: Option<usize>,
 }
@@ -76,7 +76,7 @@ impl Count {
     }
 }
 
-impl Layout {
+impl BankLayout {
     /// Parses the I/O words of a bank.
     pub fn parse(words: Words<'_>) -> Self {
         let first = words.get(0).unwrap_or(0);
@@ -230,7 +230,8 @@ pub fn two_kinds(first: Option<(Kind, u32)>, rest: Kind, links: usize) -> Result
         j |= code(kind) << 4 | count << 7;
     }
     let control = u32::try_from(links + 12).ok().filter(|&control| control < 1 << 16);
-    let control = control.ok_or_else(|| crate::Error::argument(format!("a bank with {links} links")))?;
+    let control =
+        control.ok_or_else(|| crate::Error::argument(format!("a bank cannot have {links} links")))?;
     Ok(j << 16 | control)
 }
 
@@ -242,7 +243,7 @@ mod tests {
     fn kinds(io: &[u32], data: &[u32]) -> String {
         let bytes = |words: &[u32]| words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<u8>>();
         let (io, data) = (bytes(io), bytes(data));
-        let runs = Layout::parse(Words::new(&io, Order::Big, 0)).runs(Words::new(&data, Order::Big, 0));
+        let runs = BankLayout::parse(Words::new(&io, Order::Big, 0)).runs(Words::new(&data, Order::Big, 0));
         runs.iter().map(|&(kind, _, count)| kind.letter().to_string().repeat(count)).collect()
     }
 

@@ -147,7 +147,7 @@ impl Ntuple {
             let rows = self.rows(number);
             if column.index.is_none() && rows.saturating_mul(each) > items {
                 let message = format!(
-                    "{rows} rows of the column {:?} of {each} values, but its buffers hold {items} values",
+                    "the column {:?} has {rows} rows of {each} values, but its buffers hold {items} values",
                     column.name
                 );
                 return Err(Error::corrupt(message));
@@ -323,7 +323,7 @@ impl Table for Ntuple {
     fn reader(&self, field: usize, _hidden: &Hidden) -> Result<Arc<dyn FieldReader>> {
         match self.readers.get(field) {
             Some(reader) => Ok(reader.clone()),
-            None => Err(Error::argument(format!("an ntuple without a column {field}"))),
+            None => Err(Error::argument(format!("the ntuple has no column {field}"))),
         }
     }
     fn cluster_borders(&self) -> Vec<u64> {

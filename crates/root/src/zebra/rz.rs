@@ -185,7 +185,10 @@ impl RzFile {
         }
         // Ranges of one object do not overlap, so that they cannot exceed the file.
         if total > self.source.size() {
-            return Err(Error::corrupt(format!("{total} bytes, but the file has {}", self.source.size())));
+            return Err(Error::corrupt(format!(
+                "the header declares {total} bytes, but the file has {}",
+                self.source.size()
+            )));
         }
         Ok(total as usize)
     }
@@ -236,14 +239,17 @@ impl RzFile {
             // Words are counted from 1 in the format.
             let list = words.word(23)? as usize;
             if list < HEADER {
-                return Err(words.corrupt(23, format!("a list of records at word {list}")));
+                return Err(
+                    words.corrupt(23, format!("the list of records has an invalid position: word {list}"))
+                );
             }
             let count = words.word(list - 1)? as usize;
             if count <= records.len() {
                 return Ok((bytes, records));
             }
             if count as u64 > self.source.size() / length + 1 {
-                return Err(words.corrupt(list - 1, format!("a directory of {count} records")));
+                return Err(words
+                    .corrupt(list - 1, format!("the directory has an invalid number of records: {count}")));
             }
             if words.get(list) != Some(record) {
                 let message = "a directory whose list of records does not begin with its own";
@@ -252,7 +258,9 @@ impl RzFile {
             let read = records.len();
             let known = count.min(words.len() - list);
             if known <= read || words.len() != read * self.record {
-                let message = format!("a directory of {count} records, of which {read} are whole");
+                let message = format!(
+                    "the directory has an invalid number of records: {count}, of which {read} are whole"
+                );
                 return Err(words.corrupt(list - 1, message).short());
             }
             records.room(count - read)?;
@@ -260,7 +268,7 @@ impl RzFile {
             let ranges: Vec<Range> =
                 records.iter().skip(read).map(|&record| range(record)).collect::<Result<_>>()?;
             if let Some(cut) = ranges.iter().rev().skip(1).find(|range| range.length < length) {
-                return Err(Error::corrupt("a record of a directory that ends with the file")
+                return Err(Error::corrupt("the file ends within a record of a directory")
                     .at(cut.offset)
                     .short());
             }
@@ -282,7 +290,7 @@ impl RzFile {
         if all > first {
             let second = self.record_offset(cycle.second_record);
             let offset = second.ok_or_else(|| {
-                Error::corrupt(format!("an object of {all} words, of which {first} are in its only record"))
+                Error::corrupt(format!("the object has {all} words, but its only record holds {first}"))
             })?;
             let rest = Range { offset, length: 4 * (all - first) };
             match ranges.last_mut() {
@@ -409,9 +417,10 @@ impl RzDirectory {
         let place = |index: usize| -> Result<usize> {
             let value = at(index)? as usize;
             if value == 0 || value > words.len() + 1 {
-                return Err(
-                    words.corrupt(index - 1, format!("word {value} of a directory of {}", words.len()))
-                );
+                return Err(words.corrupt(
+                    index - 1,
+                    format!("word {value} is outside of the directory of {} words", words.len()),
+                ));
             }
             Ok(value)
         };
@@ -420,7 +429,8 @@ impl RzDirectory {
             0 => false,
             1 => true,
             version => {
-                return Err(Error::unsupported(format!("cycles of format {version}")).at(words.offset(15)));
+                return Err(Error::unsupported(format!("cycles of format {version} are not supported"))
+                    .at(words.offset(15)));
             }
         };
         let width = at(32)? as usize;

@@ -70,7 +70,11 @@ impl<'a> Words<'a> {
     }
     #[cold]
     fn missing(&self, index: usize, count: usize) -> Error {
-        self.corrupt(index, format!("{count} words expected at word {index} of {}", self.len())).short()
+        self.corrupt(
+            index,
+            format!("expected {count} words at word {index}, but there are only {}", self.len()),
+        )
+        .short()
     }
     /// Returns a word as a signed integer.
     pub fn int(&self, index: usize) -> Result<i32> {
@@ -93,7 +97,10 @@ impl<'a> Words<'a> {
         let count = self.word(index)? as usize;
         if count > self.len().saturating_sub(behind) {
             let left = self.len().saturating_sub(behind);
-            return Err(self.corrupt(index, format!("a count of {count} words, but {left} are left")));
+            return Err(self.corrupt(
+                index,
+                format!("a count of {count} words is larger than the remaining {left} words"),
+            ));
         }
         Ok(count)
     }

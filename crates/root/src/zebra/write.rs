@@ -67,7 +67,10 @@ impl Builder {
             let link = place as u32 + 1;
             if !data.len().is_multiple_of(each) || (shape.list.is_none() && data.len() != each) {
                 let name = String::from_utf8_lossy(&shape.name);
-                return Err(Error::argument(format!("{} words for banks {name} of {each}", data.len())));
+                return Err(Error::argument(format!(
+                    "{} words are not a whole number of banks {name} of {each} words",
+                    data.len()
+                )));
             }
             let (mut above, mut child) = (top, link);
             let count = data.len() / each;
@@ -161,7 +164,7 @@ impl FzWriter {
     pub fn new(sink: Box<dyn Sink>, record: usize) -> Result<Self> {
         if record < 60 || !record.is_multiple_of(30) || record > 0xff_ffff {
             let message =
-                format!("physical records of {record} words: a multiple of 30 from 60 on is needed");
+                format!("physical records must have a multiple of 30 words, at least 60, not {record}");
             return Err(Error::argument(message));
         }
         let mut made = Self {
@@ -221,7 +224,7 @@ impl FzWriter {
             self.pad()?;
         }
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let length = u32::try_from(length).map_err(|_| Error::limit("a structure of more than 16 GB"))?;
+        let length = u32::try_from(length).map_err(|_| Error::limit("the structure has more than 16 GB"))?;
         self.mark();
         self.current.extend([length, kind]);
         for part in parts {
@@ -249,7 +252,7 @@ impl FzWriter {
     /// Starts a run.
     pub fn start_run(&mut self, number: i32, user: &[i32]) -> Result<()> {
         if number < 1 {
-            return Err(Error::argument(format!("a run has a number from 1 on, not {number}")));
+            return Err(Error::argument(format!("a run number must be at least 1, not {number}")));
         }
         self.run(number, START, user)
     }
@@ -316,7 +319,7 @@ impl RzWriter {
     /// Creates a writer with records of this many words.
     pub fn new(sink: Box<dyn Sink>, record: usize, name: &str, tag: &str) -> Result<Self> {
         if !(128..=1 << 13).contains(&record) {
-            return Err(Error::argument(format!("records of {record} words: from 128 to 8192 are needed")));
+            return Err(Error::argument(format!("records must have 128 to 8192 words, not {record}")));
         }
         let (mut sixteen, mut eight) = ([b' '; 16], [b' '; 8]);
         sixteen.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
@@ -329,10 +332,10 @@ impl RzWriter {
     pub fn put(&mut self, key: i32, builder: &mut Builder, content: &Content<'_>) -> Result<()> {
         let (banks, table, entry) = builder.structure(content, 0)?;
         let length = u32::try_from(3 + table.len() + banks.len());
-        let length = length.map_err(|_| Error::limit("a structure of more than 16 GB"))?;
+        let length = length.map_err(|_| Error::limit("the structure has more than 16 GB"))?;
         let start = self.stream.words();
         let record = start / self.record as u64 + 1;
-        let record = u32::try_from(record).map_err(|_| Error::limit("an RZ file of too many records"))?;
+        let record = u32::try_from(record).map_err(|_| Error::limit("the RZ file needs too many records"))?;
         let word = (start % self.record as u64) as u32 + 1;
         self.stream.put(&[table.len() as u32, banks.len() as u32, entry])?;
         self.stream.put(&table)?;
@@ -431,7 +434,7 @@ impl RzWriter {
             }
         }
         if bitmap_at > self.record {
-            return Err(Error::limit("a directory of too many records"));
+            return Err(Error::limit("a directory needs too many records"));
         }
         Ok(words)
     }

@@ -38,7 +38,7 @@ pub struct KeyNumbers {
     pub object_bytes: usize,
     /// Date (`fDatime`).
     pub datime: u32,
-    /// Bytes of the key (`fKeylen`), for baskets, whose keys have additional members.
+    /// Bytes of the key (`fKeylen`), for pages, whose keys have additional members.
     pub key_bytes: usize,
     /// Cycle number among objects of the same name (`fCycle`).
     pub cycle: u16,

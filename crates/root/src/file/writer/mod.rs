@@ -40,7 +40,7 @@ const BLOB: &str = "RBlob";
 /// Settings of a whole file.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Compression of objects, and of branches without a setting of their own.
+    /// Compression of objects, and of fields without a setting of their own.
     pub compression: Compression,
     /// Title of the file.
     pub title: String,
@@ -215,9 +215,9 @@ impl FileWriter {
     pub const fn is_atomic(&self) -> bool {
         self.options.atomic
     }
-    /// Creates a file. `name` is the name stored in the file, by convention its path.
-    pub fn create(sink: Box<dyn Sink>, name: &str, options: Options) -> Result<Self> {
-        let mut file = Self {
+    /// A file without any record.
+    fn empty(sink: Box<dyn Sink>, options: Options) -> Self {
+        Self {
             sink,
             end: BEGIN,
             free: BTreeMap::new(),
@@ -241,7 +241,11 @@ impl FileWriter {
             needs: HashMap::new(),
             scratch: Vec::new(),
             options,
-        };
+        }
+    }
+    /// Creates a file. `name` is the name stored in the file, by convention its path.
+    pub fn create(sink: Box<dyn Sink>, name: &str, options: Options) -> Result<Self> {
+        let mut file = Self::empty(sink, options);
         let text = KeyText::new("TFile", name, &file.options.title);
         let names = Writer::string_size(&text.name) + Writer::string_size(&text.title);
         let created = file.datime();

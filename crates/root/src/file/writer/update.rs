@@ -13,14 +13,14 @@ use crate::file::{Key, RootFile, kinds};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Bytes of a directory's record with its UUID and 32-bit positions.
 const LEAST_ROOM: u64 = 48;
 /// Maximum nesting depth of directories.
 const DEEPEST: usize = 100;
 
-/// Byte ranges that belong to the object of a key but not to its record, for example the baskets of a tree.
+/// Byte ranges that belong to the object of a key but not to its record, for example the pages of a table.
 pub enum Held {
     /// The ranges: first byte and one past the last.
     Places(Vec<(u64, u64)>),
@@ -116,8 +116,8 @@ impl Survey<'_> {
         }
         match (self.holdings)(key) {
             Held::Places(places) if places.is_empty() => {}
-            Held::Places(places) if newest => self.used.add(format!("a basket of {}", name()), places),
-            Held::Places(places) => self.older.add(format!("a basket of {}", name()), places),
+            Held::Places(places) if newest => self.used.add(format!("a page of {}", name()), places),
+            Held::Places(places) => self.older.add(format!("a page of {}", name()), places),
             Held::Before(end) if end >= self.last.0 => self.last = (end, name()),
             Held::Before(_) => {}
             Held::Unknown => self.unknown = Some(name()),
@@ -165,29 +165,14 @@ impl FileWriter {
         };
         let lead = file.bytes(BEGIN, h.nbytes_name, Cause::Directory)?;
         let mut writer = Self {
-            sink,
-            options: Options { compression, ..options },
             end: h.end,
-            free: std::collections::BTreeMap::new(),
-            gaps: Vec::new(),
-            released: Vec::new(),
-            shared: Vec::new(),
-            directories: Vec::new(),
-            classes: Vec::new(),
-            described: Vec::new(),
             infos: (h.seek_info, h.nbytes_info as usize),
-            old_infos: None,
             infos_changed: false,
             version: h.version,
             lead,
             segments: (h.seek_free, h.nbytes_free as usize),
-            committed: 0,
-            uncommitted: 0,
             opened: h.end,
-            closing: false,
-            next_id: 0,
-            needs: HashMap::new(),
-            scratch: Vec::new(),
+            ..Self::empty(sink, Options { compression, ..options })
         };
         let classes = file.classes()?;
         writer.described = classes.iter().cloned().collect();

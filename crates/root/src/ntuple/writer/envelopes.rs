@@ -10,9 +10,9 @@ use std::ops::Range;
 
 /// Builds the contents of envelopes.
 #[derive(Debug, Default)]
-struct Output(Vec<u8>);
+struct EnvelopeBuilder(Vec<u8>);
 
-impl Output {
+impl EnvelopeBuilder {
     fn envelope(kind: Kind, content: Self) -> Vec<u8> {
         let size = content.0.len() as u64 + 16;
         let mut bytes = (kind as u64 | size << 16).to_le_bytes().to_vec();
@@ -80,17 +80,17 @@ fn fits(size: usize, what: &str) -> Result<u32> {
 
 /// Returns the header: name, description, writer, and the fields and columns that the schema had at the start.
 pub fn header(name: &str, description: &str, writer: &str, schema: &Schema) -> Result<Vec<u8>> {
-    let mut out = Output::default();
+    let mut out = EnvelopeBuilder::default();
     out.u64(0);
     [name, description, writer].into_iter().try_for_each(|text| out.text(text))?;
     let (fields, columns) = (0..schema.header_fields, 0..schema.header_columns);
     let streamers = schema.streamers.get(..schema.header_streamers).unwrap_or_default();
     description_of(&mut out, schema, fields, columns, 0..schema.header_aliases, streamers)?;
-    Ok(Output::envelope(Kind::Header, out))
+    Ok(EnvelopeBuilder::envelope(Kind::Header, out))
 }
 
 fn description_of(
-    out: &mut Output,
+    out: &mut EnvelopeBuilder,
     schema: &Schema,
     fields: Range<usize>,
     columns: Range<usize>,
@@ -182,7 +182,7 @@ pub fn footer(
     groups: &[ClusterGroup],
     sets: &[&AttributeSet],
 ) -> Result<Vec<u8>> {
-    let mut out = Output::default();
+    let mut out = EnvelopeBuilder::default();
     out.u64(0);
     out.u64(header_checksum);
     out.record(|out| {
@@ -216,12 +216,12 @@ pub fn footer(
         }
         Ok(())
     })?;
-    Ok(Output::envelope(Kind::Footer, out))
+    Ok(EnvelopeBuilder::envelope(Kind::Footer, out))
 }
 
 /// Returns the page list of a cluster group.
 pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
-    let mut out = Output::default();
+    let mut out = EnvelopeBuilder::default();
     out.u64(header_checksum);
     out.list(list.clusters.len(), |out| {
         for cluster in &list.clusters {
@@ -261,7 +261,7 @@ pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
         }
         Ok(())
     })?;
-    Ok(Output::envelope(Kind::PageList, out))
+    Ok(EnvelopeBuilder::envelope(Kind::PageList, out))
 }
 
 /// Returns the anchor object, as stored in a key.

@@ -345,9 +345,9 @@ impl Added {
 }
 
 /// A field without its name, its columns, and its subfields.
-type Parts = (Field, Vec<Stored>, Vec<(String, Shape)>);
+type FieldParts = (Field, Vec<Stored>, Vec<(String, Shape)>);
 
-fn field(shape: &Shape, split: bool) -> Result<Parts> {
+fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
     let item = |shape: &Shape| vec![("_0".to_owned(), shape.clone())];
     let numbered = |shapes: &[&Shape]| -> Vec<(String, Shape)> {
         shapes.iter().enumerate().map(|(i, shape)| (format!("_{i}"), (*shape).clone())).collect()

@@ -562,7 +562,7 @@ impl NTupleWriter {
 /// Minimum uncompressed page size for many columns, in bytes.
 const SMALLEST_PAGE: usize = 1 << 10;
 
-/// Which buffered elements to make pages from.
+/// The buffered elements to make pages from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seal {
     Full,

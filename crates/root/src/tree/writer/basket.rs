@@ -19,7 +19,7 @@ pub struct Basket {
 }
 
 /// A basket to be made from buffered entries.
-pub struct Job {
+pub struct BasketJob {
     /// Index of the branch.
     pub branch: usize,
     /// Index of the basket in its branch.
@@ -70,7 +70,7 @@ pub fn bytes(branch: &Branch, entries: usize) -> usize {
 
 /// Splits the buffered entries of a branch into baskets of about equal size, at most `most` bytes. An entry is never
 /// split.
-pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<Job> {
+pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<BasketJob> {
     if branch.item.is_none() {
         return Vec::new();
     }
@@ -97,7 +97,7 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
         })
         .collect();
     cuts.dedup();
-    let job = |(i, (from, to)): (usize, (&usize, &usize))| Job {
+    let job = |(i, (from, to)): (usize, (&usize, &usize))| BasketJob {
         branch: index,
         number: branch.baskets.len() + i,
         entries: *from..*to,
@@ -110,7 +110,7 @@ impl Slot {
     /// Makes the bytes of a basket, compressed if this makes them fewer.
     pub fn fill(
         &mut self,
-        job: &Job,
+        job: &BasketJob,
         branch: &Branch,
         compression: Compression,
         key_bytes: usize,
@@ -150,18 +150,18 @@ impl Slot {
     }
 
     /// Compression factor.
-    pub fn factor(&self, job: &Job) -> f64 {
+    pub fn factor(&self, job: &BasketJob) -> f64 {
         let bytes = self.object_bytes(job);
         bytes as f64 / self.used.unwrap_or(bytes).max(1) as f64
     }
 
     /// Bytes before compression (`fObjlen`).
-    fn object_bytes(&self, job: &Job) -> usize {
+    fn object_bytes(&self, job: &BasketJob) -> usize {
         job.data.len() + self.offsets.len()
     }
 
     /// Returns the parts of the record (key, data and offsets; or key and compressed bytes), and its uncompressed size.
-    pub fn parts<'a>(&'a self, job: &Job, branch: &'a Branch) -> [&'a [u8]; 2] {
+    pub fn parts<'a>(&'a self, job: &BasketJob, branch: &'a Branch) -> [&'a [u8]; 2] {
         match self.used.and_then(|used| self.packed.get(..used)) {
             Some(packed) => [packed, &[]],
             None => [branch.data.get(job.data.clone()).unwrap_or_default(), &self.offsets],
@@ -172,7 +172,7 @@ impl Slot {
     pub fn key(
         &self,
         w: &mut Writer,
-        job: &Job,
+        job: &BasketJob,
         branch: &Branch,
         text: &KeyText,
         n: KeyNumbers,

@@ -15,7 +15,7 @@ use crate::file::{Key, RootFile};
 use crate::streamer::declare::{Class, Shape};
 use crate::streamer::typename::{self, Cpp};
 use crate::streamer::{Classes, ElementClass, Object, ObjectReader, StreamerInfo, Value};
-use crate::tree::{self, Leaf, Place, Tree};
+use crate::tree::{self, BasketPlace, Leaf, Tree};
 use crate::wire::Cursor;
 use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 use crate::wire::writer::Writer;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const DEEPEST: usize = 20;
 
 /// Positions of an object's members, by name.
-type Places = HashMap<String, usize>;
+type Positions = HashMap<String, usize>;
 
 /// The object of a tree, with the positions of its parts.
 pub struct Existing {
@@ -38,11 +38,11 @@ pub struct Existing {
     frames: BTreeMap<usize, usize>,
     /// Positions of references.
     references: Vec<usize>,
-    tree: Places,
+    tree: Positions,
     /// Members of the branches, in the order of [`Tree::branches`].
-    branches: Vec<Places>,
+    branches: Vec<Positions>,
     /// Members of the leaves, by the references of the leaves.
-    leaves: HashMap<u64, Places>,
+    leaves: HashMap<u64, Positions>,
     /// The reference and class of the first leaf of each branch.
     first_leaves: Vec<(u64, String)>,
     /// Position of the pointer to its index, if it has one.
@@ -163,7 +163,7 @@ impl Existing {
             if !branch.other_file.is_empty() {
                 return fail("its baskets are in another file");
             }
-            if branch.baskets.iter().any(|b| matches!(b.place, Place::Tree(_))) {
+            if branch.baskets.iter().any(|b| matches!(b.place, BasketPlace::Tree(_))) {
                 return fail("a basket of it is in the tree's own object");
             }
             if self.number(places, "fWriteBasket")? as usize != branch.baskets.len() {
@@ -179,12 +179,12 @@ impl Existing {
         Ok(())
     }
 
-    fn place(places: &Places, member: &str) -> Result<usize> {
+    fn place(places: &Positions, member: &str) -> Result<usize> {
         let place = places.get(member).copied();
         place.ok_or_else(|| Error::unsupported(format!("its description has no {member}")))
     }
     /// Returns a 32-bit member.
-    fn number(&self, places: &Places, member: &str) -> Result<u32> {
+    fn number(&self, places: &Positions, member: &str) -> Result<u32> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
         cursor.seek(Self::place(places, member)?)?;
         cursor.u32()
@@ -257,7 +257,7 @@ impl Existing {
     }
 
     /// Returns a signed member of `width` bytes.
-    fn signed(&self, places: &Places, member: &str, width: usize) -> Result<i64> {
+    fn signed(&self, places: &Positions, member: &str, width: usize) -> Result<i64> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
         cursor.seek(Self::place(places, member)?)?;
         Ok(match width {
@@ -279,7 +279,7 @@ impl Existing {
         Ok(())
     }
 
-    fn encode_branch(&self, edits: &mut Edits, branch: &GrownBranch<'_>, places: &Places) -> Result<()> {
+    fn encode_branch(&self, edits: &mut Edits, branch: &GrownBranch<'_>, places: &Positions) -> Result<()> {
         let count = branch.baskets.len();
         let old = self.number(places, "fMaxBaskets")? as usize;
         let room = (count + 1).max(MIN_BASKETS).max(old);
@@ -314,7 +314,7 @@ impl Existing {
     fn array(
         &self,
         edits: &mut Edits,
-        places: &Places,
+        places: &Positions,
         member: &str,
         bytes: usize,
         new: Vec<u8>,
@@ -437,7 +437,7 @@ struct Edits(Vec<Edit>);
 
 impl Edits {
     /// Replaces a number by another of the same length.
-    fn number(&mut self, places: &Places, member: &str, bytes: &[u8]) -> Result<()> {
+    fn number(&mut self, places: &Positions, member: &str, bytes: &[u8]) -> Result<()> {
         let start = Existing::place(places, member)?;
         self.0.push(Edit { range: start..start + bytes.len(), bytes: bytes.to_vec(), within: 0 });
         Ok(())
@@ -453,12 +453,12 @@ impl Edits {
 /// Positions of the members: those of the tree, of each branch and of each leaf.
 #[derive(Default)]
 struct Notes {
-    tree: Places,
-    branches: Vec<Places>,
+    tree: Positions,
+    branches: Vec<Positions>,
     /// Branches being read, the innermost last.
     open: Vec<usize>,
     last: usize,
-    leaves: Vec<Places>,
+    leaves: Vec<Positions>,
 }
 
 impl Notes {
@@ -470,7 +470,7 @@ impl Notes {
             "TBranch" => {
                 if member == "fCompress" {
                     self.open.push(self.branches.len());
-                    self.branches.push(Places::new());
+                    self.branches.push(Positions::new());
                 }
                 self.last = self.open.last().copied().unwrap_or(0);
                 if member == "fFileName" {
@@ -481,7 +481,7 @@ impl Notes {
             "TBranchElement" => self.branches.get_mut(self.last),
             "TLeaf" => {
                 if member == "fLen" {
-                    self.leaves.push(Places::new());
+                    self.leaves.push(Positions::new());
                 }
                 self.leaves.last_mut()
             }

@@ -16,7 +16,7 @@ use crate::file::writer::{DirectoryId, FileWriter, KeyId};
 use crate::file::{Key, RootFile};
 use crate::streamer::Classes;
 use crate::tree::basket::BasketHeader;
-use crate::tree::{self, Place, Tree};
+use crate::tree::{self, BasketPlace, Tree};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range, Token};
@@ -287,12 +287,12 @@ impl JoinedTree {
             for basket in &branch.baskets {
                 let first = self.entries + basket.first;
                 match basket.place {
-                    Place::File(seek, bytes) => {
+                    BasketPlace::File(seek, bytes) => {
                         let entries = basket.entries;
                         pieces.push(Piece { branch: *to, first, entries, seek, bytes });
                     }
-                    Place::Nowhere => nowhere.push((*to, Basket { bytes: 0, entry: first, seek: 0 })),
-                    Place::Tree(_) => {}
+                    BasketPlace::Nowhere => nowhere.push((*to, Basket { bytes: 0, entry: first, seek: 0 })),
+                    BasketPlace::Tree(_) => {}
                 }
             }
         }
@@ -592,7 +592,7 @@ fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
         if !branch.other_file.is_empty() {
             return fail(format!("its baskets are in another file, {}", branch.other_file));
         }
-        if branch.baskets.iter().any(|b| matches!(b.place, Place::Tree(_))) {
+        if branch.baskets.iter().any(|b| matches!(b.place, BasketPlace::Tree(_))) {
             let why = "a basket of it is in the tree's own object, so it cannot be copied as it is";
             return Err(Error::unsupported(why).within(place()));
         }

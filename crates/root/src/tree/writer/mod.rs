@@ -24,13 +24,13 @@ use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
-use crate::tree::Place;
+use crate::tree::BasketPlace;
 use crate::wire::writer::Writer;
-use basket::{Basket, Job, Sizes, Slot};
+use basket::{Basket, BasketJob, Sizes, Slot};
 use branch::Branch;
 use existing::{Existing, Grown, GrownBranch};
 use item::{Item, View};
-use plan::Plan;
+use plan::TreePlan;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ impl TreeWriter {
         branches: &[BranchSpec],
         options: TreeOptions,
     ) -> Result<Self> {
-        let plan = Plan::new(branches).within(|| format!("tree {name}"))?;
+        let plan = TreePlan::new(branches).within(|| format!("tree {name}"))?;
         if options.auto_flush == 0 {
             return Err(Error::argument("auto_flush is a number of entries, or of bytes below zero, not 0"));
         }
@@ -137,7 +137,7 @@ impl TreeWriter {
     }
 
     /// Registers the classes of a tree to be described in the file.
-    fn describe(file: &mut FileWriter, plan: &Plan) -> Result<()> {
+    fn describe(file: &mut FileWriter, plan: &TreePlan) -> Result<()> {
         for class in metadata::classes(&plan.branches) {
             file.use_class(class);
         }
@@ -148,11 +148,11 @@ impl TreeWriter {
         file: &FileWriter,
         (directory, key): (DirectoryId, KeyId),
         name: &str,
-        plan: Plan,
+        plan: TreePlan,
         specs: &[BranchSpec],
         options: TreeOptions,
     ) -> Self {
-        let Plan { mut branches, made, .. } = plan;
+        let TreePlan { mut branches, made, .. } = plan;
         for branch in &mut branches {
             if let Some(title) = options.titles.get(&branch.name) {
                 branch.title.clone_from(title);
@@ -193,7 +193,7 @@ impl TreeWriter {
         let place = || format!("tree {}", key.name);
         let (existing, tree) = Existing::read(source, key).within(place)?;
         let specs = existing::specs(&tree).within(place)?;
-        let plan = Plan::new(&specs).within(place)?;
+        let plan = TreePlan::new(&specs).within(place)?;
         existing::compare(&tree, &plan.branches).within(place)?;
         let id = file.find_key(directory, &key.name, key.cycle)?;
         // A tree without a cluster size of its own gets the default from this point on.
@@ -203,10 +203,10 @@ impl TreeWriter {
         let mut branches = writer.branches;
         for (branch, found) in branches.iter_mut().zip(&tree.branches) {
             let basket = |b: &crate::tree::Basket| match b.place {
-                Place::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
+                BasketPlace::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
                 // An absent basket stays absent.
-                Place::Nowhere => Some(Basket { bytes: 0, entry: b.first, seek: 0 }),
-                Place::Tree(_) => None,
+                BasketPlace::Nowhere => Some(Basket { bytes: 0, entry: b.first, seek: 0 }),
+                BasketPlace::Tree(_) => None,
             };
             branch.baskets = found.baskets.iter().filter_map(basket).collect();
             (branch.total_bytes, branch.zip_bytes) = (found.total_bytes, found.compressed_bytes);
@@ -229,7 +229,7 @@ impl TreeWriter {
     ) -> Result<()> {
         let place = || format!("tree {}", key.name);
         let (existing, tree) = Existing::read(source, key).within(place)?;
-        let plan = Plan::new(specs).within(place)?;
+        let plan = TreePlan::new(specs).within(place)?;
         if let Some(known) = plan.branches.iter().find(|b| tree.branches.iter().any(|k| k.name == b.name)) {
             return Err(
                 Error::argument(format!("a branch named {} already exists", known.name)).within(place())
@@ -443,10 +443,11 @@ impl TreeWriter {
         });
         // If branches have several baskets, the first basket of each comes first, because ROOT's cache learns from
         // these. Then follows a run of each branch.
-        let first = |job: &Job| self.branches.get(job.branch).is_some_and(|b| b.baskets.len() == job.number);
-        let mut jobs: Vec<Job> = jobs.collect();
+        let first =
+            |job: &BasketJob| self.branches.get(job.branch).is_some_and(|b| b.baskets.len() == job.number);
+        let mut jobs: Vec<BasketJob> = jobs.collect();
         jobs.sort_by_key(|job| (!first(job), job.data.start / RUN));
-        let mut batches: Vec<Vec<Job>> = Vec::new();
+        let mut batches: Vec<Vec<BasketJob>> = Vec::new();
         let mut bytes = BATCH;
         for job in jobs {
             if bytes >= BATCH {
@@ -458,8 +459,8 @@ impl TreeWriter {
                 batch.push(job);
             }
         }
-        let known = |job: &Job| self.branches.get(job.branch).zip(texts.get(job.branch));
-        let fill = |batch: &Vec<Job>, slots: &mut Vec<Slot>| {
+        let known = |job: &BasketJob| self.branches.get(job.branch).zip(texts.get(job.branch));
+        let fill = |batch: &Vec<BasketJob>, slots: &mut Vec<Slot>| {
             slots.resize_with(slots.len().max(batch.len()), Slot::default);
             batch.iter().zip(slots).try_for_each(|(job, slot)| {
                 let Some((branch, text)) = known(job) else { return Ok(()) };
@@ -469,14 +470,14 @@ impl TreeWriter {
         };
         let numbers =
             KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
-        let size = |job: &Job| {
+        let size = |job: &BasketJob| {
             let (branch, text) = known(job)?;
             let offsets = if branch.varies() { 4 * job.entries.len() + 8 } else { 0 };
             Some((job.data.len() + offsets + basket::key_bytes(text)) as u64)
         };
         let mut stretch = file.begin_stretch(batches.iter().flatten().filter_map(size).sum());
         let mut done = Vec::new();
-        let write = |batch: &Vec<Job>, slots: &mut Vec<Slot>| {
+        let write = |batch: &Vec<BasketJob>, slots: &mut Vec<Slot>| {
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
             let mut seek = stretch.end;

@@ -128,7 +128,7 @@ pub fn encode_value(class: &Class, column: &Column) -> Result<(Vec<u8>, Vec<Stre
     let shape = Shape::Class(class.clone());
     let mut classes = Vec::new();
     shape.classes(&mut classes);
-    let mut plan = Plan::default();
+    let mut plan = TreePlan::default();
     classes.into_iter().try_for_each(|class| plan.declare(class))?;
     let item = object(class, false)?;
     let view = View::new(&item, column)?;
@@ -149,7 +149,7 @@ fn flat(class: &Class) -> bool {
 
 /// The source of a branch's data, and its splitting.
 #[derive(Clone)]
-struct Place {
+struct BranchSource {
     column: usize,
     path: Vec<usize>,
     parent: Option<usize>,
@@ -157,16 +157,31 @@ struct Place {
     member_wise: bool,
 }
 
-impl Place {
+impl BranchSource {
     fn inside(&self, member: usize, parent: usize) -> Self {
         let path = [self.path.as_slice(), &[member]].concat();
         Self { path, parent: Some(parent), split: self.split - 1, ..self.clone() }
     }
 }
 
+/// Returns the element of the branch of a member of a class, with its index and `fType`.
+fn member_element(class: &Class, checksum: u32, id: usize, kind: i32) -> Element {
+    Element {
+        class: class.name.clone(),
+        parent: class.name.clone(),
+        clones: String::new(),
+        checksum,
+        version: class.version.into(),
+        id: id as i32,
+        kind,
+        code: STL,
+        object: false,
+    }
+}
+
 /// The branches of a tree, and the classes that they need.
 #[derive(Default)]
-pub struct Plan {
+pub struct TreePlan {
     pub branches: Vec<Branch>,
     pub infos: Vec<StreamerInfo>,
     /// Index of the branch made for each requested one.
@@ -174,7 +189,7 @@ pub struct Plan {
     compression: Option<crate::compress::encode::Compression>,
 }
 
-impl Plan {
+impl TreePlan {
     /// Plans the branches. Checks that names are unique, that counters come first and that each counts something.
     pub fn new(specs: &[BranchSpec]) -> Result<Self> {
         let mut plan = Self::default();
@@ -255,7 +270,7 @@ impl Plan {
                 // Pairs in a list stay together, as in maps.
                 let pairs =
                     matches!(shape, Shape::Vector(item) if matches!(&**item, Shape::Class(c) if c.is_pair()));
-                let place = Place {
+                let place = BranchSource {
                     column,
                     path: Vec::new(),
                     parent: None,
@@ -334,7 +349,7 @@ impl Plan {
     }
 
     /// Plans a container, string or object at the top of a tree.
-    fn object(&mut self, name: String, shape: &Shape, place: &Place) -> Result<()> {
+    fn object(&mut self, name: String, shape: &Shape, place: &BranchSource) -> Result<()> {
         let mut element = Element {
             class: shape.cpp(),
             parent: String::new(),
@@ -394,7 +409,7 @@ impl Plan {
         title: String,
         item: Option<Item>,
         element: Element,
-        place: &Place,
+        place: &BranchSource,
     ) -> usize {
         let leaf = leaf("TLeafElement", &title, &title, 1, 0);
         let mut branch = Branch::new(name, title, item, place.column);
@@ -413,22 +428,12 @@ impl Plan {
     }
 
     /// Plans the branches of the members of an object.
-    fn members(&mut self, prefix: &str, class: &Class, place: &Place, parent: usize) -> Result<()> {
+    fn members(&mut self, prefix: &str, class: &Class, place: &BranchSource, parent: usize) -> Result<()> {
         let checksum = class.info()?.checksum;
         for (id, (name, shape)) in class.members.iter().enumerate() {
             let place = place.inside(id, parent);
             let full = format!("{prefix}{name}");
-            let element = Element {
-                class: class.name.clone(),
-                parent: class.name.clone(),
-                clones: String::new(),
-                checksum,
-                version: class.version.into(),
-                id: id as i32,
-                kind: 0,
-                code: STL,
-                object: false,
-            };
+            let element = member_element(class, checksum, id, 0);
             let split_list = match shape {
                 Shape::Vector(item) => match item.as_ref() {
                     Shape::Class(inner) if place.split > 0 && flat(inner) => Some(inner),
@@ -484,7 +489,7 @@ impl Plan {
         shape: &Shape,
         (dims, number): (&[usize], &Shape),
         element: Element,
-        place: &Place,
+        place: &BranchSource,
     ) -> Result<usize> {
         let code = number.code().unwrap_or(0) + if dims.is_empty() { 0 } else { 20 };
         let unsigned = leaf_of(number)?.2;
@@ -500,7 +505,13 @@ impl Plan {
     }
 
     /// Plans a list of objects whose members have branches; the first branch holds the counts.
-    fn split_list(&mut self, name: &str, class: &Class, element: Element, place: &Place) -> Result<()> {
+    fn split_list(
+        &mut self,
+        name: &str,
+        class: &Class,
+        element: Element,
+        place: &BranchSource,
+    ) -> Result<()> {
         let counted = format!("{name}_");
         let range = place.parent.is_some();
         let element = Element { kind: 4, clones: class.name.clone(), ..element };
@@ -510,20 +521,10 @@ impl Plan {
         }
         let checksum = class.info()?.checksum;
         for (id, (member, shape)) in class.members.iter().enumerate() {
-            let place = Place { split: 0, ..place.inside(id, master) };
+            let place = BranchSource { split: 0, ..place.inside(id, master) };
             let full = format!("{name}.{member}");
             let title = format!("{member}[{counted}]");
-            let element = Element {
-                class: class.name.clone(),
-                parent: class.name.clone(),
-                clones: String::new(),
-                checksum,
-                version: class.version.into(),
-                id: id as i32,
-                kind: 41,
-                code: STL,
-                object: false,
-            };
+            let element = member_element(class, checksum, id, 41);
             let (dims, number) = shape.dims();
             let index = if number.code().is_some() {
                 let branch = full.clone() + &brackets(&dims);

@@ -5,12 +5,12 @@ use rayon::Yield;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Buffer for the result of one job, with the outcome once it is done.
-struct Place<S> {
+struct Slot<S> {
     room: Mutex<(S, Option<Result<()>>)>,
     filled: Condvar,
 }
 
-impl<S> Place<S> {
+impl<S> Slot<S> {
     /// Waits until the job is done; helps with other jobs meanwhile.
     fn wait(&self) -> Result<MutexGuard<'_, (S, Option<Result<()>>)>> {
         loop {
@@ -48,14 +48,14 @@ pub fn in_order<J: Sync, S: Default + Send>(
     mut take: impl FnMut(&J, &mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let ahead = ahead.clamp(1, jobs.len().max(1));
-    let place = |_| Place { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
-    let places: Vec<Place<S>> = (0..ahead).map(place).collect();
+    let place = |_| Slot { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
+    let places: Vec<Slot<S>> = (0..ahead).map(place).collect();
     let (places, fill) = (&places, &fill);
     // A place serves every `ahead`-th job: the next one starts after the result of the one before was taken.
     let pairs = || jobs.iter().zip(places.iter().cycle());
     rayon::scope_fifo(|scope| {
         let begin = |(job, place)| {
-            let (job, place): (&J, &Place<S>) = (job, place);
+            let (job, place): (&J, &Slot<S>) = (job, place);
             scope.spawn_fifo(move |_| {
                 let _wake = Wake(&place.filled);
                 let Ok(mut room) = place.room.lock() else { return };

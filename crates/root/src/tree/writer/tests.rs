@@ -6,7 +6,7 @@ use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
 use crate::file::writer::{CommitEvery, Options};
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::read::{Part, read};
 use crate::streamer::declare::Shape;
 use crate::tree::{Tree, describe};
@@ -46,19 +46,23 @@ impl Sink for Shared {
     }
 }
 
-fn output(room: usize, compression: Compression) -> (Shared, Output) {
+fn output(room: usize, compression: Compression) -> (Shared, OutputFile) {
     output_that_commits(CommitEvery::Never, room, compression)
 }
 
-fn output_that_commits(commit_every: CommitEvery, room: usize, compression: Compression) -> (Shared, Output) {
+fn output_that_commits(
+    commit_every: CommitEvery,
+    room: usize,
+    compression: Compression,
+) -> (Shared, OutputFile) {
     let sink = Shared(Arc::default(), room);
     let options = Options { compression, commit_every, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
-    (sink, Output::new(file))
+    (sink, OutputFile::new(file))
 }
 
 fn make_tree(
-    out: &mut Output,
+    out: &mut OutputFile,
     directory: DirectoryId,
     name: &str,
     branches: &[BranchSpec],
@@ -465,7 +469,7 @@ fn every_write_leaves_a_whole_file_with_all_commits() {
         "x.root",
         Options { compression: Compression::None, ..Options::default() },
     );
-    let mut out = Output::new(file.unwrap());
+    let mut out = OutputFile::new(file.unwrap());
     // Before that, there is no file yet.
     let first = states.lock().unwrap().len() - 1;
     let directory = out.file.mkdir(0, "d", "").unwrap();
@@ -570,7 +574,7 @@ fn baskets_that_have_more_bytes_than_the_file_are_refused() {
     let mut branches = open(&sink).branches;
     crate::tree::verify_places(&branches, size).unwrap();
     for basket in &mut branches[0].baskets {
-        basket.place = Place::File(100, size / 10);
+        basket.place = BasketPlace::File(100, size / 10);
     }
     let error = crate::tree::verify_places(&branches, size).unwrap_err().to_string();
     assert!(error.contains("baskets overlap") && error.contains("branch x"), "{error}");
