@@ -659,7 +659,7 @@ def test_errors_have_their_places(tmp_path: Path) -> None:
     data[3600:3604] = bytes(4)
     with (
         sapwood.open(bytes(data)) as file,
-        pytest.raises(sapwood.CorruptError, match=r"no steering record.*at byte 3600"),
+        pytest.raises(sapwood.CorruptError, match=r"expected a steering record.*at byte 3600"),
     ):
         list(file)
     with pytest.raises(sapwood.CorruptError):
