@@ -8,7 +8,7 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::compile::Programs;
 use crate::streamer::kind::Kind;
 use crate::streamer::typename::{self, Cpp};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -368,15 +368,25 @@ fn cardinality(typename: &str) -> Option<&str> {
 
 /// Returns the number type of a C++ type, if it is one.
 fn number(typename: &str) -> Option<Number> {
-    match typename {
-        "std::byte" | "unsigned char" => Some(Number::U8),
-        _ => match typename::parse(typename) {
-            Ok(Cpp::Number(number)) => Some(number),
-            Ok(Cpp::Double32) => Some(Number::F64),
-            Ok(Cpp::Float16) => Some(Number::F32),
-            _ => None,
-        },
+    thread_local! {
+        // Neighbouring fields often have the same type, and a name has many spellings to compare with.
+        static LAST: RefCell<(String, Option<Number>)> = const { RefCell::new((String::new(), None)) };
     }
+    LAST.with_borrow_mut(|(name, number)| {
+        if name != typename {
+            *number = match typename {
+                "std::byte" | "unsigned char" => Some(Number::U8),
+                _ => match typename::parse(typename) {
+                    Ok(Cpp::Number(number)) => Some(number),
+                    Ok(Cpp::Double32) => Some(Number::F64),
+                    Ok(Cpp::Float16) => Some(Number::F32),
+                    _ => None,
+                },
+            };
+            typename.clone_into(name);
+        }
+        *number
+    })
 }
 
 impl Structure {
