@@ -5,7 +5,7 @@
 //! to [`set_most_kept`] bytes, or all of them during a [`Hold`]. Kept buffers and buffers in use together never exceed
 //! the maximum that was in use at once.
 
-use super::pages;
+use super::pages::{LargePages, Room};
 use crate::error::{Error, Result};
 use arrow_buffer::{ArrowNativeType, Buffer, ToByteSlice};
 use bytes::Bytes;
@@ -272,20 +272,33 @@ pub struct Filled {
     /// May be longer: clearing the end of a reused buffer would be wasted work.
     buffer: Vec<u8>,
     bytes: usize,
+    /// Whether its memory was not used before.
+    fresh: bool,
 }
 
 impl Filled {
     /// Creates a buffer of this many bytes.
     pub fn new(bytes: usize) -> Result<Self> {
+        let filled = Self::among_others(bytes, true)?;
+        let large = LargePages::of(filled.room().into_iter().collect(), &[]);
+        large.addresses().iter().for_each(|&page| large.request(page));
+        Ok(filled)
+    }
+    /// Creates one of several buffers that share [`LargePages`], with spare room for the next step if there is one.
+    pub fn among_others(bytes: usize, steps: bool) -> Result<Self> {
         let mut buffer = take(bytes);
-        if buffer.capacity() == 0 {
-            buffer = zeroed(roomy(bytes))?;
-            pages::allow_large(buffer.get_mut(..bytes).unwrap_or_default());
+        let fresh = buffer.capacity() == 0;
+        if fresh {
+            buffer = zeroed(if steps { roomy(bytes) } else { bytes })?;
             count(&buffer);
         } else if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
-        Ok(Self { buffer, bytes })
+        Ok(Self { buffer, bytes, fresh })
+    }
+    /// Its memory, if that was not used before and is not left to the allocator.
+    pub fn room(&self) -> Option<Room> {
+        (self.fresh && room(&self.buffer) >= SMALLEST).then(|| Room::filled(&self.buffer))
     }
     /// Number of bytes.
     pub fn size(&self) -> usize {

@@ -4,12 +4,19 @@ use super::ahead::Ahead;
 use super::run::{PageJob, Run};
 use super::target::{Group, GroupValues, WORD};
 use super::{Keeps, Reading};
+use crate::array::pages::LargePages;
 use crate::array::{Builder, Column, Number};
 use crate::error::{Error, Result, Within};
 use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, Table, Target};
+use rayon::ThreadPool;
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Mutex;
+
+/// A corrupt file may claim any size: memory for more bytes of values than this, for each byte in the files, is provided
+/// only as they are decoded.
+const LIKELY: u64 = 64;
 
 /// The state of a field of a part.
 struct PlanState<'a> {
@@ -334,7 +341,8 @@ impl<'a> Stages<'a> {
                     .within(self.place(other)));
             }
             let budget = &self.reading.budget;
-            let target = Group::new(group, budget)
+            let steps = matches!(self.reading.keeps, Keeps::Steps(_));
+            let target = Group::new(group, budget, steps)
                 .map_err(|error| error.within(self.place(first)).of_column(first.column));
             self.groups.push(target?);
         }
@@ -371,6 +379,7 @@ impl<'a> Stages<'a> {
     fn run(&mut self, mut lanes: Vec<RunLane<'a>>, start: usize) -> Result<()> {
         let jobs = self.jobs(&mut lanes);
         let targets = self.groups.get_mut(start..).unwrap_or_default();
+        request_large_pages(self.reading.pool, targets);
         Run::new(self.reading, self.ahead.as_ref(), &lanes, &jobs, targets).all()?;
         for (group, target) in targets.iter_mut().enumerate() {
             if let Err(error) = target.settle() {
@@ -428,6 +437,21 @@ impl<'a> Stages<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Requests large pages for the values of targets, if these are quick.
+fn request_large_pages(pool: &ThreadPool, targets: &mut [Group]) {
+    let (mut filled, mut growing) = (Vec::new(), Vec::new());
+    targets.iter_mut().for_each(|target| target.rooms(&mut filled, &mut growing));
+    let stored = targets.iter().map(|target| target.stored).fold(0, u64::saturating_add);
+    let bytes: u64 = filled.iter().map(|room| room.bytes() as u64).sum();
+    if bytes > stored.saturating_mul(LIKELY) {
+        return;
+    }
+    let large = LargePages::of(filled, &growing);
+    if !large.addresses().is_empty() {
+        pool.install(|| large.addresses().par_iter().for_each(|&page| large.request(page)));
     }
 }
 

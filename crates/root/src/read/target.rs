@@ -2,6 +2,7 @@
 
 use super::Budget;
 use super::stages::RunLane;
+use crate::array::pages::Room;
 use crate::array::{Builder, Column, Number, pool};
 use crate::error::{Error, Result};
 use crate::table::{PagePlace, Target};
@@ -12,6 +13,9 @@ const EXPANSION: u64 = 1 << 15;
 
 /// Maximum number of unwritten items for each byte of the file. The file has some information on each of them.
 const SPARSEST: u64 = 256;
+
+/// Minimum size in bytes of a growing buffer with large pages; a smaller one is not adjacent to others.
+const SMALLEST_GROWING: usize = 64 << 10;
 
 /// Bytes of a list end.
 pub const WORD: usize = size_of::<i64>();
@@ -47,8 +51,9 @@ pub enum GroupValues {
 }
 
 impl Group {
-    /// Creates the group of lanes that share a slot, in the order of their parts.
-    pub fn new(lanes: &[RunLane<'_>], budget: &Budget) -> Result<Self> {
+    /// Creates the group of lanes that share a slot, in the order of their parts. `steps`: others follow that are read
+    /// likewise.
+    pub fn new(lanes: &[RunLane<'_>], budget: &Budget, steps: bool) -> Result<Self> {
         let mut shares = Vec::with_capacity(lanes.len());
         let (mut first, mut stored, mut packed, mut unpacked) = (0usize, 0u64, 0u64, 0u64);
         let mut bits = 0u64;
@@ -81,7 +86,7 @@ impl Group {
                 Error::corrupt(format!("{first} values of {size} bytes cannot be in pages of {stored} bytes"))
             })?;
             budget.take(bytes as u64)?;
-            pool::Filled::new(bytes)
+            pool::Filled::among_others(bytes, steps)
         };
         let values = match (target, size) {
             (Some(Target::Direct { number, each, .. }), Some(size)) => {
@@ -158,6 +163,16 @@ impl Group {
             base = base.checked_add(end - start).ok_or_else(too_many)?;
         }
         Ok(())
+    }
+
+    /// Adds the new memory of its values to that which will be filled, or to that which will grow.
+    pub fn rooms(&mut self, filled: &mut Vec<Room>, growing: &mut Vec<Room>) {
+        match &mut self.values {
+            GroupValues::Direct { values, .. } | GroupValues::Ends { values } => filled.extend(values.room()),
+            GroupValues::Built(builder) => {
+                growing.extend(builder.room().into_iter().filter(|room| room.bytes() >= SMALLEST_GROWING));
+            }
+        }
     }
 
     /// Returns the column of all values.
