@@ -69,7 +69,7 @@ fn end_of(ntuple: &NTuple, with_sets: bool) -> Option<u64> {
     // Parts larger than a key continue elsewhere.
     let mut stored = ntuple.groups.iter().map(|group| match group.locator {
         Locator::File { bytes, .. } => bytes,
-        _ => u64::MAX,
+        Locator::Elsewhere(_) => u64::MAX,
     });
     let split = |bytes: u64| max_key_size > 0 && bytes > max_key_size;
     if !found.faults.is_empty() || split(header.stored) || split(footer.stored) || stored.any(split) {
