@@ -97,11 +97,10 @@ fn data_type(of: &Type) -> Option<DataType> {
     Some(match of {
         Type::Number(number) => number_type(*number),
         Type::Text => DataType::LargeUtf8,
-        Type::FixedList { size: 0, item } => DataType::LargeList(field("item", item)?),
+        Type::FixedList { size: 0, item } | Type::List(item) => DataType::LargeList(field("item", item)?),
         Type::FixedList { size, item } => {
             DataType::FixedSizeList(field("item", item)?, i32::try_from(*size).ok()?)
         }
-        Type::List(item) => DataType::LargeList(field("item", item)?),
         Type::Record { fields, .. } => {
             DataType::Struct(fields.iter().map(|(name, of)| field(name, of)).collect::<Option<Fields>>()?)
         }
