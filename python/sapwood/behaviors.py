@@ -16,7 +16,7 @@ from sapwood.files.many import concatenate, iterate
 from sapwood.files.ntuple import HasRFields, RField, RNTuple, check_backend
 from sapwood.files.tree import HasBranches, TBranch, TTree
 from sapwood.objects import standard
-from sapwood.objects.histogram import TH1, Histogram
+from sapwood.objects.histogram import Histogram
 from sapwood.objects.model import class_behaviors
 from sapwood.table.steps import Report
 
@@ -50,7 +50,7 @@ def _decoding(function: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _class in class_behaviors.items():
     if _name.isidentifier():
         _publish(_name, {_name: _class})
-_publish("TH1", {"Histogram": Histogram, "TH1": TH1})
+_publish("TH1", {"Histogram": Histogram, "TH1": class_behaviors["TH1"]})
 _publish("TTree", {"TTree": TTree})
 _publish(
     "RNTuple",

@@ -848,7 +848,7 @@ if what == "event":
     engine.write(folder / "b.root", 500, engines.Settings("zstd:1"))
     engines.sum_of(engine.read(folder / "b.root")), engines.sum_of(engine.random(folder / "b.root", [3]))
 elif what == "sweep":
-    one = sweep._Job(sweep.Cell("zstd:1", "1 MB", "32 kB"), str(folder / "a.root"), "T", 100, str(folder), 0)
+    one = sweep._CellRun(sweep.Cell("zstd:1", "1 MB", "32 kB"), str(folder / "a.root"), "T", 100, str(folder), 0)
     words = sweep.json.dumps(sweep.dataclasses.asdict(one))
     sweep.main(["write", words]), sweep.main(["read", words])
 else:

@@ -77,13 +77,13 @@ def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
 
 
 def test_objects_are_written_member_wise_and_object_wise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def do(job: sweep._Job, action: str) -> dict[str, Any]:
+    def do(job: sweep._CellRun, action: str) -> dict[str, Any]:
         count = 90 if job.cell.layout().member_wise else 100
         for copy in job.copies():
             Path(copy).write_bytes(bytes(count))
         return {"user": count / 50 - 1, "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
 
-    monkeypatch.setattr(sweep._Job, "do", do)
+    monkeypatch.setattr(sweep._CellRun, "do", do)
     source = tmp_path / "objects.root"
     engines.Sapwood().write(source, 20, engines.Settings("lz4:4", split=99))
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1]}
@@ -111,7 +111,7 @@ def test_rewriting_changes_how_objects_are_streamed(tmp_path: Path) -> None:
 
 def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
     cell = sweep.Cell("zstd:5", "10 MB", "32 kB", None, 2, summary=True)
-    job = sweep._Job(cell, str(file), "T", 1000, str(tmp_path), 0)
+    job = sweep._CellRun(cell, str(file), "T", 1000, str(tmp_path), 0)
     job.do(sweep.WRITE)
     for copy in job.copies():
         with sapwood.open(copy) as made:
@@ -147,7 +147,7 @@ def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: py
     sizes: dict[tuple[int | None, str], int] = {}
     for split, way in ((None, "member-wise"), (99, "member-wise"), (0, "member-wise"), (0, "object-wise")):
         cell = sweep.Cell("zstd:5", "2 MB", "64 kB", split, 2, summary=True, engine="root", streaming=way)
-        job = sweep._Job(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
+        job = sweep._CellRun(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
         assert {"user", "system", "vsize", "rss"} < set(job.do(sweep.WRITE))
         for copy in job.copies():
             engines.Sapwood().verify(Path(copy), 600)
@@ -162,7 +162,7 @@ def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: py
     peaks: list[int] = []
     for streams in (1, 4):
         cell = sweep.Cell("none", "20 MB", "32 kB", 0, streams, engine="root", long=True)
-        job = sweep._Job(cell, str(source), "T", 1200, str(tmp_path), 0, str(program))
+        job = sweep._CellRun(cell, str(source), "T", 1200, str(tmp_path), 0, str(program))
         peaks.append(job.do(sweep.WRITE)["vsize"])
     assert peaks[1] - peaks[0] > 3 * 10e6
 
@@ -273,7 +273,7 @@ def test_root_and_split_levels(dictionary: bool, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(sweep, "compiled", compiled)
     monkeypatch.setattr(sweep, "root_version", lambda: "6.40.2")
-    monkeypatch.setattr(sweep._Job, "do", do)
+    monkeypatch.setattr(sweep._CellRun, "do", do)
     study, _ = sweep.run(None, tmp_path / "both", names=["sapwood", "root"], **words, streams=[1], rounds=1, quick=True)
     base, measured = "none, 1 MB, 32 kB", {one["engine"] for one in study.content["measurements"]}
     ours = {f"{base}, split {level}, long" for level in (99, 0)}
@@ -311,7 +311,7 @@ def test_layouts_of_several_clusters_are_compared_on_the_same_entries(
             Path(copy).touch()
         return {"user": float(job.stop), "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
 
-    monkeypatch.setattr(sweep._Job, "do", do)
+    monkeypatch.setattr(sweep._CellRun, "do", do)
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB", "20 MB"], "baskets": ["32 kB"], "splits": [99]}
     study, _ = sweep.run(None, tmp_path, **words, streams=[1], rounds=1, quick=True)
     assert len(stops) == 2 and len(set(stops.values())) == 1

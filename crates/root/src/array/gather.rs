@@ -7,7 +7,7 @@
 //! the same time.
 //!
 //! The columns of a window do not fit the caches, and rows come from all over them. The memory of the rows behind is
-//! therefore requested while a row is copied ([`request`]).
+//! therefore requested while a row is copied (`request`).
 
 use super::pool::{self, Filled};
 use crate::error::{Error, Result};
