@@ -339,7 +339,7 @@ class Dask:
 
     @property
     def slots(self) -> int:
-        """Number of threads of all workers; queried at most once a second."""
+        """Number of threads of all workers; queried once a second, or ten times while requested workers are missing."""
         return self._workers()[0]
 
     @property
@@ -349,7 +349,8 @@ class Dask:
 
     def _workers(self) -> tuple[int, int]:
         when, slots, most = self._slots
-        if time.monotonic() - when > 1:
+        # A worker may start, take work and be lost within a second.
+        if time.monotonic() - when > (1 if len(self._seen) >= self._asked else 0.1):
             if self._client.status in ("closing", "closed"):
                 raise SapwoodError(_GONE)
             there = self._client.scheduler_info(n_workers=-1)["workers"]
