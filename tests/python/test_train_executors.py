@@ -685,7 +685,7 @@ def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
     for executor in ("threads", "processes"):
         guess = train.estimate(Grows(), large, 100_000, threads=1, executor=executor, memory=budget)
         assert guess.results == pytest.approx(8 * 16_000_000, rel=0.1)
-        with pytest.raises(SapwoodError, match=r"results alone would have 1\d\d MB"):
+        with pytest.raises(SapwoodError, match=r"results alone would take 1\d\d MB"):
             guess.check(memory=budget)
 
 
