@@ -52,6 +52,27 @@ def test_undeclared_branches_are_found(folder: Path, executor: str) -> None:
     assert alone.counters["baskets"] <= declared.counters["baskets"] + 10
 
 
+def test_titles_are_those_of_the_users_class() -> None:
+    from sapwood.train.task.tasks import task_title
+
+    class Untitled(Declared):
+        branches = ["Muon_pt"]
+
+    class Wrapped:
+        """What the user wrote.
+
+        And more.
+        """
+
+        def process(self, events: Any) -> Any:
+            return events
+
+    assert task_title(Declared()) == "The same, saying so"
+    assert task_title(Untitled()) == ""
+    assert task_title(train.Processor(Wrapped())) == "What the user wrote"
+    assert task_title(train.Streams({"few": (train.Output("few.root"), None, ["Muon_pt"])})) == ""
+
+
 class Refills(train.Task):
     """Returns what it has made once, and fills on."""
 

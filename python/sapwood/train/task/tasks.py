@@ -300,8 +300,14 @@ def task_name(task: Foreign) -> str:
 
 
 def task_title(task: Foreign) -> str:
-    """Return the first line of a task's docstring without its full stop, or an empty string."""
-    return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
+    """Return the first line of the docstring of a task's class without its full stop, or an empty string.
+
+    The title of a `Processor` is that of the processor that it holds. Other classes of sapwood give no title.
+    """
+    kind = type(task.processor if isinstance(task, Processor) else task)
+    if kind.__module__.partition(".")[0] == "sapwood":
+        return ""
+    return inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\n")[0].rstrip(".")
 
 
 def check_task(task: Foreign) -> None:
