@@ -91,7 +91,7 @@ def api() -> str:
 def modules() -> str:
     """Describe the public names of modules that the package itself does not have."""
     out = f"{NOTE}\n# Modules\n\nPublic names of modules, except those that are also in [the package](python.md).\n\n"
-    for name in ("train", "lab", "writing", "interpretation", "containers", "model", "cache"):
+    for name in ("train", "pages", "lab", "writing", "interpretation", "containers", "model", "cache"):
         module = importlib.import_module(f"sapwood.{name}")
         out += f"## sapwood.{name}\n\n{indented(module)}"
         for one in sorted(module.__all__, key=str.lower):

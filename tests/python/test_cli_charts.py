@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ import pytest
 
 from sapwood.pages.run import figure
 from sapwood.show.chart import Chart, Map, charts_of
+from sapwood.show.picture import draw_picture
 from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
 from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
 from sapwood.train import Plot
@@ -150,6 +152,49 @@ def test_histograms_of_all_kinds_are_drawn(histogram: Any) -> None:
     assert charts or not histogram.size
     for chart in charts:
         drawn(chart)
+
+
+@pytest.mark.parametrize(
+    "histogram",
+    [
+        hist.Hist.new.Reg(4, 0, 1, label="p$_T$ [GeV]").Double().fill([0.5], weight=[-3.0]),
+        hist.Hist.new.Reg(4, 1, 1e6, transform=hist.axis.transform.log).Double().fill([30.0]),
+        hist.Hist.new.Var([-np.inf, 0, 1, np.inf], label="costs $5 and $\\nothing{$").Weight().fill([0.5, 7]),
+        hist.Hist.new.StrCat(["x", "a longer name & more"]).Double().fill(["x"]),
+        hist.Hist.new.Reg(4, 0, 1).Mean().fill([0.1, 0.1, 0.6], sample=[3, 4, 5]),
+        hist.Hist.new.Reg(3, 0, 1).Var([0, 1, 5]).Double().fill([0.5], [2]),
+        hist.Hist.new.Reg(3, 0, 1).Var([0, 1, np.inf]).Double(),
+        processes(),
+    ],
+    ids=str,
+)
+def test_pictures_by_mplhep(histogram: Any, tmp_path: Path) -> None:
+    pytest.importorskip("mplhep", reason="needs mplhep (pip install --group test)")
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    before = mpl.get_backend()
+    mpl.use("svg")  # as a notebook chooses its own
+    for plot in (Plot(), Plot("A $\\mu$", log=True, marks={0.5: "half"}, stack=True, data="seen", ratio=True)):
+        (chart,) = charts_of("name", histogram, plot)
+        for kind, start in (("png", b"\x89PNG"), ("pdf", b"%PDF-"), ("svg", b"<?xml")):
+            draw_picture(chart, tmp_path / "picture", kind)
+            assert (tmp_path / "picture").read_bytes().startswith(start)
+    assert plt.get_fignums() == []
+    assert mpl.get_backend() == "svg"
+    mpl.use(before)
+
+
+def test_the_panel_is_called_after_what_divides() -> None:
+    def label(**wishes: Any) -> str:
+        (chart,) = charts_of("x", processes(), Plot(ratio=True, **wishes))
+        assert isinstance(chart, Chart)
+        return chart.ratio_label
+
+    assert label() == "Ratio to Z"
+    assert label(stack=True) == "Ratio to sum"
+    assert label(stack=True, data="seen") == "seen / sum"
+    assert label(data="seen") == "seen / Z"
 
 
 EDGES: list[list[float]] = [

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import resource
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import awkward as ak
 import hist
 import numpy as np
 import pytest
-from browser import looks
+from browser import drawn, looks
 
 import sapwood
 from sapwood.cli import main
@@ -292,7 +296,8 @@ def test_run_writes_json(results: Path, folder: Path) -> None:
 
 
 def test_the_page_needs_nothing_but_itself(results: Path) -> None:
-    page = (results / "report.html").read_text()
+    page, script = re.subn(r"<script>.*?</script>", "", (results / "report.html").read_text(), flags=re.DOTALL)
+    assert script == 1
     links = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"'\s)>]+)""", page)
     assert all(link.startswith("data:image/png;base64,") for link in links)
     assert not re.search(r"https?:|//[a-z]|<script|@import|<link", page)
@@ -307,6 +312,51 @@ def test_the_page_needs_nothing_but_itself(results: Path) -> None:
         assert words in page
     assert page.count("<svg") >= 6
     assert len(page) < 400_000
+
+
+def test_plots_are_saved_from_the_page(results: Path, tmp_path: Path) -> None:
+    kept = (
+        "HTMLAnchorElement.prototype.click = function () { document.body.append(`[${this.download} ${this.href}]`) };"
+    )
+    click = "for (const link of document.querySelectorAll('.files a')) link.onclick(new Event('click'));"
+    clicked = tmp_path / "clicked.html"
+    page = (results / "report.html").read_text()
+    clicked.write_text(page.replace("</body>", f"<script>{kept}{click}</script></body>"))
+    saved = dict(re.findall(r"\[(\S+) (data:[^\]]+)\]", drawn(clicked, tmp_path, 5000)))
+    assert {"dimuon-mass.svg", "dimuon-mass.png", "dimuon-pt.svg", "spectra-pt.png"} <= saved.keys()
+    svg = ElementTree.fromstring(unquote(saved["dimuon-mass.svg"].partition(",")[2]))  # our own output
+    texts = ["".join(text.itertext()) for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Mass of muon pairs" in texts and "m(μμ) [GeV]" in texts and "Z" in texts
+    assert any(text.startswith("opposite charges") for text in texts)
+    assert not svg.findall(".//*[@class='bins']")
+    png = base64.b64decode(saved["dimuon-mass.png"].removeprefix("data:image/png;base64,"))
+    assert png[:8] == b"\x89PNG\r\n\x1a\n" and len(png) > 20_000
+    width, height = struct.unpack(">II", png[16:24])
+    assert (width, height) == (3 * 664, 3 * float(svg.attrib["height"]))
+
+
+def test_plots_are_written_as_pictures(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mplhep", reason="needs mplhep (pip install --group test)")
+    files = ["-i", folder / "nano_1.root", "-t", "Events"]
+    printed = ran("run", EXAMPLES / "dimuon.py", *files, "-o", tmp_path / "o", "--plots", "pdf,png")
+    assert f"plots    {tmp_path / 'o' / 'plots'}\n" in printed
+    page = (tmp_path / "o" / "report.html").read_text()
+    for name in ("mass", "pt"):
+        for kind, start in (("pdf", b"%PDF-"), ("png", b"\x89PNG")):
+            place = f"plots/dimuon/{name}.{kind}"
+            assert (tmp_path / "o" / place).read_bytes().startswith(start)
+            assert f'<a href="{place}" download="dimuon-{name}.{kind}">{kind.upper()}</a>' in page
+    assert len([path for path in (tmp_path / "o" / "plots").rglob("*") if path.is_file()]) == 4
+    error = failed(2, "run", EXAMPLES / "dimuon.py", *files, "-o", tmp_path / "no", "--plots", "pdf,jpg")
+    assert "cannot draw a picture as 'jpg': choose from png, svg, pdf" in error and not (tmp_path / "no").exists()
+
+
+def test_pictures_without_mplhep_are_refused_before_the_run(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mplhep.py").write_text("raise ImportError('none here')")
+    files = ["-i", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o", "--plots", "pdf"]
+    done = run("run", EXAMPLES / "dimuon.py", *files, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "pip install mplhep" in done.stderr and not (tmp_path / "o").exists()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

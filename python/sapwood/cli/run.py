@@ -42,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--entry-list", metavar="FILE.root:NAME", help="process only the entries of this TEntryList or TEventList"
     )
+    parser.add_argument(
+        "--plots", action="append", default=[], metavar="FORMATS",
+        help="also draw each plot with mplhep, as pdf, png or svg (such as pdf,png); the report links to the files",
+    )  # fmt: skip
     storage.add_argument(parser)
     where = parser.add_argument_group("execution")
     where.add_argument(
@@ -97,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the tasks."""
     import json
+    import shlex
 
     from sapwood import train
     from sapwood.cli.progress import progress_bar
@@ -128,7 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _dry_run(arguments, tasks, dataset, settings)
     if (folder := arguments.output) is None:
         raise ArgumentError("--output DIR is required")
-    check(folder, tasks, dataset)
+    plots = [name for names in arguments.plots for name in names.split(",")]
+    check(folder, tasks, dataset, plots)
     written: dict[str, Path] = {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(
@@ -142,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint_every=arguments.checkpoint_every,
             output=folder,
             progress=progress,
-            done=lambda outcome: written.update(write(outcome, folder)),
+            done=lambda outcome: written.update(write(outcome, folder, plots)),
             **settings,
         )
     if arguments.json:
@@ -150,7 +156,8 @@ def run(arguments: argparse.Namespace) -> int:
             json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
         )
     elif not arguments.quiet:
-        say(summary(outcome, written), end="")
+        again = shlex.join(["sapwood", *arguments.words]) if arguments.checkpoint else ""
+        say(summary(outcome, written, again), end="")
     if outcome.interrupted:
         return 130
     return 0 if outcome.complete else 3

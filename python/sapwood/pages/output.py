@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,9 +16,10 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import SapwoodError, StorageError, one_line
-from sapwood.pages.run import render
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, one_line, stacklevel
+from sapwood.pages.run import drawings, histograms_of, render
 from sapwood.show.chart import is_histogram
+from sapwood.show.picture import check_formats, draw_picture
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.storage.placing import placed
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 FORMAT = {"format": "sapwood run", "format_version": 1}
 
 
-def write(run: Run, folder: str | Path) -> dict[str, Path]:
-    """Write ``results.root``, ``results.json`` and ``report.html``.
+def write(run: Run, folder: str | Path, plots: Iterable[str] = ()) -> dict[str, Path]:
+    """Write ``results.root``, ``results.json`` and ``report.html``; on request also the plots as pictures.
 
     Each file is written beside its place and then moved there, so that none is ever seen half written.
 
@@ -42,18 +44,24 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
         The finished run.
     folder
         Where to write; made where it is missing.
+    plots
+        Formats (``"pdf"``, ``"png"``, ``"svg"``). mplhep draws each plot of the report in these formats, as
+        ``plots/TASK/NAME.pdf``; the report links to the files.
 
     Returns
     -------
     dict[str, Path]
-        The paths, by ``root``, ``json`` and ``html``.
+        The paths, by ``root``, ``json`` and ``html``; with `plots`, also that of their folder, by ``plots``.
 
     Raises
     ------
     StorageError
         If the folder cannot be written to.
+    MissingPackageError
+        If plots are requested and mplhep is not installed.
     """
     folder = Path(folder)
+    formats = check_formats(plots)
     paths = _paths(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,15 +71,36 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
         with placed(paths["json"]) as path:
             _write_all(path, to_json(run, unwritten))
         with placed(paths["html"]) as path:
-            path.write_text(render(run, unwritten), encoding="utf-8")
+            path.write_text(render(run, unwritten, _draw(run, folder, formats)), encoding="utf-8")
     except OSError as error:
         if isinstance(error, SapwoodError):
             raise
         raise StorageError(f"results cannot be written to {folder}: {error}") from error
-    return paths
+    return paths | ({"plots": folder / PLOTS} if formats else {})
 
 
-def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset) -> None:
+PLOTS = "plots"
+"""The folder of pictures, beside the report."""
+
+
+def _draw(run: Run, folder: Path, formats: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Draw all plots of a run; return the paths of the pictures from the folder, by plot and format."""
+    written: dict[str, dict[str, str]] = {}
+    for drawn in drawings(run) if formats else ():
+        for kind in formats:
+            place = f"{PLOTS}/{drawn.name}.{kind}"
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with placed(folder / place) as path:
+                    draw_picture(drawn.chart, path, kind)
+            except ArgumentError as error:
+                warnings.warn(f"{place} was not written: {error}", SapwoodWarning, stacklevel=stacklevel())
+            else:
+                written.setdefault(drawn.name, {})[kind] = place
+    return written
+
+
+def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset, plots: Iterable[str] = ()) -> None:
     """Check beforehand that `write` can write to a folder, and neither over what is read nor over what tasks write.
 
     Raises
@@ -79,8 +108,11 @@ def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset) -> None:
     StorageError
         It cannot.
     ArgumentError
-        It would.
+        It would, or a format of `plots` is unknown.
+    MissingPackageError
+        `plots` are requested and mplhep is not installed.
     """
+    check_formats(plots)
     folder = Path(folder)
     check_folder(folder)
     written = [output for task in tasks for output in (getattr(task, "outputs", None) or {}).values()]
@@ -128,15 +160,6 @@ def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> For
     titled = copy.copy(histogram)
     titled.label = ": ".join([plot.title, *part])
     return titled
-
-
-def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return all histograms among results and in dictionaries inside them, with their paths."""
-    for name, value in results.items():
-        if is_histogram(value):
-            yield f"{prefix}{name}", value
-        elif isinstance(value, Mapping):
-            yield from histograms_of(value, f"{prefix}{name}/")
 
 
 def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -250,8 +273,8 @@ def _plain(value: Foreign) -> Foreign:
     return {"class": f"{type(value).__module__}.{type(value).__qualname__}", "text": str(value)}
 
 
-def summary(run: Run, written: Mapping[str, Path]) -> str:
-    """Describe a run in a few lines, ending with the page to open."""
+def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
+    """Describe a run in a few lines, ending with the page to open; `again` is the command that resumes the run."""
     tasks = sum(task.time_cpu for task in run.tasks)
     counters = run.counters
     files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
@@ -278,11 +301,14 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
         )
     if run.interrupted:
         lines.append("INTERRUPTED: these are the results so far")
+        lines.append(f"to resume, run: {again}" if again else "(a run with --checkpoint FILE can be resumed)")
     lines += [
         f"output   {path}: {count_text(about['entries'])} entries{'' if about['complete'] else ', NOT WHOLE'}"
         for path, about in run.outputs.items()
     ]
-    lines += [f"results  {written['root']}", f"         {written['json']}", f"report   {written['html']}"]
+    lines += [f"results  {written['root']}", f"         {written['json']}"]
+    lines += [f"plots    {written['plots']}"] if "plots" in written else []
+    lines += [f"report   {written['html']}"]
     return "\n".join(lines) + "\n"
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sized
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from collections.abc import Iterator, Mapping, Sized
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
-from sapwood.show.html import document, machine_rows, table, tiles
-from sapwood.show.svg import COLOURS, draw_chart, draw_map, draw_ratios, plain
+from sapwood.show.html import document, machine_rows, path_cell, table, tiles
+from sapwood.show.svg import ALONE, COLOURS, draw_chart, draw_map, draw_ratios, plain
 from sapwood.show.units import bytes_text, count_text, noun, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
 
@@ -17,9 +21,51 @@ if TYPE_CHECKING:
 
 _UNITS = {"threads": "thread", "processes": "process"}
 _FILES_SHOWN = 20  # a longer list is folded
+_ALONE = (
+    ALONE + ".area{fill:currentColor;opacity:.13}.layer{fill:currentColor}.ink{color:#23201b}"
+    ".one{stroke:#23201b;stroke-dasharray:4 4}"
+)
+"""The style of a plot that is saved as a file."""
 
 
-def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
+class Drawn(NamedTuple):
+    """A drawing of a run: the place of its task, a name that no other drawing has, and what is drawn."""
+
+    task: int
+    name: str
+    chart: Chart | Map
+
+
+def drawings(run: Run) -> Iterator[Drawn]:
+    """Return the drawings of all histograms of a run, in the order of the page. Names are fit for files."""
+    taken: set[str] = set()
+    for place, task in enumerate(run.tasks):
+        for name, histogram in histograms_of(task.results):
+            charts = charts_of(name, histogram, task.plots.get(name))
+            for number, chart in enumerate(charts):
+                which = f"_{number}" if len(charts) > 1 else ""
+                parts = (re.sub(r"[^\w.+-]+|^[.]+", "_", text) or "_" for text in (task.name, name + which))
+                file = base = "/".join(parts)
+                more = 1
+                while file.lower() in taken:
+                    more += 1
+                    file = f"{base}_{more}"
+                taken.add(file.lower())
+                yield Drawn(place, file, chart)
+
+
+def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Return all histograms among results and in dictionaries inside them, with their paths."""
+    for name, value in results.items():
+        if is_histogram(value):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, Mapping):
+            yield from histograms_of(value, f"{prefix}{name}/")
+
+
+def render(
+    run: Run, unwritten: Mapping[str, str] | None = None, pictures: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
     """Write the page.
 
     Parameters
@@ -28,15 +74,23 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
         The finished run.
     unwritten
         Histograms that ``results.root`` does not hold, with the reason.
+    pictures
+        For each drawing, by its name: its pictures as paths from the page, by format.
 
     Returns
     -------
     str
-        HTML with its style and drawings inside: no script, no link to anything outside.
+        HTML with its style, drawings and script inside. The page links to the pictures only; without its script, it has
+        all but the links that save plots.
     """
     names = ", ".join(task.name for task in run.tasks)
     body = [_header(run), _tiles(run), _interrupted(run), _taken_off(run), _notice(run), _unwritten(unwritten or {})]
-    body += [_task(task, place) for place, task in enumerate(run.tasks)]
+    figures: dict[int, list[str]] = {}
+    for drawn in drawings(run):
+        identity = f"t{drawn.task}-{len(figures.get(drawn.task, ()))}"
+        files = (pictures or {}).get(drawn.name, {})
+        figures.setdefault(drawn.task, []).append(figure(drawn.chart, identity, drawn.name, files))
+    body += [_task(task, figures.get(place, [])) for place, task in enumerate(run.tasks)]
     body += [
         _cost(run),
         _accesses(run),
@@ -51,7 +105,9 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
         f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
         "<code>results.json</code>, the histograms in <code>results.root</code>."
     )
-    return document(f"{names} – sapwood run", body, footer)
+    saving = (resources.files("sapwood.show") / "saving.js").read_text(encoding="utf-8")
+    script = f"<script>const STYLE = {json.dumps(_ALONE)};\n{saving}</script>"
+    return document(f"{names} – sapwood run", body, footer, script if figures else "")
 
 
 def _text(value: object) -> str:
@@ -87,7 +143,7 @@ def _notice(run: Run) -> str:
     if not run.skipped:
         return ""
     rows = [
-        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        [path_cell(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
         for skipped in run.skipped
     ]
     return (
@@ -124,7 +180,7 @@ def _interrupted(run: Run) -> str:
 
 def _taken_off(run: Run) -> str:
     return "".join(
-        f'<div class="notice"><p><strong>Task <code>{_text(task.name)}</code> was taken off</strong>: it</p>'
+        f'<div class="notice"><p><strong>Task <code>{_text(task.name)}</code> was taken off:</strong></p>'
         f"<pre>{_text(task.failure)}</pre></div>"
         for task in run.tasks
         if task.failure
@@ -145,10 +201,8 @@ def _range(start: int | None, stop: int | None) -> str:
     return "all" if start is None or stop is None else f"{count_text(start)} to {count_text(stop)}"
 
 
-def _task(task: TaskRecord, place: int) -> str:
-    figures: list[str] = []
-    values: list[list[str]] = []
-    _show(task, task.results, "", figures, values, f"t{place}")
+def _task(task: TaskRecord, figures: list[str]) -> str:
+    values = list(_values(task, task.results))
     title = _text(task.title or task.name)
     about = f"Task <code>{_text(task.name)}</code>"
     if task.options:
@@ -160,21 +214,17 @@ def _task(task: TaskRecord, place: int) -> str:
     return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"
 
 
-def _show(
-    task: TaskRecord, results: dict[str, Any], prefix: str, figures: list[str], values: list[list[str]], identity: str
-) -> None:
-    """Draw the histograms of a dictionary of results, and of those inside it, and list the rest."""
+def _values(task: TaskRecord, results: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
+    """List the results that are not drawn, also those in dictionaries."""
     for name, value in results.items():
         full = f"{prefix}{name}"
         if is_histogram(value):
-            charts = charts_of(full, value, task.plots.get(full))
-            figures += [figure(chart, f"{identity}-{len(figures) + place}") for place, chart in enumerate(charts)]
-            if not charts:
-                values.append([_text(full), f"histogram of {len(value.axes)} axes"])
-        elif isinstance(value, dict):
-            _show(task, value, f"{full}/", figures, values, identity)
+            if not charts_of(full, value, task.plots.get(full)):
+                yield [_text(full), f"histogram of {len(value.axes)} axes"]
+        elif isinstance(value, Mapping):
+            yield from _values(task, value, f"{full}/")
         else:
-            values.append([_text(full), _text(_value(value))])
+            yield [_text(full), _text(_value(value))]
 
 
 def _value(value: Foreign) -> str:
@@ -187,8 +237,11 @@ def _value(value: Foreign) -> str:
     return str(value)
 
 
-def figure(chart: Chart | Map, identity: str) -> str:
-    """Return a chart as HTML, with what changes its scale; `identity` is its own on the page."""
+def figure(chart: Chart | Map, identity: str, name: str = "", pictures: Mapping[str, str] | None = None) -> str:
+    """Return a chart as HTML, with what changes its scale; `identity` is its own on the page.
+
+    A chart with a `name` has links that save it under that name: to `pictures`, and those that a script adds.
+    """
     draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
     below = [chart.caption] if chart.caption else []
     legend = ""
@@ -210,6 +263,13 @@ def figure(chart: Chart | Map, identity: str) -> str:
     captions = draw_ratios(chart) if isinstance(chart, Chart) else ""
     captions += "".join(f'<p class="below">{_text(text)}</p>' for text in below)
     title = f"<strong>{_text(plain(chart.title))}</strong>"
+    if name:
+        file = _text(name.replace("/", "-"))
+        links = "".join(
+            f'<a href="{quote(path)}" download="{file}.{kind}">{kind.upper()}</a>'
+            for kind, path in (pictures or {}).items()
+        )
+        title += f'<span class="files" data-name="{file}">{links}</span>'
     if isinstance(chart, Chart) and chart.points:
         return f"<figure><figcaption>{title}{legend}</figcaption>{draw(chart, log=False)}{captions}</figure>"
     buttons = "".join(
@@ -414,7 +474,7 @@ def _plan(run: Run) -> str:
 def _outputs(run: Run) -> str:
     rows = [
         [
-            _text(path),
+            path_cell(path),
             _text(about["task"]),
             count_text(about["entries"]),
             count_text(about["entries_read"]),
@@ -432,7 +492,7 @@ def _outputs(run: Run) -> str:
 def _files(run: Run) -> str:
     rows = [
         [
-            _text(file.path),
+            path_cell(file.path),
             _text(file.tree),
             count_text(file.entries),
             count_text(file.processed),

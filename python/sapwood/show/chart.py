@@ -128,6 +128,18 @@ class Chart:
 
         return tuple((place, divided(curve)) for place, curve in above) if self.ratio else ()
 
+    @property
+    def ratio_label(self) -> str:
+        """The title of the vertical axis of the panel."""
+        below = "sum" if self.stacked else self.curves[0].label
+        return f"Ratio to {below}" if self.data is None else f"{self.data.label or 'Data'} / {below or 'sum'}"
+
+    @property
+    def ratio_reach(self) -> float:
+        """How far from one the panel shows ratios: 1.25 times the farthest, within 0.1 and 1."""
+        far = [float(np.abs(curve.values[np.isfinite(curve.values)] - 1).max(initial=0.0)) for _, curve in self.ratios]
+        return min(max(1.25 * max(far), 0.1), 1.0)
+
 
 @dataclass(frozen=True)
 class Map:

@@ -12,8 +12,8 @@ from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text
 
 
-def document(title: str, body: Iterable[str], footer: str) -> str:
-    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
+def document(title: str, body: Iterable[str], footer: str, script: str = "") -> str:
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end, a script.
 
     A page is made to be passed on: what grants access in URLs is left out. Lines do not break within a number.
     """
@@ -23,7 +23,7 @@ def document(title: str, body: Iterable[str], footer: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
         + without_secrets("\n".join(part for part in body if part)).replace("\u2009", "\u202f")
-        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
+        + f"\n<footer>{footer}</footer>\n</main>{script}</body></html>\n"
     )
 
 
@@ -52,6 +52,12 @@ def table(
     )
     name = f' class="{classes}"' if classes else ""
     return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'
+
+
+def path_cell(path: str) -> str:
+    """Return a path as a cell of a table: lines do not break within the name of the file."""
+    folder, slash, name = without_secrets(path).rpartition("/")
+    return f'{html.escape(folder + slash)}<span class="name">{html.escape(name)}</span>'
 
 
 def machine_rows(host: Mapping[str, Any]) -> list[list[str]]:

@@ -25,6 +25,15 @@ LEFT, RIGHT, TOP, BOTTOM = 74, 14, 16, 58
 _DEEPEST = 1e-12
 """The lower end of a logarithmic scale, as a part of its upper end, at least."""
 COLOURS = 8  # classes c0, c1, ... of the style
+ALONE = (
+    "text{fill:#23201b;font:14px sans-serif}.title{font-size:15px}.small{font-size:11px}"
+    ".frame,.tick{fill:none;stroke:#6a6459}"
+    ".grid{fill:none;stroke:#eeeae2}.mark path{stroke:#6a6459;stroke-dasharray:4 4}.mark text{fill:#6a6459}"
+    ".line{fill:none;stroke:currentColor;stroke-width:1.8}.error{fill:none;stroke:currentColor}circle{fill:currentColor}"
+    ".c0{color:#9a5b1f}.c1{color:#1f6f9f}.c2{color:#2f8254}.c3{color:#a83f6f}.c4{color:#6a56b5}.c5{color:#4f7a86}"
+    ".c6{color:#b3362b}.c7{color:#6f6f6f}"
+)
+"""The style of a figure that is saved as a file."""
 
 _GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ",
@@ -150,8 +159,7 @@ def draw_ratios(chart: Chart) -> str:
     if not curves:
         return ""
     x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT, log=chart.x.log)
-    far = [float(np.abs(curve.values[np.isfinite(curve.values)] - 1).max(initial=0.0)) for _, curve in curves]
-    reach = min(max(1.25 * max(far), 0.1), 1.0)
+    reach = chart.ratio_reach
     y = Scale(1 - reach, 1 + reach, PANEL - BOTTOM, TOP)
     inside = [
         (place, replace(curve, values=np.where(np.abs(curve.values - 1) <= reach, curve.values, np.nan)))
@@ -159,7 +167,7 @@ def draw_ratios(chart: Chart) -> str:
     ]
     parts = [_grid(y, 4), f'<path class="one" d="M{LEFT} {y(1):.1f}H{WIDTH - RIGHT}"/>']
     parts += [_points(chart.x, curve, x, y, place) for place, curve in inside]
-    label = f"{chart.data.label or 'Data'} / sum" if chart.data is not None else f"Ratio to {chart.curves[0].label}"
+    label = chart.ratio_label
     parts.append(_frame(chart.x, x, y, label, PANEL, 4))
     return _svg(parts, f"{plain(chart.title)}: {plain(label)} against {plain(chart.x.label)}", PANEL)
 

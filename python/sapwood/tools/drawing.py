@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, MissingPackageError
+from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
-from sapwood.show.chart import Chart, charts_of, label_of
+from sapwood.show.chart import Chart, charts_of
+from sapwood.show.picture import FORMATS, check_formats, draw_picture
+from sapwood.show.plot import Plot
 from sapwood.show.units import number_text
 from sapwood.storage.placing import placed
 from sapwood.train.data.dataset import is_url
@@ -25,7 +27,7 @@ _STEP = "64 MB"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHORT = 500
 """Maximum number of characters shown of a member."""
-PICTURES = (".png", ".svg", ".pdf")
+PICTURES = tuple(f".{kind}" for kind in FORMATS)
 
 
 def histogram_of(
@@ -238,39 +240,19 @@ def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -
     Raises
     ------
     ArgumentError
-        The file has another suffix, matplotlib or mplhep is not installed, or matplotlib cannot draw the histogram.
+        The file has another suffix, or matplotlib cannot draw the histogram.
+    MissingPackageError
+        mplhep or matplotlib is not installed.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in PICTURES:
         raise ArgumentError(f"cannot draw into {path}: choose from {', '.join(PICTURES)}")
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        import matplotlib.pyplot as plt
-        import mplhep
-        from matplotlib.colors import LogNorm
-    except ImportError as error:
-        raise MissingPackageError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
-    figure, axes = plt.subplots(figsize=(8, 6))
-    try:
-        if len(histogram.axes) == 2:
-            mplhep.hist2dplot(histogram, ax=axes, norm=LogNorm() if log else None)
-            axes.set_ylabel(label_of(histogram.axes[1]))
-        else:
-            means = "MEAN" in str(histogram.kind).upper()
-            mplhep.histplot(histogram, ax=axes, histtype="errorbar" if means else "step")
-            axes.set_ylabel("Mean" if means else "Entries")
-            if log:
-                axes.set_yscale("log")
-        axes.set_xlabel(label_of(histogram.axes[0]))
-        axes.set_title(title.replace("$", r"\$"))
-        with placed(path) as beside:
-            figure.savefig(beside)
-    except (ValueError, ArithmeticError) as error:
-        raise ArgumentError(f"matplotlib cannot draw this histogram: {error}") from error
-    finally:
-        plt.close(figure)
+    (kind,) = check_formats([suffix])
+    charts = charts_of(title, histogram, Plot(log=log))
+    if len(charts) != 1:
+        raise ArgumentError("the histogram has no bins, or too many axes to be drawn")
+    with placed(path) as beside:
+        draw_picture(charts[0], beside, kind)
 
 
 def parse_limits(words: Sequence[str] | None) -> tuple[float, float] | None:

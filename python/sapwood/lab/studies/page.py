@@ -12,17 +12,9 @@ from urllib.parse import quote
 
 from sapwood.lab.studies.drawing import colours, draw, names_of
 from sapwood.show.html import document, machine_rows, table, tiles
+from sapwood.show.svg import ALONE
 from sapwood.show.units import value_text
 
-_STYLE = (
-    "text{fill:#23201b;font:14px sans-serif}.title{font-size:15px}.small{font-size:11px}"
-    ".frame,.tick{fill:none;stroke:#6a6459}"
-    ".grid{fill:none;stroke:#eeeae2}.mark path{stroke:#6a6459;stroke-dasharray:4 4}.mark text{fill:#6a6459}"
-    ".line{fill:none;stroke:currentColor;stroke-width:1.8}.error{fill:none;stroke:currentColor}circle{fill:currentColor}"
-    ".c0{color:#9a5b1f}.c1{color:#1f6f9f}.c2{color:#2f8254}.c3{color:#a83f6f}.c4{color:#6a56b5}.c5{color:#4f7a86}"
-    ".c6{color:#b3362b}.c7{color:#6f6f6f}"
-)
-"""The style of a figure that is saved as a file."""
 _ROW = 20
 """Height of a line of a legend in pixels."""
 _SHOWN = 6
@@ -177,7 +169,7 @@ def figure_block(figure: Mapping[str, Any]) -> str:
 def figure_alone(figure: Mapping[str, Any], *, legend: bool = False) -> str:
     """Return a figure as an SVG file with its style, and on request with its legend above it."""
     picture = re.sub("^<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', draw(figure))
-    inside = f"<style>{_STYLE}</style>"
+    inside = f"<style>{ALONE}</style>"
     names = colours(names_of(figure)) if legend else {}
     if names:
         rows = "".join(
