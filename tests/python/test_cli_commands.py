@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import struct
 import subprocess
 import sys
@@ -349,6 +350,47 @@ def test_plots_are_written_as_pictures(folder: Path, tmp_path: Path) -> None:
     assert len([path for path in (tmp_path / "o" / "plots").rglob("*") if path.is_file()]) == 4
     error = failed(2, "run", EXAMPLES / "dimuon.py", *files, "-o", tmp_path / "no", "--plots", "pdf,jpg")
     assert "cannot draw a picture as 'jpg': choose from png, svg, pdf" in error and not (tmp_path / "no").exists()
+
+
+INTERRUPTED_RUN = """
+import os, signal, time
+from sapwood.train import Task
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Slow(Task):
+    branches = ["run"]
+
+    def process(self, events):
+        if events.attrs["entry_start"] >= 200 and not os.path.exists("once"):
+            open("once", "w").close()
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+        return {"n": len(events)}
+"""
+
+
+def test_the_printed_command_resumes_a_run(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(INTERRUPTED_RUN)
+    words = ["run", "slow.py", "-i", folder / "nano_1.root", "-t", "Events", "-o", "an output", "-j", "1"]
+    words += ["--step-size", "20", "--checkpoint", "my checkpoint"]
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "")
+    (command,) = re.findall(r"^to resume, run: sapwood (.*)$", done.stdout, re.MULTILINE)
+    before = json.loads((tmp_path / "an output" / "results.json").read_text())
+    assert 0 < before["results"]["slow"]["n"] < EVENTS
+    printed = ran(*shlex.split(command), cwd=tmp_path)
+    after = json.loads((tmp_path / "an output" / "results.json").read_text())
+    assert after["results"]["slow"]["n"] == EVENTS
+    job = after["job"]
+    assert job["resumed"] == before["results"]["slow"]["n"]
+    assert job["rate"] == pytest.approx((EVENTS - job["resumed"]) / job["time_wall"])
+    assert f", {job['resumed']} of them by an earlier run, the others in " in printed
+    assert f"entries, {job['resumed']} by an earlier run" in (tmp_path / "an output" / "report.html").read_text()
+    # Without a checkpoint there is nothing to resume from.
+    (tmp_path / "once").unlink()
+    done = run(*words[:-2], cwd=tmp_path)
+    assert done.returncode == 130 and "(a run with --checkpoint FILE can be resumed)" in done.stdout
 
 
 def test_pictures_without_mplhep_are_refused_before_the_run(folder: Path, tmp_path: Path) -> None:

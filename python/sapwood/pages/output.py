@@ -281,8 +281,9 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
     read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
     rate = f"{count_text(run.rate)} entries/s"
     used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"
+    earlier = f", {count_text(run.resumed)} of them by an earlier run, the others" if run.resumed else ""
     lines = [
-        f"{count_text(run.entries)} entries of {files} in {seconds_text(run.time_wall)}: {rate}",
+        f"{count_text(run.entries)} entries of {files}{earlier} in {seconds_text(run.time_wall)}: {rate}",
         f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
         f"{used}, peak memory {bytes_text(run.memory_peak)}",
     ]

@@ -130,7 +130,7 @@ def _header(run: Run) -> str:
 def _tiles(run: Run) -> str:
     counters = run.counters
     return tiles([
-        (count_text(run.entries), "entries"),
+        (count_text(run.entries), "entries" + f", {count_text(run.resumed)} by an earlier run" * bool(run.resumed)),
         (count_text(run.rate), "entries per second"),
         (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], _UNITS.get(run.executor, 'job'))}"),
         (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
