@@ -213,18 +213,24 @@ PIP := $(BIN)/python -m pip install --quiet
 # A ROOT that is already there may be named: make oracle ORACLE_PYTHON=/path/to/python
 ORACLE_PYTHON ?= $(abspath $(ORACLE_VENV))/bin/python
 
+# timed: say what a command does and how long it took; what it prints is shown only if it fails.
+comma := ,
+define timed
+@mkdir -p build; start=$$SECONDS; echo "$(1) ..."; \
+  { $(2); } > build/setup.log 2>&1 || { cat build/setup.log >&2; exit 1; }; echo "  done in $$((SECONDS - start)) s"
+endef
+
 build: $(VENV)/.ready
-	$(BIN)/maturin develop --release --quiet --skip-install
+	@$(BIN)/maturin develop --release --quiet --skip-install
 
 $(VENV)/.ready: pyproject.toml
 	@command -v cargo >/dev/null || { echo "sapwood needs Rust: see rustup.rs, or install your system's rustup" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "sapwood needs Python 3.10 or newer; name one: make PYTHON=..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
-	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --group dev
-	$(BIN)/maturin develop --release --extras all
-	touch $@
+	$(call timed,Creating $(VENV),test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV))
+	$(call timed,Installing the packages of pyproject.toml's group dev,$(PIP) --upgrade 'pip>=25.1' && $(PIP) --group dev)
+	$(call timed,Compiling sapwood (minutes$(comma) the first time) and installing its extras,$(BIN)/maturin develop --release --extras all)
+	@touch $@
 
 oracle-venv:
 	@test -x $(ORACLE_PYTHON) || { "$(PYTHON)" -m venv $(ORACLE_VENV) && \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ import sapwood
 
 pytest.importorskip("pythia8mc", reason="needs pythia8mc (pip install --group test)")
 
-GENERATE = Path(__file__).resolve().parent.parent.parent / "examples" / "generate.py"
+TOP = Path(__file__).resolve().parent.parent.parent
+GENERATE = TOP / "examples" / "generate.py"
 
 
 def generate(folder: Path, processes: int) -> str:
@@ -43,3 +45,16 @@ def test_the_generator(tmp_path: Path) -> None:
     momentum = 2 * pairs.Muon_pt[:, 0] * pairs.Muon_pt[:, 1]
     angles = np.cosh(pairs.Muon_eta[:, 0] - pairs.Muon_eta[:, 1]) - np.cos(pairs.Muon_phi[:, 0] - pairs.Muon_phi[:, 1])
     assert 85 < np.median(np.sqrt(momentum * angles)) < 96  # GeV: the Z
+
+
+def test_the_line_of_the_readme_runs_on_the_files_of_the_demo(tmp_path: Path) -> None:
+    generate(tmp_path / "build" / "demo" / "data", 2)
+    (tmp_path / "examples").symlink_to(GENERATE.parent)
+    program = Path(sys.executable).with_name("sapwood")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "sapwood").symlink_to(program)
+    lines = re.findall(r"^\S*sapwood run .*$", (TOP / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 1
+    printed = subprocess.run(lines[0], shell=True, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert printed.startswith("80 entries of 4 files in ") and printed.endswith("report   results/report.html\n")
+    assert "Mass of muon pairs" in (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
