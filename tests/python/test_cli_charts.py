@@ -17,6 +17,7 @@ from sapwood.pages.run import figure
 from sapwood.show.chart import Chart, Map, charts_of
 from sapwood.show.picture import draw_picture
 from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
+from sapwood.show.tex import from_root, to_root
 from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
 from sapwood.train import Plot
 
@@ -152,6 +153,25 @@ def test_histograms_of_all_kinds_are_drawn(histogram: Any) -> None:
     assert charts or not histogram.size
     for chart in charts:
         drawn(chart)
+
+
+@pytest.mark.parametrize(
+    ("tex", "root"),
+    [
+        ("p$_T$ [GeV]", "p_{T} [GeV]"),
+        (r"$\mu^{+}\mu^-$ pairs", "#mu^{+}#mu^{-} pairs"),
+        (r"$\mathrm{m}(\eta_\mu)$", "m(#eta_{#mu})"),
+        (r"$p_{\mathrm{T}}^{miss}$", "p_{T}^{miss}"),
+        (r"$Z\to\bar{t}t$, $\sqrt{s}$ = 13 TeV", "Z#rightarrow#bar{t}t, #sqrt{s} = 13 TeV"),
+        (r"$\Delta R \geq 1$, $\mu x$", "#Delta R #geq 1, #mu x"),
+        ("costs $5", "costs $5"),
+        ("a_b #1 #number", "a_b #1 #number"),
+    ],
+)
+def test_mathematics_as_tex_and_as_roots(tex: str, root: str) -> None:
+    assert to_root(tex) == root
+    assert to_root(from_root(root)) == root.replace("→", "->")
+    assert "#" not in plain(root).replace("#1", "").replace("#number", "") and "{" not in plain(root)
 
 
 @pytest.mark.parametrize(

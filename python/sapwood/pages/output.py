@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
@@ -21,11 +20,13 @@ from sapwood.pages.run import drawings, histograms_of, render
 from sapwood.show.chart import is_histogram
 from sapwood.show.picture import check_formats, draw_picture
 from sapwood.show.safe import safe_line
+from sapwood.show.tex import to_root
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.storage.placing import placed
 from sapwood.train import Dataset, Estimate, Plot, Run
 from sapwood.train.execution.checkpoint import check_folder
 from sapwood.train.task.outputs import check_targets
+from sapwood.writing.objects import NewObject, to_object
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -145,7 +146,7 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
                 for part, piece in _split_categories(histogram):
                     place = "/".join([task.name, name, *(label.replace("/", "_") for label in part)])
                     try:
-                        file[place] = _titled(piece, task.plots.get(name), part)
+                        file[place] = _for_root(piece, task.plots.get(name), part)
                     except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
                         if isinstance(error, OSError):
                             raise
@@ -153,13 +154,20 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
     return unwritten
 
 
-def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
-    """Return a histogram without a label of its own the title of its plot."""
-    if plot is None or not plot.title or getattr(histogram, "label", None):
-        return histogram
-    titled = copy.copy(histogram)
-    titled.label = ": ".join([plot.title, *part])
-    return titled
+def _for_root(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> NewObject:
+    """Return a histogram as an object of ROOT; without a label of its own it gets the title of its plot.
+
+    Mathematics in titles is written as ROOT does.
+    """
+    title, (classname, members) = to_object(histogram, "")
+    if plot is not None and plot.title and not getattr(histogram, "label", None):
+        title = ": ".join([plot.title, *part])
+    values = plot.y if plot is not None and len(histogram.axes) == 1 else ""
+    for name in ("fXaxis", "fYaxis", "fZaxis"):
+        kind, axis = members[name]
+        members[name] = kind, axis | {"fTitle": to_root(values if values and name == "fYaxis" else axis["fTitle"])}
+    title = to_root(title)
+    return NewObject(classname, title, members | {"fTitle": title})
 
 
 def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sapwood.errors import ArgumentError, MissingPackageError
 from sapwood.show.chart import LARGEST, SMALLEST, Axis, Chart, Curve, Map
+from sapwood.show.tex import from_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,6 +90,7 @@ def _label(text: str) -> str:
     """Return a text for matplotlib; dollars that do not enclose TeX are shown as they are."""
     from matplotlib.mathtext import MathTextParser
 
+    text = from_root(text)
     if "$" in text:
         try:
             MathTextParser("path").parse(text)

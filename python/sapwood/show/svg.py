@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.show.chart import LARGEST, SMALLEST, Array, Axis, Chart, Curve, Map, limits
+from sapwood.show.tex import from_root
 from sapwood.show.units import number_text, superscript
 
 WIDTH, HEIGHT = 640, 410
@@ -44,9 +45,9 @@ _GREEK = {
 
 
 def markup(text: str) -> str:
-    r"""Turn a label with simple TeX (``p$_T$``, ``$\mu^{+}$``) into SVG text with raised and lowered parts."""
+    r"""Turn a label with simple TeX (``p$_T$``), or ROOT's, into SVG text with raised and lowered parts."""
     parts: list[str] = []
-    for place, piece in enumerate(text.split("$")):
+    for place, piece in enumerate(from_root(text).split("$")):
         parts.append(_mathematics(piece) if place % 2 else html.escape(piece))
     return "".join(parts)
 
