@@ -134,7 +134,8 @@ def test_listing_needs_neither_numpy_nor_awkward(folder: Path) -> None:
 def test_ls(folder: Path) -> None:
     file = folder / "nano_1.root"
     lines = [line.split() for line in ran("ls", file).splitlines()]
-    assert ["Events;1", "TTree", "400", "entries"] in [[w.replace("\u2009", "") for w in line] for line in lines]
+    words = [[word.replace("\u2009", "") for word in line] for line in lines]
+    assert ["Events;1", "TTree", "400", "entries", "muons"] in words
     assert ["extra;1", "TDirectory"] in lines or ["extra;1", "TDirectoryFile"] in lines
     assert not any("deep" in line[0] for line in lines)
     assert any(line[:2] == ["extra/deep/h;1", "TH1D"] for line in map(str.split, ran("ls", "-R", file).splitlines()))
@@ -172,6 +173,48 @@ def test_show(folder: Path) -> None:
     assert "Event" in failed(1, "show", f"{file}:Event")
     alone = ran("show", f"{file}:Events/run", "-n", "1")
     assert re.search(r"run +int32_t\n\nentry 0\n +run +2$", alone.strip()) and "Muon" not in alone
+
+
+def test_titles_of_branches_and_keys_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "titles.root"
+    titles = {"x": "position in cm", "y": "height", "Muon_pt": "transverse momentum"}
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": "float64", "y": "int32", "z": "int32", "Muon_pt": "var * float32"}, titles=titles)
+        tree.extend({"x": [1.0], "y": [1], "z": [2], "Muon_pt": [[1.0]]})
+        file["a"] = hist.Hist(hist.axis.Regular(2, 0, 1), label="the title of a")
+        file["d/same"] = hist.Hist(hist.axis.Regular(2, 0, 1), label="same")
+    rows = [re.split("  +", line) for line in ran("show", f"{path}:t").splitlines()]
+    assert rows[1] == ["branch", "type", "title"]
+    assert {row[0]: row[2] for row in rows[2:] if len(row) > 2} == titles
+    assert {row[0] for row in rows[2:] if len(row) == 2} == {"z", "nMuon_pt"}
+    listed = ran("ls", "-R", path)
+    assert re.search(r"a;1 +TH1D +the title of a\n", listed) and re.search(r"d/same;1 +TH1D *\n", listed)
+    assert ran("show", f"{path}:t", "-b", "z").splitlines()[1].split() == ["branch", "type"]
+
+
+def test_histograms_are_shown_with_the_statistics_of_root(tmp_path: Path) -> None:
+    path = tmp_path / "h.root"
+    one = hist.Hist.new.Reg(4, 0, 8, label="m").Weight().fill([1.0, 3.0, 9.0], weight=[2.0, 4.0, 1.0])
+    two = (
+        hist.Hist.new.Reg(2, 0, 2, label="x")
+        .Reg(100, 0, 50, label="$\\eta$")
+        .Double()
+        .fill([0.5, 1.5, 1.5], [1, 1, 49])
+    )
+    with sapwood.recreate(path) as file:
+        file["one"], file["two"] = one, two
+        members = sapwood.writing.to_writable(one)
+        members.members.update(fEntries=30.0, fTsumwx=13.0, fTsumwx2=30.0)
+        file["filled"] = members
+    last = ran("show", f"{path}:one").splitlines()[-1]
+    assert last == "Entries 7  Sum of weights 7  Mean 2.333  Std Dev 0.9428  Underflow 0  Overflow 1"
+    last = ran("show", f"{path}:filled").splitlines()[-1]  # ROOT's own sums are of values, not of centres of bins
+    assert last == "Entries 30  Sum of weights 7  Mean 2.167  Std Dev 0.5528  Underflow 0  Overflow 1"
+    assert ran("hist", f"{path}:filled").splitlines()[-1] == last
+    shown = ran("show", f"{path}:two").splitlines()
+    assert shown[1] == "η" and len(shown) == 3 + 20 + 3
+    assert shown[2] == f"47.5 |{'':30}{'█' * 30}|" and shown[21] == f"   0 |{'█' * 60}|"
+    assert shown[-2] == "Entries 3  Mean x 1.167  Mean y 17.25  Std Dev x 0.4714  Std Dev y 22.63"
 
 
 def test_show_and_ls_of_what_cannot_be_read(folder: Path, tmp_path: Path) -> None:
@@ -265,6 +308,9 @@ def test_comparisons_and_checks_that_nobody_reads_are_no_success(words: list[str
 def test_run_writes_histograms(results: Path) -> None:
     with sapwood.open(results / "results.root") as file:
         names = set(file.keys(cycle=False, recursive=True))
+        pt = file["dimuon/pt"]
+        assert (pt.title, pt.axis().member("fTitle")) == ("Transverse momentum of pairs near the Z", "p_{T}(μμ) [GeV]")
+        assert pt.member("fYaxis").member("fTitle") == "Pairs"
     assert {"dimuon/pt", "dimuon/mass/opposite charges", "dimuon/mass/equal charges", "spectra/pt/muons"} <= names
     uproot = pytest.importorskip("uproot", reason="needs uproot (pip install --group test)")
     with uproot.open(results / "results.root") as file:

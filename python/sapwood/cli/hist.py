@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name in ("cut", "weight", "bins", "limits"):
             if getattr(arguments, name) is not None:
                 raise ArgumentError(f"--{name} needs an expression over a table")
-        shown, title = stored_histogram(arguments.table, options)
+        shown, title, known = stored_histogram(arguments.table, options)
     else:
         shown = histogram_of(
             arguments.table,
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             limits=parse_limits(arguments.limits),
             options=options,
         )
-        title = arguments.cut or ""
+        title, known = arguments.cut or "", None
     if arguments.output:
         draw(shown, arguments.output, log=arguments.log, title=title)
     if arguments.json:
@@ -66,5 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
         flow = {"values": shown.values(flow=True).tolist(), "variances": shown.variances(flow=True).tolist()}
         print(json.dumps({"edges": edges[0] if len(edges) == 1 else edges, **flow}))
     elif not arguments.output:
-        say(f"{title}\n{text_of(shown)}" if arguments.expression is None and title else text_of(shown), end="")
+        text = text_of(shown, known=known)
+        say(f"{title}\n{text}" if arguments.expression is None and title else text, end="")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.pages.listing import split
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
-from sapwood.show.units import count_text
+from sapwood.show.units import count_text, noun
 from sapwood.train.data.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
                 values[name] = branch.array(entry_start=start, entry_stop=stop).to_list()
             except UnsupportedError as error:
                 reason = str(error)
-        branches.append({"name": name, "type": branch.typename, "reason": reason, "group": branch.is_group})
+        kind = {"type": branch.typename, "title": branch.title}
+        branches.append({"name": name, **kind, "reason": reason, "group": branch.is_group})
     return {
         "tree": f"{tree.file.file_path}:{tree.object_path.strip('/')}",
         "title": tree.title,
@@ -104,17 +106,30 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
 def text_of(described: dict[str, Any]) -> str:
     """Lay out what `describe` gave as lines of text."""
     title = f" – {described['title']}" if described["title"] else ""
-    rows = [["branch", "type", ""]] + [
-        [branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else ""]
+    rows = [
+        [branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else _told(branch)]
         for branch in described["branches"]
     ]
-    head = safe_line(f"{described['tree']}: {count_text(described['entries'])} entries{title}")
+    rows.insert(0, ["branch", "type", "title" if any(map(_told, described["branches"])) else ""])
+    entries = described["entries"]
+    head = safe_line(f"{described['tree']}: {count_text(entries)} {noun(entries, 'entry')}{title}")
     text = f"{head}\n{layout(rows)}"
     for shown in described["shown"]:
         text += f"\nentry {shown['entry']}\n" + layout(
             [[f"  {name}", _short(value)] for name, value in shown["values"].items()]
         )
     return text
+
+
+_LEAVES = re.compile(r"[\w.]*(\[\w*\])*(/\w)?(:\w+(\[\w*\])*(/\w)?)*")
+"""A title that lists the leaves of a branch."""
+
+
+def _told(branch: Mapping[str, Any]) -> str:
+    """Return the title of a branch if a person wrote it: not its name, and not a list of its leaves."""
+    title = branch["title"]
+    made = _LEAVES.fullmatch(title) and (set(title) & set("/[:") or title == branch["name"].rpartition("/")[2])
+    return "" if made else title
 
 
 def _short(value: Foreign) -> str:

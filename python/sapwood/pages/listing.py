@@ -14,7 +14,7 @@ from sapwood.errors import NotFoundError, SapwoodError, one_line, warn_of_lost_k
 from sapwood.files.kinds import DIRECTORIES, TABLES, enter, native_table
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
-from sapwood.show.units import bytes_text, count_text
+from sapwood.show.units import bytes_text, count_text, noun
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import source_of
 
@@ -258,14 +258,13 @@ def keys_text(listing: dict[str, Any], *, long: bool = False) -> str:
     """Lay out the keys of a listing as lines of text."""
     rows: list[list[str]] = []
     for key in listing["keys"]:
-        entries = f"{count_text(key['entries'])} entries" if "entries" in key else ""
+        entries = f"{count_text(key['entries'])} {noun(key['entries'], 'entry')}" if "entries" in key else ""
         if "error" in key:
             entries = f"cannot be read: {key['error']}"
         row = [f"{key['name']};{key['cycle']}", key["class"], entries]
         if long:
             row[2:2] = [*_sizes(key), key["written"]]
-            row.append(key["title"])
-        rows.append(row)
+        rows.append([*row, key["title"] if long or key["title"] != key["name"].rpartition("/")[2] else ""])
     head = ""
     if long:
         made_by = " ".join(filter(None, (listing["format"], listing["root_version"])))

@@ -13,9 +13,10 @@ import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
-from sapwood.show.chart import Chart, charts_of
+from sapwood.show.chart import Axis, Chart, Map, charts_of
 from sapwood.show.picture import FORMATS, check_formats, draw_picture
 from sapwood.show.plot import Plot
+from sapwood.show.svg import plain
 from sapwood.show.units import number_text
 from sapwood.storage.placing import placed
 from sapwood.train.data.dataset import is_url
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _STEP = "64 MB"
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_EIGHTHS, _SHADES = " ▏▎▍▌▋▊▉█", " ░▒▓█"
+_ROWS = 24
+"""Maximum number of lines of a histogram of two axes."""
 _SHORT = 500
 """Maximum number of characters shown of a member."""
+_ORDER = ("Entries", "Sum of weights", "Mean", "Std Dev", "Underflow", "Overflow")
 PICTURES = tuple(f".{kind}" for kind in FORMATS)
 
 
@@ -64,8 +68,8 @@ def histogram_of(
         return fill_from(table, expression, cut, weight=weight, bins=bins, limits=limits)
 
 
-def stored_histogram(where: str, options: Mapping[str, Any] | None = None) -> tuple[Foreign, str]:
-    """Return a histogram of a file as a `hist.Hist` of one or two axes, and its title.
+def stored_histogram(where: str, options: Mapping[str, Any] | None = None) -> tuple[Foreign, str, Mapping[str, float]]:
+    """Return a histogram of a file as a `hist.Hist` of one or two axes, its title, and the statistics that it keeps.
 
     Parameters
     ----------
@@ -88,7 +92,7 @@ def stored_histogram(where: str, options: Mapping[str, Any] | None = None) -> tu
             raise ArgumentError(f"{where} is a table; give an expression to draw")
         if not (hasattr(found, "to_hist") and hasattr(found, "axes") and len(found.axes) < 3):
             raise ArgumentError(f"{where} is not a histogram of one or two axes")
-        return found.to_hist(), str(found.title)
+        return found.to_hist(), str(found.title), stored_statistics(found)
 
 
 def fill_from(
@@ -160,45 +164,119 @@ def _limits(table: Foreign, expression: str, cut: str | None, entry_stop: int | 
     return (low, high + (high - low) * 1e-9) if low < high else (low - 0.5, high + 0.5)
 
 
-def text_of(histogram: Foreign, width: int = 60) -> str:
-    """Return a one-dimensional histogram as lines of text: a bar for each bin, then entries, mean and flow.
+def text_of(histogram: Foreign, width: int = 60, *, known: Mapping[str, float] | None = None) -> str:
+    """Return a histogram of one or two axes as lines of text, then its statistics.
+
+    Bins of one axis are bars. Bins of two axes are shades, several bins in one character where there are many. `known`
+    has statistics that replace those computed from the bins.
 
     Raises
     ------
     ArgumentError
-        The histogram has more than one axis.
+        The histogram has more than two axes.
     """
-    if len(histogram.axes) > 1:
-        raise ArgumentError("a histogram of two axes can only be drawn as a picture; give its file with -o")
-    (chart,) = charts_of("", histogram)
-    if not isinstance(chart, Chart):
+    if len(histogram.axes) > 2:
+        raise ArgumentError("a histogram of more than two axes cannot be drawn")
+    charts = charts_of("", histogram)
+    if len(charts) != 1:
         raise ArgumentError("the histogram has no bins")
-    (curve,) = chart.curves
-    inner = np.nan_to_num(curve.values)
+    (chart,) = charts
+    if isinstance(chart, Map):
+        lines = _shades(chart, width, means="MEAN" in str(histogram.kind).upper())
+    elif len(chart.curves) == 1:
+        lines = _bars(chart, width)
+    else:  # categories, as rows
+        rows = np.stack([curve.values for curve in chart.curves], axis=1)
+        names = Axis(np.arange(rows.shape[1] + 1.0), "", tuple(curve.label for curve in chart.curves))
+        shown = Map("", chart.x, names, "", np.where(rows == 0, np.nan, rows), log=False)
+        lines = _shades(shown, width, means=chart.points)
+    figures = _statistics(histogram) | dict(known or {})
+    names = sorted(figures, key=lambda name: _ORDER.index(name.removesuffix(" x").removesuffix(" y")))
+    lines.append("  ".join(f"{name} {number_text(figures[name])}" for name in names))
+    return "\n".join(lines) + "\n"
+
+
+def _bars(chart: Chart, width: int) -> list[str]:
+    inner = np.nan_to_num(chart.curves[0].values)
     top = float(inner.max()) if inner.max() > 0 else 1.0
-    axis = histogram.axes[0]
     starts = list(chart.x.names) or [number_text(float(edge)) for edge in chart.x.edges]
     margin = max(map(len, starts))
-    lines = [chart.x.label] if chart.x.label else []
+    lines = [_plain(chart.x.label)] if chart.x.label else []
     for start, value in zip(starts, inner, strict=False):
         eighths = round(max(0.0, float(value)) / top * width * 8)
         bar = _EIGHTHS[-1] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
         lines.append(f"{start:>{margin}} |{bar:<{width}} {number_text(float(value))}")
-    if not chart.x.names:
-        lines.append(f"{starts[-1]:>{margin}}")
-    flow = np.asarray(histogram.counts(flow=True) if chart.points else histogram.values(flow=True), float)
-    figures = {"Entries": float(flow.sum())}
-    if not (chart.points or chart.x.names):
-        total = float(inner.sum())
-        mean = float((inner * axis.centers).sum() / total) if total else math.nan
-        spread = float((inner * (axis.centers - mean) ** 2).sum() / total) if total else math.nan
-        figures |= {"Mean": mean, "Std Dev": math.sqrt(max(0.0, spread))}
-    if axis.traits.underflow:
-        figures["Underflow"] = float(flow[0])
-    if axis.traits.overflow:
-        figures["Overflow"] = float(flow[-1])
-    lines.append("  ".join(f"{name} {number_text(value)}" for name, value in figures.items()))
-    return "\n".join(lines) + "\n"
+    return lines if chart.x.names else [*lines, f"{starts[-1]:>{margin}}"]
+
+
+def _shades(chart: Map, width: int, *, means: bool) -> list[str]:
+    there = np.isfinite(chart.values)
+    values, counts = np.where(there, chart.values, 0.0), there.astype(float)
+    starts: list[Any] = []
+    for place, most in ((0, width), (1, _ROWS)):
+        starts.append(np.arange(0, values.shape[place], -(-values.shape[place] // most)))
+        values, counts = (np.add.reduceat(one, starts[place], axis=place) for one in (values, counts))
+    if means:
+        values = values / np.maximum(counts, 1.0)
+    top = float(np.abs(values).max()) or 1.0
+    levels = np.where(counts > 0, np.ceil(values / top * (len(_SHADES) - 1)).clip(1), 0).astype(int)
+    wide = max(1, width // len(levels))
+    edges = list(chart.y.names) or [number_text(float(edge)) for edge in chart.y.edges]
+    margin = max(len(edges[start]) for start in starts[1])
+    lines = [_plain(chart.y.label)] if chart.y.label else []
+    for row in reversed(range(levels.shape[1])):
+        cells = "".join((_SHADES[level] if value >= 0 else "-") * wide
+                        for level, value in zip(levels[:, row], values[:, row], strict=True))  # fmt: skip
+        lines.append(f"{edges[starts[1][row]]:>{margin}} |{cells}|")
+    ends = [chart.x.names[0], chart.x.names[-1]] if chart.x.names else [number_text(float(e)) for e in chart.x.limits]
+    inside = wide * len(levels) - len(ends[0])
+    lines.append(f"{'':{margin}}  {ends[0]}{ends[1]:>{max(inside, len(ends[1]) + 1)}}")
+    return [*lines, f"{_plain(chart.x.label):>{margin + 2 + wide * len(levels)}}"] if chart.x.label else lines
+
+
+def _plain(label: str) -> str:
+    return plain(label).replace("\u200b", "")
+
+
+def _statistics(histogram: Foreign) -> dict[str, float]:
+    """Return what ROOT shows beside a histogram, computed from its bins. Weighted entries count by their weights."""
+    means = "MEAN" in str(histogram.kind).upper()
+    flow = np.asarray(histogram.counts(flow=True) if means else histogram.values(flow=True), float)
+    variances = None if means else histogram.variances(flow=True)
+    weighted = variances is not None and not np.allclose(np.asarray(variances, float), flow)
+    figures = {"Sum of weights" if weighted else "Entries": float(flow.sum())}
+    axes = histogram.axes
+    spreads: dict[str, float] = {}
+    inner = np.asarray(histogram.counts() if means else histogram.values(), float)
+    total = float(inner.sum())
+    for place, axis in enumerate(axes):
+        if means or getattr(axis.traits, "discrete", False):
+            continue
+        name = f" {'xy'[place]}" if len(axes) > 1 else ""
+        line = inner.sum(axis=1 - place) if len(axes) > 1 else inner
+        mean = float((line * axis.centers).sum() / total) if total else math.nan
+        spread = float((line * (axis.centers - mean) ** 2).sum() / total) if total else math.nan
+        figures[f"Mean{name}"], spreads[f"Std Dev{name}"] = mean, math.sqrt(max(0.0, spread))
+    figures |= spreads
+    if len(axes) == 1:
+        figures |= {"Underflow": float(flow[0])} if axes[0].traits.underflow else {}
+        figures |= {"Overflow": float(flow[-1])} if axes[0].traits.overflow else {}
+    return figures
+
+
+def stored_statistics(one: Foreign) -> dict[str, float]:
+    """Return the statistics that a histogram of ROOT keeps itself: entries, and sums over the filled values."""
+    members = getattr(one, "all_members", None)
+    if not isinstance(members, Mapping) or "fEntries" not in members:
+        return {}
+    figures = {"Entries": float(members["fEntries"])}
+    if total := float(members.get("fTsumw", 0.0)):  # otherwise ROOT computes them from the bins, too
+        axes = "xy" if len(one.axes) > 1 else "x"
+        names = {axis: f" {axis}" if len(axes) > 1 else "" for axis in axes}
+        moments = {a: (members[f"fTsumw{a}"] / total, members[f"fTsumw{a}2"] / total) for a in axes}
+        figures |= {f"Mean{names[a]}": float(mean) for a, (mean, _) in moments.items()}
+        figures |= {f"Std Dev{names[a]}": math.sqrt(abs(two - mean**2)) for a, (mean, two) in moments.items()}
+    return figures
 
 
 def described_object(one: Foreign, where: str) -> dict[str, str]:
@@ -220,9 +298,9 @@ def described_object(one: Foreign, where: str) -> dict[str, str]:
 
 
 def object_text(one: Foreign, width: int = 60) -> str:
-    """Return an object of a file as text: a histogram of one axis as bars, any other object as its members."""
-    if hasattr(one, "to_hist") and len(getattr(one, "axes", ())) == 1:
-        return text_of(one.to_hist(), width)
+    """Return an object of a file as text: a histogram of one or two axes as `text_of`, other objects as members."""
+    if hasattr(one, "to_hist") and 0 < len(getattr(one, "axes", ())) < 3:
+        return text_of(one.to_hist(), width, known=stored_statistics(one))
     members = getattr(one, "all_members", None)
     if isinstance(members, Mapping):
         return "".join(f"{name}: {_short(value)}\n" for name, value in members.items())
