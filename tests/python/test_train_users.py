@@ -126,6 +126,35 @@ def test_entries_have_what_is_looked_at(folder: Path) -> None:
         train.run(Misspells(), folder, threads=1)
 
 
+class Overlooks(train.Task):
+    """Reads a branch that it does not declare."""
+
+    branches = {"event": "event", "muon.pt": "Muon_pt"}
+    wanted = "Muon_eta"
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"sum": float(ak.sum(events[self.wanted]))}
+
+
+class OverlooksMember(Overlooks):
+    """The same, as an attribute, of a group."""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"sum": float(ak.sum(events.muon.ptt))}
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_task_is_told_of_a_branch_that_it_does_not_declare(folder: Path, executor: str) -> None:
+    def failure(task: Any) -> str:
+        with pytest.raises(train.TaskError) as raised:
+            train.run(task, folder, threads=1, executor=executor)
+        return str(raised.value)
+
+    told = "the file has the branch Muon_eta, but the task does not declare it: add it to branches"
+    assert told in failure(Overlooks())
+    assert "no field named 'ptt' (the task declares event, muon.pt)\n" in failure(OverlooksMember())
+
+
 class Member(train.Task):
     """Looks at one member of a split object."""
 

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -258,7 +259,7 @@ class Worker:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
-            part.failures[place] = f"failed on {step.where}: {report_of(error)}"
+            part.failures[place] = f"failed on {step.where}: {report_of(error, _undeclared(error, need, block.tree))}"
         part.cpu.append(time.thread_time() - cpu)
         part.wall.append(time.perf_counter() - wall)
         part.memory.append(water.growth() if weighed and alone() else 0)
@@ -428,12 +429,31 @@ def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
     return {}
 
 
-def report_of(error: BaseException) -> str:
-    """Return an error with the traceback of the user's own code."""
+def report_of(error: BaseException, hint: str = "") -> str:
+    """Return an error with a hint, and with the traceback of the user's own code."""
     trace = own_traceback(error)
     # Keep the line breaks between an expression and the mark below its fault.
     text = f"{type(error).__name__}: {error}" if isinstance(error, SapwoodError) else described(error)
-    return text + (f"\n{trace}" if trace else "")
+    return text + (f" ({hint})" if hint else "") + (f"\n{trace}" if trace else "")
+
+
+_NO_FIELD = re.compile(r"no (?:field (?:named )?)?'([^']+)'")
+"""How Awkward Array and entries of an `EntryTask` say that there is no such column."""
+
+
+def _undeclared(error: BaseException, need: Resolved, tree: Foreign) -> str:
+    """Return what to do about an error of a task that looked for a column that it does not declare."""
+    found = _NO_FIELD.search(str(error)) if isinstance(error, (AttributeError, LookupError)) else None
+    declared = [name for name, _ in need.fields]
+    if found is None or need.everything or not declared or found[1] in declared:
+        return ""
+    if found[1] in tree:
+        return f"the file has the branch {found[1]}, but the task does not declare it: add it to branches"
+    return f"the task declares {', '.join(declared[:_NAMED])}" + ", ..." * (len(declared) > _NAMED)
+
+
+_NAMED = 20
+"""Maximum number of declared columns that an error names."""
 
 
 def _portable(error: BaseException, where: str) -> BaseException:
