@@ -152,7 +152,7 @@ def test_a_task_is_told_of_a_branch_that_it_does_not_declare(folder: Path, execu
 
     told = "the file has the branch Muon_eta, but the task does not declare it: add it to branches"
     assert told in failure(Overlooks())
-    assert "no field named 'ptt' (the task declares event, muon.pt)\n" in failure(OverlooksMember())
+    assert "no field named 'ptt' (the task declares event, muon.pt)" in failure(OverlooksMember())
 
 
 class Member(train.Task):
