@@ -187,6 +187,20 @@ def warn_of_lost_keys(found: int, directory: str, file: str) -> None:
     )
 
 
+def warn_of_executors(*executors: object) -> None:
+    """Warn that executors are not used. uproot's `TrivialExecutor`, which has no threads, is accepted silently."""
+    for executor in executors:
+        if executor is not None and all(base.__name__ != "TrivialExecutor" for base in type(executor).__mro__):
+            import warnings
+
+            warnings.warn(
+                f"the {type(executor).__name__} is not used: sapwood decompresses and decodes on its own threads; "
+                "sapwood.set_num_threads sets their number",
+                SapwoodWarning,
+                stacklevel=stacklevel(),
+            )
+
+
 def stacklevel() -> int:
     """Find how far up the stack the caller of sapwood is, so that a warning points at his line."""
     import sys

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -485,3 +488,69 @@ def test_code_finds_classes_and_functions_in_uproots_modules(tmp_path: Path) -> 
         assert file["h"].classname == "TH1F" and file["h"].values(flow=True).tolist() == [1, 2, 3, 4]
     assert sapwood.pyroot.from_pyroot is sapwood.from_pyroot
     assert sapwood.writing.dask_write is sapwood.dask_write
+
+
+def test_more_names_of_uproots_modules(tmp_path: Path) -> None:
+    streamers, identify = sapwood.streamers, sapwood.writing.identify
+    with sapwood.open(STANDARD) as file:
+        info: Any = file.file.streamer_named("TH1D")
+    assert isinstance(info, streamers.Model_TStreamerInfo) and isinstance(
+        info.elements[0], streamers.Model_TStreamerBase
+    )
+    assert isinstance(info.elements[0], streamers.Model_TStreamerElement)
+    assert not isinstance(info.elements[0], streamers.Model_TStreamerSTL)
+    language = sapwood.language.python.PythonLanguage({"twice": lambda x: 2 * x})
+    contents = identify.to_TArray(np.array([1, 2, 3, 4], ">f4"))
+    assert (contents.dtype, contents.tolist()) == (np.float32, [1, 2, 3, 4])
+    for wrong in (np.zeros((2, 2)), np.zeros(2, "u8")):
+        with pytest.raises(ValueError, match="a TArray has one dimension of int8, int16, int32, float32, float64"):
+            identify.to_TArray(wrong)
+    axis = identify.to_TAxis("xaxis", "x", 2, 0.0, 2.0)
+    with sapwood.recreate(tmp_path / "a.root") as out:
+        out["h"] = identify.to_TH1x("h", "", contents, 10.0, 10.0, 10.0, 1.0, 2.0, None, axis)
+        out["t"] = {"x": [1, 2]}
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["h"].classname == "TH1F"
+        assert file["t"].arrays("twice(x)", language=language)["twice(x)"].tolist() == [2, 4]
+
+
+def test_executors_are_not_ignored_silently(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    path = str(tmp_path / "a.root")
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": [1, 2]}
+    message = "ThreadPoolExecutor is not used: .* sapwood.set_num_threads sets their number"
+    with ThreadPoolExecutor(1) as pool, sapwood.open(path) as file:
+        tree: Any = file["t"]
+        for read in (
+            tree.arrays,
+            tree["x"].array,
+            lambda **given: list(tree.iterate(**given)),
+            lambda **given: sapwood.concatenate({path: "t"}, **given),
+            lambda **given: list(sapwood.iterate({path: "t"}, **given)),
+            lambda **given: sapwood.open(path, **given),
+        ):
+            for name in ("decompression_executor", "interpretation_executor"):
+                with pytest.warns(sapwood.SapwoodWarning, match=message):
+                    read(**{name: pool})
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    read(**{name: uproot.source.futures.TrivialExecutor()})
+                    read(**{name: sapwood.source.futures.TrivialExecutor()})
+
+
+def test_a_program_puts_sapwood_in_the_place_of_uproot(tmp_path: Path) -> None:
+    program = """
+import sys
+import sapwood
+sys.modules["uproot"] = sapwood
+import uproot
+from uproot.behaviors.RNTuple import HasFields
+with uproot.recreate("a.root") as file:
+    file.mkrntuple("n", {"x": [1, 2]})
+with uproot.open("a.root") as file:
+    print(isinstance(file["n"], HasFields), file["n"]["x"].__class__.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True RField\n", "")

@@ -24,7 +24,8 @@ ROOMS = [
     {"errors", "columns", "containers", "compression", "const", "exceptions", "garbage", "lazy", "naming", "_native"},
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
-    {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading", "pyroot"}, {"sapwood"},
+    {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading", "pyroot"},
+    {"language", "streamers"}, {"sapwood"},
     {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip

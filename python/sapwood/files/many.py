@@ -19,6 +19,7 @@ from sapwood.errors import (
     SapwoodWarning,
     StorageError,
     stacklevel,
+    warn_of_executors,
 )
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.file import ReadOnlyFile
@@ -306,7 +307,7 @@ def iterate(
     ak_add_doc, report, decompression_executor, interpretation_executor
         As in `TTree.iterate`.
     """
-    del decompression_executor, interpretation_executor
+    warn_of_executors(decompression_executor, interpretation_executor)
     form = ResultForm(library_of(library), how, ak_add_doc)
     keep = same_filter(filter_branch, filter_field)
     select = _selecting(expressions, cut, filter_name, filter_typename, keep, aliases, language, form)
@@ -379,13 +380,13 @@ def concatenate(
     filter_field
         Another name for `filter_branch`.
     decompression_executor, interpretation_executor
-        Accepted without effect.
+        Have no effect; see `TTree.arrays`.
 
     Returns
     -------
     The array. With `allow_missing`, an empty array without columns if no file has the tree and its branches.
     """
-    del decompression_executor, interpretation_executor
+    warn_of_executors(decompression_executor, interpretation_executor)
     form = ResultForm(library_of(library), how, ak_add_doc)
     keep = same_filter(filter_branch, filter_field)
     select = _selecting(expressions, cut, filter_name, filter_typename, keep, aliases, language, form)

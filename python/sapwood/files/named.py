@@ -10,6 +10,7 @@ from sapwood.files.tree import TBranch, TTree
 from sapwood.naming import classname_decode, classname_encode, regular_classname
 from sapwood.objects import standard
 from sapwood.objects.model import Model, class_behaviors
+from sapwood.schema.streamers import StreamerElement, StreamerInfo
 
 __all__ = ["TABLE_CLASSES", "NamedClass", "behavior_of", "named_class", "standard"]
 
@@ -29,7 +30,7 @@ class NamedClass(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         """Return whether an object is of the class or a derived one; with a version, of the class itself."""
-        if not isinstance(instance, (Model, HasMembers, RNTuple)):
+        if not isinstance(instance, (Model, HasMembers, RNTuple, StreamerElement, StreamerInfo)):
             return False
         instance = cast("Any", instance)
         name = regular_classname(cls.classname)

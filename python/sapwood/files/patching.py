@@ -27,7 +27,8 @@ _registered: set[type] = set()
 def register(cls: type, module: str = "uproot.reading", name: str = "ReadOnlyDirectory") -> None:
     """Register a class of sapwood with uproot's abstract class, if uproot was imported."""
     theirs: Any = getattr(sys.modules.get(module), name, None)
-    if theirs is not None and cls not in _registered:
+    # Without `register` it is a class of sapwood, which a program has put in uproot's place.
+    if hasattr(theirs, "register") and cls not in _registered:
         _registered.add(cls)
         theirs.register(cls)
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError, warn_of_executors
 from sapwood.files.many import OpenFiles
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
@@ -72,7 +72,7 @@ def dask(
     known_base_form
         The Awkward form of the trees, so that no file is opened now. Only with ``open_files=False``.
     custom_classes, decompression_executor, interpretation_executor
-        Accepted without effect.
+        Have no effect, see `arrays` of a table.
     form_mapping
         With ``"ak"``: a function that takes the form of the trees and returns the form of the arrays and the loader of
         their buffers, as in uproot (`coffea` has one for each schema).
@@ -88,7 +88,8 @@ def dask(
     NotFoundError
         No file has the tree, or the files have no field in common.
     """
-    del custom_classes, decompression_executor, interpretation_executor
+    del custom_classes
+    warn_of_executors(decompression_executor, interpretation_executor)
     # uproot has its own marker for omitted arguments.
     step_size = None if type(step_size).__name__ == "_Unset" else step_size
     steps_per_file = None if type(steps_per_file).__name__ == "_Unset" else steps_per_file

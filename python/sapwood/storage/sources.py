@@ -24,6 +24,7 @@ from sapwood.errors import (
     StorageError,
     similar,
     storage_error,
+    warn_of_executors,
 )
 
 if TYPE_CHECKING:
@@ -386,6 +387,7 @@ def source_of(given: object, options: Mapping[str, Any]) -> Found:
         # They are meant for a remote file system, of which a local path has none.
         scheme = re.match(_SCHEME, given)
         options = options if scheme is None or scheme[1].lower() in _LOCAL else {**carried, **options}
+    warn_of_executors(options.get("decompression_executor"), options.get("interpretation_executor"))
     options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | COLUMN_CACHE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, LimitError, UnsupportedError
+from sapwood.errors import ArgumentError, LimitError, UnsupportedError, warn_of_executors
 from sapwood.table.explain import Explanation, explain
 from sapwood.table.filters import Filter, no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
@@ -104,7 +104,8 @@ class Readable(HasFields):
             Where the arrays of fields are kept for the next time: a mutable mapping, None, or ``"inherit"`` for that
             of the file (see `sapwood.open`). Arrays of a call with a cut, virtual or documented arrays are not.
         decompression_executor, interpretation_executor
-            Have no effect: sapwood has one pool of threads (`sapwood.set_num_threads`).
+            Have no effect, because sapwood has one pool of threads (`sapwood.set_num_threads`). An executor other than
+            a `TrivialExecutor` gives a `SapwoodWarning`.
 
         Raises
         ------
@@ -118,7 +119,7 @@ class Readable(HasFields):
         CorruptError, StorageError
             The bytes are damaged, or cannot be read.
         """
-        del decompression_executor, interpretation_executor
+        warn_of_executors(decompression_executor, interpretation_executor)
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
         _check_virtual(virtual, access_log, library, given)
@@ -196,7 +197,7 @@ class Readable(HasFields):
         entry_start, entry_stop
             As in `arrays`, as are the others and the errors.
         """
-        del decompression_executor, interpretation_executor
+        warn_of_executors(decompression_executor, interpretation_executor)
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if registered_interpretations and cut is None and group_by is None:
@@ -492,7 +493,7 @@ class ReadableField(Readable, Field):
             Have no effect, see `arrays`.
         """
         _check_virtual(virtual, access_log, library, {})
-        del decompression_executor, interpretation_executor
+        warn_of_executors(decompression_executor, interpretation_executor)
         in_place: Any = interpretation
         # Types of NumPy have a `fill` as well.
         fill: Any = getattr(interpretation, "fill", None) if isinstance(interpretation, Interpretation) else None

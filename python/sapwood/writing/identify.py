@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError
@@ -20,6 +20,7 @@ from sapwood.writing.objects import ARRAYS, AXIS_LOOKS, LOOKS, Axis, NewObject, 
 from sapwood.writing.pyroot import to_writable
 
 __all__ = [
+    "to_TArray",
     "to_TAxis",
     "to_TH1x",
     "to_TH2x",
@@ -56,6 +57,23 @@ def to_THashList(data: Iterable[Foreign], name: str = "") -> NewObject:  # noqa:
 
 def _named(item: Foreign) -> Foreign:
     return TObjString(item) if isinstance(item, str) else item
+
+
+def to_TArray(data: ArrayLike) -> NDArray[Any]:  # noqa: N802
+    """Return numbers as the contents of ROOT's `TArray`: in one dimension, in a type that one of its classes has.
+
+    Raises
+    ------
+    ArgumentError
+        The data have several dimensions, or no `TArray` has their type.
+    """
+    array = np.asarray(data)
+    kinds = [np.dtype(kind) for kind in ARRAYS.values()]
+    if array.ndim != 1 or array.dtype.newbyteorder("=") not in kinds:
+        raise ArgumentError(
+            f"a TArray has one dimension of {', '.join(map(str, kinds))}, not {array.ndim} of {array.dtype}"
+        )
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def to_TAxis(  # noqa: N802
