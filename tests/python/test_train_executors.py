@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,10 +76,29 @@ def taskvine() -> Iterator[Any]:
         yield manager
 
 
-@pytest.fixture(params=["threads", "processes", "dask", "pool", "taskvine"])
+@pytest.fixture(scope="module")
+def parsl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Give a pool of Parsl with two workers."""
+    concurrent = pytest.importorskip("parsl.concurrent", reason="needs parsl")
+    executors, providers = import_module("parsl.executors"), import_module("parsl.providers")
+    here = "127.0.0.1"
+    workers = executors.HighThroughputExecutor(
+        max_workers_per_node=2, cores_per_worker=0.5, address=here, loopback_address=here,
+        provider=providers.LocalProvider(init_blocks=1, max_blocks=1),
+    )  # fmt: skip
+    folder = str(tmp_path_factory.mktemp("parsl"))
+    config = import_module("parsl.config").Config([workers], run_dir=folder, initialize_logging=False)
+    with pytest.MonkeyPatch.context() as patch:
+        # Parsl starts its programs by name.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        with concurrent.ParslPoolExecutor(config) as pool:
+            yield pool
+
+
+@pytest.fixture(params=["threads", "processes", "dask", "pool", "taskvine", "parsl"])
 def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Every executor in turn; `pool` is one of `concurrent.futures`."""
-    if request.param in ("processes", "dask", "taskvine"):
+    if request.param in ("processes", "dask", "taskvine", "parsl"):
         yield request.getfixturevalue(request.param)
     elif request.param == "threads":
         threads = Threads(2, 1)

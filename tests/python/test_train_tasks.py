@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,18 @@ def test_native_tasks_of_files_have_options_and_run_again_elsewhere(
         outcome = train.run(tasks, folder, step_size=250, threads=1, executor=executor)
         found = [int(outcome[name]["n"][0]) for name in ("hard", "undeclared")]
         assert found == [FILES * ENTRIES - 1500, ak.sum(ak.num(whole.Muon_pt))], executor
+
+
+def test_packages_of_another_environment_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where ``PYTHONPATH`` names the packages of a software stack: they are not sent to workers by value."""
+    from sapwood.train.execution.pickling import _own_modules
+    from sapwood.train.task.tasks import is_foreign
+
+    for folder, name in (("site-packages", "stack_package"), ("mine", "my_module")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text("value = 1\n")
+        monkeypatch.syspath_prepend(str(tmp_path / folder))
+    modules = [import_module("stack_package"), import_module("my_module")]
+    _, sent = _own_modules([Declared()])
+    assert [module in sent for module in modules] == [False, True]
+    assert [is_foreign(str(module.__file__)) for module in modules] == [True, False]

@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from sapwood.errors import SapwoodError, SapwoodWarning, stacklevel
+from sapwood.train.task.tasks import is_installed
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -214,6 +215,6 @@ def _own_modules(tasks: Sequence[Any]) -> tuple[list[ModuleType], list[ModuleTyp
             continue
         if folders and Path(path).resolve().parent in folders:
             loose.append(module)
-        elif not path.startswith(installed):
+        elif not path.startswith(installed) and not is_installed(path):
             importable.append(module)
     return loose, importable

@@ -522,10 +522,15 @@ def own_traceback(error: BaseException) -> str:
 
 def is_foreign(filename: str) -> bool:
     """Return whether a file belongs to this package, to Python, or to an installed package."""
-    if filename.startswith("<"):
+    if filename.startswith("<") or is_installed(filename):
         return True
     folders = [Path(__file__).resolve().parents[2], *(Path(path) for path in _LIBRARIES)]
     return any(Path(filename).resolve().is_relative_to(folder) for folder in folders)
+
+
+def is_installed(filename: str) -> bool:
+    """Return whether a file is in a folder of installed packages, also of another environment (``PYTHONPATH``)."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(filename).parts)
 
 
 _LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
