@@ -430,6 +430,24 @@ def damage(folder: Path, target: Path) -> dict[str, Any]:
     return {"files": {"f003.root", "f007.root"}, "step": ("f011.root", 20, 30)}
 
 
+class Endless(ThreadPoolExecutor):
+    """An executor whose calls cannot be cancelled, as Parsl's."""
+
+    def submit(self, *given: Any, **more: Any) -> Any:
+        def cancel() -> bool:
+            raise NotImplementedError("Cancel not implemented")
+
+        future: Any = super().submit(*given, **more)
+        future.cancel = cancel
+        return future
+
+
+def test_calls_that_cannot_be_cancelled_hide_no_error(folder: Path, tmp_path: Path) -> None:
+    damage(folder, tmp_path)
+    with Endless(2) as pool, pytest.raises((SapwoodError, OSError), match=r"f003\.root"):
+        train.run(Fill(), tmp_path, executor=pool, step_size=10)
+
+
 def test_bad_files_are_in_the_ledger_and_totals_match(folder: Path, tmp_path: Path, executor: Any) -> None:
     bad = damage(folder, tmp_path)
     with pytest.raises((SapwoodError, OSError), match=r"f003\.root"):

@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
             setattr(chosen, trailing, [*getattr(chosen, trailing), *more])
     except SystemExit as leaving:  # argparse has printed the reason
         return leaving.code if isinstance(leaving.code, int) else USAGE
-    chosen.words = words
+    chosen.typed = words
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

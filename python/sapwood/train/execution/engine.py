@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import CorruptError, StorageError
-from sapwood.train.execution.executors import Executor, WorkerLostError
+from sapwood.train.execution.executors import Executor, WorkerLostError, cancel
 from sapwood.train.execution.opened import ReplacedError
 from sapwood.train.execution.parts import Lease, Outcome, Part
 from sapwood.train.execution.plan import DatasetPlan, Step
@@ -174,7 +174,7 @@ class Engine:
         self._todo.clear()
         self._queued.clear()
         for future in self._out:
-            future.cancel()
+            cancel(future)
         limit = time.monotonic() + seconds
         while any(not future.done() for future in self._out) and time.monotonic() < limit:
             self._take(0.05)

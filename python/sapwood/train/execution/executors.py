@@ -447,6 +447,12 @@ class Dask:
             self._owned.close()
 
 
+def cancel(future: Future[Any]) -> None:
+    """Cancel a call, unless it has started or its executor cannot cancel calls (Parsl)."""
+    with contextlib.suppress(NotImplementedError):
+        future.cancel()
+
+
 class Futures:
     """Any other executor with the interface of `concurrent.futures`: a `ProcessPoolExecutor`, MPI, loky, Parsl.
 
@@ -478,7 +484,7 @@ class Futures:
     def close(self) -> None:
         """Cancel calls that have not started."""
         for future in list(self._waiting):
-            future.cancel()
+            cancel(future)
 
 
 class TaskVine:
