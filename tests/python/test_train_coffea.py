@@ -296,6 +296,24 @@ def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    from sapwood.train.coffea import nano_factory
+
+    with sapwood.open(nano) as file:
+        made = (
+            lambda **given: nanoevents.NanoEventsFactory.from_root(file, treepath="Events", **given),
+            lambda **given: nano_factory(file["Events"], **given),
+        )
+        for make in made:
+            cache: dict[Any, Any] = {}
+            logs: list[list[Any]] = [[], []]
+            sums = [ak.sum(make(buffer_cache=cache, access_log=log).events().Muon.pt) for log in logs]
+            assert sums[0] == sums[1] != 0 and cache
+            assert {one.branch for one in logs[0]} == {"nMuon", "Muon_pt"} and logs[1] == []
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["virtual", "eager"])
 def test_coffea_takes_our_files_as_they_are(nano: Path, mode: str) -> None:
     nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")

@@ -55,6 +55,7 @@ def nano_factory(
     access_log: list[Any] | None = None,
     iteritems_options: Mapping[str, Any] | None = None,
     preload: Foreign = None,
+    buffer_cache: Foreign = None,
 ) -> Foreign:
     """Create a `NanoEventsFactory` that reads an open tree with sapwood, instead of ``NanoEventsFactory.from_root``.
 
@@ -74,10 +75,13 @@ def nano_factory(
         Filters of the tree's `iteritems`, which select the branches.
     preload
         Names of branches to read together at once; or a filter of branches.
+    buffer_cache
+        A mutable mapping that keeps the buffers of columns for the next factory of the file.
     """
     start, stop = entry_range(tree.num_entries, entry_start, entry_stop)
     options: dict[str, Any] = {"entry_start": start, "entry_stop": stop, "access_log": access_log, "preload": preload}
     options |= {"iteritems_options": iteritems_options or {}, "treepath": tree.object_path}
+    options |= {} if buffer_cache is None else {"buffer_cache": buffer_cache}
     return _factory(tree.file.root_directory, schemaclass, metadata or {}, **options)
 
 
