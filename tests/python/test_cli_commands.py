@@ -160,6 +160,17 @@ def test_ls_branches(folder: Path) -> None:
     assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", listed[0]["keys"][0]["written"])
 
 
+@pytest.mark.corpus
+def test_baskets_in_the_record_of_a_tree_have_its_size(corpus: Path) -> None:
+    file = corpus / "files" / "g4-hist.root"
+    (tree,) = (key for key in json.loads(ran("ls", "--tree", "--json", file))[0]["keys"] if key["name"] == "HitStrips")
+    assert tree["tree_bytes"] == tree["bytes"] > 10_000 and tree["tree_uncompressed_bytes"] > 100_000
+    assert tree["branches"][0]["bytes"] == 0 and tree["branches"][0]["uncompressed_bytes"] == 38541
+    text = ran("ls", "--tree", file)
+    assert re.search(r"Event +\S+ +1 +in the tree +38\.5 kB +–", text)
+    assert " 0 B" not in text and " 0 B" not in ran("ls", "-l", file)
+
+
 def test_show(folder: Path) -> None:
     file = folder / "nano_2.root"
     text = ran("show", f"{file}:Events", "-b", "Muon_ch*", "-b", "run", "-n", "2", "--start", "7")

@@ -92,6 +92,8 @@ def test_the_command_shows_classes() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "Both (v1, 0x" in done.stdout and ": Left (v2), Right (v4)\n" in done.stdout
     assert "    fRight: double (TStreamerBasicType)\n" in done.stdout
+    heads = [line.partition(" ")[0] for line in done.stdout.splitlines() if line and line[0] != " "]
+    assert heads[:3] == ["Both", "Left", "Right"] and "TObject" in heads[3:]  # the user's classes first
     missing = run(f"{SHAPES}:nothing")
     assert missing.returncode != 0 and missing.stderr.startswith("sapwood: ") and "nothing" in missing.stderr
 

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from sapwood.files.classes import open_streamers
-    from sapwood.schema import dataclasses, headers
+    from sapwood.schema import dataclasses, headers, is_own
     from sapwood.storage.placing import placed_page
 
     streamers = open_streamers(arguments.file)
@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(streamers.to_dicts(), indent=1) + "\n"
     else:
         shown = io.StringIO()
-        streamers.show(shown, checksum=True)
+        for place, info in enumerate(sorted(streamers.infos(), key=is_own, reverse=True)):
+            shown.write("\n" if place else "")
+            info.show(shown, checksum=True)
         text = shown.getvalue()
     if arguments.output is None:
         say(text, end="")

@@ -204,6 +204,8 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, c
         "tree_bytes": sum(field.compressed_bytes for field in top),
         "tree_uncompressed_bytes": sum(field.total_bytes for field in top),
     }
+    if not found["tree_bytes"] and found["tree_uncompressed_bytes"]:  # all baskets are in the tree's record
+        found |= {"tree_bytes": found["bytes"], "tree_uncompressed_bytes": found["uncompressed_bytes"]}
     if branches:
         found["branches"] = list(_branches(table, fields, check=check))
     return found
@@ -279,8 +281,11 @@ def keys_text(listing: dict[str, Any], *, long: bool = False) -> str:
 
 
 def _sizes(described: dict[str, Any]) -> list[str]:
+    """Return stored bytes, bytes before compression, and their ratio. Baskets in the tree's record have no own size."""
     compressed = described.get("tree_bytes", described["bytes"])
     full = described.get("tree_uncompressed_bytes", described["uncompressed_bytes"])
+    if full and not compressed:
+        return ["in the tree", bytes_text(full), "–"]
     return [bytes_text(compressed), bytes_text(full), f"{full / compressed:.2f}" if compressed else "–"]
 
 
@@ -302,7 +307,8 @@ def branches_text(listing: dict[str, Any]) -> str:
             name = "  " * branch["depth"] + branch["name"]
             rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
         compressed, full, factor = _sizes(key)
-        branches = f"{len(key['branches'])} branch{'' if len(key['branches']) == 1 else 'es'}"
-        head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
+        count, most = len(key["branches"]), key["entries"]
+        branches = f"{count} branch{'' if count == 1 else 'es'}"
+        head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(most)} {noun(most, 'entry')}, {branches}, "
         parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
     return "\n".join(parts) if parts else "no trees\n"

@@ -1,6 +1,7 @@
 """The classes that a file describes (its streamer info): to look at, and as C++ headers, Python dataclasses or JSON."""
 
 from sapwood.schema.cpp import headers as headers
+from sapwood.schema.cpp import is_own as is_own
 from sapwood.schema.dataclasses import dataclasses as dataclasses
 from sapwood.schema.streamers import (
     StreamerElement as StreamerElement,

@@ -93,12 +93,20 @@ def _split(name: str) -> tuple[str, str]:
     return "", name
 
 
+def is_own(info: StreamerInfo) -> bool:
+    """Return whether a class belongs neither to ROOT nor to C++, and is not a container itself."""
+    if _is_standard(info.name) or root_header(info.name):
+        return False
+    # A class that is a container itself has a streamer info without members.
+    return not any(element.name == "This" for element in info.elements)
+
+
 class _Unit:
     """The content of one header."""
 
     def __init__(self, streamers: Streamers) -> None:
         newest = [info for name in streamers if (info := streamers.named(name)) is not None]
-        wanted = [info for info in newest if self._is_own(info)]
+        wanted = [info for info in newest if is_own(info)]
         self.infos = {info.name: info for info in wanted}
         self.bases = {base.name for info in wanted for base in info.bases}
         self.includes: set[str] = set()
@@ -132,13 +140,6 @@ class _Unit:
             outer = _split(name)[0]
             if outer in self.infos:
                 self.inside.setdefault(outer, []).append(name)
-
-    @staticmethod
-    def _is_own(info: StreamerInfo) -> bool:
-        if _is_standard(info.name) or root_header(info.name):
-            return False
-        # A class that is a container itself has a streamer info without members.
-        return not any(element.name == "This" for element in info.elements)
 
     def _look_at(self, element: StreamerElement) -> None:
         name = regular_classname(element.stored_type).rstrip("* ")
