@@ -25,7 +25,7 @@ with sapwood.recreate(sys.argv[1]) as file:
     file["copy"] = ours
 print(ours.name, ours.title, ours.values().tolist(), ours.variances().tolist())
 print(back.ClassName(), back.GetName(), [back.GetBinContent(i) for i in range(1, 5)], back.GetBinError(3))
-print(other.GetEntries())
+print(other.GetEntries(), ours.to_pyroot("renamed").GetName())
 """
 
 
@@ -37,7 +37,7 @@ def test_histograms_to_and_from_pyroot(tmp_path: Path, root_python: Path) -> Non
     assert done.stdout.splitlines()[-3:] == [
         "h title [0.0, 1.0, 3.0, 0.0] [0.0, 1.0, 9.0, 0.0]",
         "TH1D h [0.0, 1.0, 3.0, 0.0] 3.0",
-        "3.0",
+        "3.0 renamed",
     ]
     with sapwood.open(tmp_path / "file.root") as file:
         assert file["copy"].values().tolist() == [0.0, 1.0, 3.0, 0.0]

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -456,6 +457,42 @@ def test_pictures_without_mplhep_are_refused_before_the_run(folder: Path, tmp_pa
     done = run("run", EXAMPLES / "dimuon.py", *files, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "pip install mplhep" in done.stderr and not (tmp_path / "o").exists()
+
+
+FAILING = """
+from sapwood.train import Task
+
+class Fine(Task):
+    branches = ["run"]
+
+    def process(self, events):
+        return {"n": len(events)}
+
+class Fails(Fine):
+    def process(self, events):
+        raise ValueError("a long message " * 20 + "x" * 600)
+"""
+
+
+def test_failures_fit_their_box_and_names_of_files_stay_whole(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    names = ["a-name with_many-parts that_is-as-long.as-that-of_a-file_of-the_grid.000123.root", "b.root"]
+    deep = tmp_path / ("a" * 60) / ("b" * 60)
+    deep.mkdir(parents=True)
+    for name in names:
+        shutil.copy(folder / "nano_1.root", deep / name)
+    files = [deep / name for name in names]
+    assert run("run", tmp_path / "failing.py", "-i", *files, "-t", "Events", "-o", tmp_path / "o").returncode == 3
+    page = (tmp_path / "o" / "report.html").read_text()
+    look = """
+      const box = document.querySelector(".notice pre");
+      const lines = [...document.querySelectorAll("td.path .name")].map((name) => name.getClientRects().length);
+      const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+      document.body.append(`[${box.scrollWidth - box.clientWidth} ${wide} ${lines}]`);
+    """
+    looked = tmp_path / "looked.html"
+    looked.write_text(page.replace("</body>", f"<script>{look}</script></body>"))
+    assert "[0 0 1,1]" in drawn(looked, tmp_path)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

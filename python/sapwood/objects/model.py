@@ -10,6 +10,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -381,6 +382,10 @@ class Model:
             The object contains a reference to itself, so the dict would be infinite.
         """
         return _as_dict(self, ())
+
+    def to_pyroot(self, name: str | None = None) -> Any:
+        """Convert the object to a PyROOT object, as `sapwood.to_pyroot` does; `name` is its name in ROOT."""
+        return import_module("sapwood.writing.pyroot").to_pyroot(self, name)
 
     def tojson(self) -> Any:
         """Return lists and dicts for `json.dumps`, in ROOT's JSON form of objects.
