@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,36 @@ def test_a_registered_interpretation_reads_the_branches_it_matches(path: Path) -
     assert tree["i4"].array(library="np").tolist() == list(range(6))
     with pytest.raises(ArgumentError, match="not registered"):
         sapwood.unregister_interpretation(Doubled)
+
+
+@pytest.fixture
+def doubled() -> Iterator[None]:
+    sapwood.register_interpretation(Doubled)
+    yield
+    sapwood.unregister_interpretation(Doubled)
+
+
+@pytest.mark.usefixtures("doubled")
+def test_other_fields_are_read_as_without_registered_interpretations(path: Path) -> None:
+    tree: Any = sapwood.open(path)["t"]
+    # Names that can be iterated over once only.
+    assert tree.arrays(name for name in ("u1", "word")).fields == ["u1", "word"]
+    assert [step.fields for step in tree.iterate(iter(["u1", "i4"]))] == [["u1", "i4"]]
+    # Fields have the order of the table, or that of the names.
+    assert tree.arrays().fields == [name for name, _ in tree.items()]
+    assert list(tree.arrays(["i4", "u1"], library="np")) == ["i4", "u1"]
+    assert len(tree.arrays(["i4", "u1", "i4"], library="np", how=tuple)) == 3
+    # An interpretation that is given for a field is not ignored.
+    with pytest.raises(sapwood.UnsupportedError, match="registered interpretation"):
+        tree.arrays({"i4": sapwood.AsDtype(">i4")})
+    with pytest.raises(ArgumentError, match="cannot be replaced"):
+        tree.arrays({"i4": None, "u1": sapwood.AsDtype(">i8")})
+    assert tree.arrays(["i4", "u1"], ak_add_doc=True)["u1"].layout.parameters == {"__doc__": tree["u1"].title}
+    kept: dict[str, Any] = {}
+    tree.arrays(["i4", "u1"], array_cache=kept)
+    assert len(kept) == 2
+    with pytest.raises(ArgumentError, match="a step has at least 1 entry"):
+        tree.iterate(["i4", "u1"], step_size=0)
 
 
 def test_dimensions_that_numpy_has_no_type_for() -> None:

@@ -22,7 +22,15 @@ from sapwood.garbage import no_garbage
 from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table, registered_interpretations
+from sapwood.table.schema import (
+    Field,
+    FieldFilter,
+    HasFields,
+    Interpretation,
+    Table,
+    is_registered,
+    registered_interpretations,
+)
 
 if TYPE_CHECKING:
     from sapwood.table.friends import FriendElement
@@ -169,7 +177,7 @@ class Query:
                 with no_garbage():
                     self._select(names, typenames, filter_field)
         else:
-            for name, given in _names_in(expressions):
+            for name, given in names_in(expressions):
                 node = self._resolve(name, ())
                 fill = getattr(given, "fill", None)
                 if fill is not None:
@@ -397,7 +405,7 @@ class Query:
 
     def _leaf(self, field: Field) -> Leaf | Group:
         self._reads.setdefault(field, len(self._reads))
-        if registered_interpretations and hasattr(field.interpretation, "match_branch"):
+        if is_registered(field):
             raise UnsupportedError(f"{field.object_path} has a registered interpretation: read it with array()")
         return self._nodes.get(field) or self._nodes.setdefault(field, Leaf(field))
 
@@ -547,7 +555,14 @@ class _Names:
         return sum(1 for _ in self)
 
 
-def _names_in(expressions: Expressions) -> list[tuple[str, Interpretation | None]]:
+def names_in(expressions: Expressions) -> list[tuple[str, Interpretation | None]]:
+    """Return the names and expressions of a call, each with the interpretation that is given for it.
+
+    Raises
+    ------
+    ArgumentError, TypeError
+        One of them is neither.
+    """
     if isinstance(expressions, str):
         return [(expressions, None)]
     if isinstance(expressions, Iterable):

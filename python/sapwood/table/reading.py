@@ -12,22 +12,24 @@ import numpy as np
 
 from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, LimitError, UnsupportedError, warn_of_executors
+from sapwood.errors import ArgumentError, LimitError, warn_of_executors
 from sapwood.table.explain import Explanation, explain
-from sapwood.table.filters import Filter, no_filter
+from sapwood.table.filters import no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.histograms import Wants, fill, histogram_of, texts_of
 from sapwood.table.libraries import How, Library, Result, library_of
 from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_array, virtual_arrays
-from sapwood.table.schema import Field, HasFields, Interpretation, Table, registered_interpretations
+from sapwood.table.schema import Field, HasFields, Interpretation, Table, is_registered, registered_interpretations
 from sapwood.table.signatures import passes_on
 from sapwood.table.steps import Report, StepPlan, entries_for, entry_range, read_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from typing_extensions import Unpack
+
+    from sapwood.table.registered import Registered
 
 _STREAM_STEP = "64 MB"
 """How much of a table one Arrow record batch holds, uncompressed."""
@@ -125,10 +127,10 @@ class Readable(HasFields):
         _check_virtual(virtual, access_log, library, given)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if registered_interpretations and cut is None and not virtual:
-            own = self._registered(expressions, wanted)
-            if own:
-                rest, wanted = _without(own, expressions, wanted)
-                return _with_registered(self, own, expressions, rest, (start, stop), form, wanted)
+            registered = self._registered(expressions, wanted)
+            if registered.own:
+                return registered.arrays(start, stop, form, array_cache)
+            expressions = registered.rest
         query = self._query(expressions, cut, wanted)
         if virtual:
             return virtual_arrays(query.nested() if form.nests else query, start, stop, form, access_log)
@@ -141,15 +143,10 @@ class Readable(HasFields):
             return Scan(query).arrays(start, stop, form)
         return _kept(query, start, stop, form, cache)
 
-    def _registered(self, expressions: Expressions, wanted: Wanted) -> dict[str, Field]:
-        """Return, by name, the requested fields for which an interpretation is registered."""
-        if expressions is None:
-            names, typenames = Filter(wanted.get("filter_name")), Filter(wanted.get("filter_typename"))
-            pairs = self.chosen(names, typenames, wanted.get("filter_field") or no_filter)
-        else:
-            given = [expressions] if isinstance(expressions, str) else expressions
-            pairs = ((name, self[name]) for name in given if isinstance(name, str) and name in self)
-        return {name: field for name, field in pairs if hasattr(field.interpretation, "match_branch")}
+    def _registered(self, expressions: Expressions, wanted: Wanted) -> Registered:
+        from sapwood.table.registered import Registered
+
+        return Registered.among(self, expressions, wanted)
 
     def _array_cache(self, given: object) -> MutableMapping[str, Foreign] | None:
         """Return where arrays are kept: see `arrays`."""
@@ -201,19 +198,15 @@ class Readable(HasFields):
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         form = ResultForm(library_of(library), how, ak_add_doc)
         if registered_interpretations and cut is None and group_by is None:
-            own = self._registered(expressions, wanted)
-            if own:
-                rest, others = _without(own, expressions, wanted)
-                steps = StepPlan(self._query(rest, None, others), step_size, (start, stop))
-                read = partial(_with_registered, self, own, expressions, rest)
+            registered = self._registered(expressions, wanted)
+            if registered.own:
+                steps = StepPlan(self._query(registered.rest, None, registered.wanted), step_size, (start, stop))
                 # Without other fields, no size is known.
-                ranges = iter(
-                    steps
-                    if steps
-                    else pairwise([start, *(one for one in self.table.clusters if start < one < stop), stop])
-                )
-                found = ((read(one, form, others), Report(self, *one)) for one in ranges if one[0] < one[1])
-                return (pair if report else pair[0] for pair in found)
+                clusters = pairwise([start, *(one for one in self.table.clusters if start < one < stop), stop])
+                ranges = (one for one in steps or clusters if one[0] < one[1])
+                arrays = ((registered.arrays(*one, form, None), Report(self, *one)) for one in ranges)
+                return (pair if report else pair[0] for pair in arrays)
+            expressions = registered.rest
         query = self._query(expressions, cut, wanted)
         if group_by is not None:
             return iterate_groups([Stretch(self, query, start, stop)], group_by, step_size, form, report)
@@ -367,50 +360,6 @@ def _check_virtual(virtual: bool, access_log: Foreign, library: str | Library, g
         raise ArgumentError(f"{', '.join(wrong)} cannot be used with 'virtual=True'")
 
 
-def _without(own: Mapping[str, Field], expressions: Expressions, wanted: Wanted) -> tuple[Expressions, Wanted]:
-    """Return expressions and filters that leave fields out."""
-    if expressions is None:
-        left_out, keep = set(own.values()), wanted.get("filter_field") or no_filter
-        return None, {**wanted, "filter_field": lambda field: field not in left_out and keep(field)}
-    given = [expressions] if isinstance(expressions, str) else expressions
-    return [one for one in given if one not in own], wanted
-
-
-def _with_registered(
-    table: Readable,
-    own: Mapping[str, Foreign],
-    expressions: Expressions,
-    rest: Expressions,
-    entries: tuple[int, int],
-    form: ResultForm,
-    wanted: Wanted,
-) -> Foreign:
-    """Read fields of which some have a registered interpretation."""
-    library, how = form.library, form.how
-    if library.name not in ("np", "ak", "pd") or isinstance(how, str):
-        path = next(iter(own.values())).object_path
-        raise UnsupportedError(f"{path} has a registered interpretation: read it with array()")
-    start, stop = entries
-    found: dict[str, Foreign] = {}
-    if rest is None or rest:
-        found = table.arrays(rest, entry_start=start, entry_stop=stop, library=library, how=dict, **wanted)
-    found |= {name: field.array(entry_start=start, entry_stop=stop, library=library) for name, field in own.items()}
-    if expressions is not None:
-        given = [expressions] if isinstance(expressions, str) else expressions
-        found = {name: found[name] for name in given if isinstance(name, str) and name in found} | found
-    if how in (tuple, list):
-        return how(found.values())
-    if how is dict or library.name == "np":
-        return found
-    if library.name == "pd":
-        import pandas as pd
-
-        return pd.DataFrame(found)
-    import awkward as ak
-
-    return ak.Array(ak.contents.RecordArray([ak.to_layout(one) for one in found.values()], list(found), stop - start))
-
-
 def _filled(query: Query, start: int, stop: int, form: ResultForm) -> Foreign:
     """Read results, some of them into arrays of the caller."""
     if form.library.name != "np" or form.how not in (None, dict) or query.cut is not None:
@@ -510,7 +459,7 @@ class ReadableField(Readable, Field):
             if found is None:
                 found = cache[key] = self.array(interpretation, start, stop, array_cache=None, library=library)
             return found
-        if interpretation is None and registered_interpretations and hasattr(self.interpretation, "match_branch"):
+        if interpretation is None and is_registered(self):
             return self._read_as(self.interpretation, entry_start, entry_stop, library)
         if interpretation is not None and interpretation != self.interpretation:
             return self._read_as(interpretation, entry_start, entry_stop, library)

@@ -697,6 +697,11 @@ registered_interpretations: dict[str, type[Interpretation]] = {}
 """Ways to read fields that were registered by name: see `sapwood.interpretation.custom`."""
 
 
+def is_registered(field: Field) -> bool:
+    """Return whether an interpretation is registered for a field."""
+    return bool(registered_interpretations) and hasattr(field.interpretation, "match_branch")
+
+
 class Interpretation:
     """The interpretation of a field; its `repr` is the type as Awkward Array writes it, or why it cannot be read."""
 
