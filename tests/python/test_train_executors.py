@@ -1044,6 +1044,27 @@ def test_closing_cancels_the_calls_of_taskvine(taskvine: Any) -> None:
     assert len(taskvine.cancelled) == before + 4
 
 
+def test_taskvine_goes_on_after_its_manager_failed(taskvine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    vine, wait, failures = TaskVine(taskvine, 2), taskvine.wait, [OSError("no connection")]
+
+    def failing(timeout: float) -> Any:
+        if failures:
+            raise failures.pop()
+        return wait(timeout)
+
+    monkeypatch.setattr(taskvine, "wait", failing)
+    monkeypatch.setattr(taskvine, "cancel_by_task_id", lambda _: failing(0))
+    lost = vine.submit(len, "four").exception(30)
+    assert isinstance(lost, WorkerLostError) and "no connection" in str(lost)
+    # The result of the lost call arrives before that of the next one.
+    assert vine.submit(len, "three").result(30) == 5
+    running = vine.submit(time.sleep, 2)
+    time.sleep(0.2)
+    failures.append(OSError("no connection"))
+    vine.close()
+    assert running.done()
+
+
 def test_executors_by_name(folder: Path) -> None:
     for name in ("threads", "processes", "dask://127.0.0.1:1"):
         with pytest.raises(ArgumentError, match=f"{name} takes no options, such as 'queue'"):

@@ -506,8 +506,7 @@ class TaskVine:
         self.window = 2 * slots
         self._manager = manager
         self._task_of: Callable[..., Any] = import_module("ndcctools.taskvine").PythonTask
-        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
-        self._calls = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._running: dict[int, Future[Any]] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._talk, name="sapwood-taskvine", daemon=True)
@@ -542,7 +541,8 @@ class TaskVine:
             if task is not None:
                 self._finish(task)
         for number, future in self._running.items():
-            self._manager.cancel_by_task_id(number)
+            with contextlib.suppress(Exception):
+                self._manager.cancel_by_task_id(number)
             future.set_exception(CancelledError())
         while not self._calls.empty():
             if call := self._calls.get():
@@ -561,7 +561,9 @@ class TaskVine:
                 future.set_exception(error)
 
     def _finish(self, task: Foreign) -> None:
-        future = self._running.pop(task.id)
+        future = self._running.pop(task.id, None)
+        if future is None:  # a call of another program, or one that was given up when the manager failed
+            return
         result = task.output if task.successful() else None
         if not task.successful():
             future.set_exception(WorkerLostError(f"a worker of TaskVine gave no result: {task.result}"))
