@@ -5,6 +5,7 @@ use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// Bytes passed to the disk at a time, if they are passed on before the end.
@@ -193,11 +194,12 @@ impl Sink for FileSink {
     }
 }
 
-/// A sink in memory, for tests and for passing on a file without a disk. It holds only the bytes after `start`.
-#[derive(Debug, Default)]
+/// A sink in memory, for tests. Its clones share the bytes.
+#[derive(Debug, Clone, Default)]
 pub struct MemorySink {
-    bytes: Vec<u8>,
+    bytes: Arc<Mutex<Vec<u8>>>,
     start: u64,
+    room: Option<u64>,
 }
 
 impl MemorySink {
@@ -207,26 +209,34 @@ impl MemorySink {
     }
     /// Creates a sink that drops all bytes before `start`, which simulates a large file.
     pub fn starting_at(start: u64) -> Self {
-        Self { bytes: Vec::new(), start }
+        Self { start, ..Self::default() }
     }
-    /// Returns the written bytes.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    /// Creates a sink that is full after `room` bytes.
+    pub fn limited(room: u64) -> Self {
+        Self { room: Some(room), ..Self::default() }
+    }
+    /// The written bytes.
+    pub fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink for MemorySink {
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut bytes = self.bytes();
         let mut offset = offset;
         for part in parts {
             let end = offset + part.len() as u64;
+            if self.room.is_some_and(|room| end > room) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             let skip = usize::try_from(self.start.saturating_sub(offset)).unwrap_or(usize::MAX);
             if let Some(kept) = part.get(skip..).filter(|kept| !kept.is_empty()) {
                 let stop = usize::try_from(end - self.start).map_err(io::Error::other)?;
-                if self.bytes.len() < stop {
-                    self.bytes.resize(stop, 0);
+                if bytes.len() < stop {
+                    bytes.resize(stop, 0);
                 }
-                if let Some(place) = self.bytes.get_mut(stop - kept.len()..stop) {
+                if let Some(place) = bytes.get_mut(stop - kept.len()..stop) {
                     place.copy_from_slice(kept);
                 }
             }
@@ -236,7 +246,7 @@ impl Sink for MemorySink {
     }
     fn finish(&mut self, length: u64) -> io::Result<()> {
         let length = usize::try_from(length.saturating_sub(self.start)).map_err(io::Error::other)?;
-        self.bytes.resize(length, 0);
+        self.bytes().resize(length, 0);
         Ok(())
     }
     fn name(&self) -> &'static str {
@@ -254,7 +264,7 @@ mod tests {
         sink.write_at(4, &[b"ab", b"", b"c"]).unwrap();
         sink.write_at(0, &[b"x"]).unwrap();
         sink.finish(8).unwrap();
-        assert_eq!(sink.into_bytes(), b"x\0\0\0abc\0");
+        assert_eq!(*sink.bytes(), b"x\0\0\0abc\0");
     }
 
     #[test]
@@ -263,7 +273,7 @@ mod tests {
         sink.write_at(8, &[b"abcd"]).unwrap();
         sink.write_at(0, &[b"head"]).unwrap();
         sink.write_at(13, &[b"z"]).unwrap();
-        assert_eq!(sink.into_bytes(), b"cd\0z");
+        assert_eq!(*sink.bytes(), b"cd\0z");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use arrow_buffer::Buffer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
-use sapwood_io::sink::Sink;
+use sapwood_io::sink::MemorySink;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::file::RootFile;
@@ -17,9 +17,8 @@ use sapwood_root::streamer::declare::Shape;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 struct Counting;
 
@@ -53,39 +52,13 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, ALLOCATIONS.load(Relaxed) - before)
 }
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Sink for Shared {
-    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut bytes = self.0.lock().unwrap();
-        let mut at = offset as usize;
-        for part in parts {
-            let end = at + part.len();
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes.get_mut(at..end).unwrap().copy_from_slice(part);
-            at = end;
-        }
-        Ok(())
-    }
-    fn finish(&mut self, length: u64) -> io::Result<()> {
-        self.0.lock().unwrap().resize(length as usize, 0);
-        Ok(())
-    }
-    fn name(&self) -> &'static str {
-        "shared"
-    }
-}
-
 fn file(
     compression: Compression,
     specs: &[BranchSpec],
     columns: &[Column],
     auto_flush: i64,
 ) -> Arc<RootFile> {
-    let sink = Shared::default();
+    let sink = MemorySink::new();
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     let mut out = OutputFile::new(file);
@@ -95,7 +68,7 @@ fn file(
     let (tree, file) = out.table_mut(tree).unwrap();
     tree.extend(file, columns).unwrap();
     out.close().unwrap();
-    let bytes = sink.0.lock().unwrap().clone();
+    let bytes = sink.bytes().clone();
     Arc::new(RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap())
 }
 

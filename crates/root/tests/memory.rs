@@ -7,7 +7,7 @@
 use arrow_buffer::Buffer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
-use sapwood_io::sink::Sink;
+use sapwood_io::sink::MemorySink;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::error::{ErrorKind, Result};
@@ -25,10 +25,9 @@ use sapwood_root::zebra::hbook::{Class, Histogram};
 use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::RzFile;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Smaller allocations never fail here.
 const LEAST: usize = 4096;
@@ -62,29 +61,6 @@ unsafe impl GlobalAlloc for Failing {
 #[global_allocator]
 static FAILING: Failing = Failing;
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Sink for Shared {
-    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut bytes = self.0.lock().unwrap();
-        let part = parts.concat();
-        let end = offset as usize + part.len();
-        if bytes.len() < end {
-            bytes.resize(end, 0);
-        }
-        bytes.get_mut(offset as usize..end).unwrap().copy_from_slice(&part);
-        Ok(())
-    }
-    fn finish(&mut self, length: u64) -> io::Result<()> {
-        self.0.lock().unwrap().resize(length as usize, 0);
-        Ok(())
-    }
-    fn name(&self) -> &'static str {
-        "shared"
-    }
-}
-
 /// A file with a tree of numbers, lists, strings and lists of strings.
 fn tree_file() -> Vec<u8> {
     const ENTRIES: usize = 20_000;
@@ -116,7 +92,7 @@ fn tree_file() -> Vec<u8> {
         list(floats(3 * ENTRIES)),
         list(text(3 * ENTRIES)),
     ];
-    let sink = Shared::default();
+    let sink = MemorySink::new();
     let compression = Compression::Level(Algorithm::Zstd, 1);
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
@@ -127,7 +103,7 @@ fn tree_file() -> Vec<u8> {
     let (tree, file) = out.table_mut(tree).unwrap();
     tree.extend(file, &columns).unwrap();
     out.close().unwrap();
-    let bytes = sink.0.lock().unwrap();
+    let bytes = sink.bytes();
     bytes.clone()
 }
 

@@ -3,50 +3,12 @@
 use super::*;
 use crate::file::RootFile;
 use crate::streamer::Value;
+use sapwood_io::sink::MemorySink;
 use sapwood_io::{Cause, Memory};
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-/// A sink whose bytes can be inspected while it is in use, with a size limit.
-#[derive(Clone)]
-pub struct Shared {
-    pub bytes: Arc<Mutex<Vec<u8>>>,
-    pub room: usize,
-}
-
-impl Shared {
-    pub fn new() -> Self {
-        Self { bytes: Arc::default(), room: usize::MAX }
-    }
-    pub fn open(&self) -> RootFile {
-        RootFile::open(Arc::new(Memory::new("shared", self.bytes.lock().unwrap().clone()))).unwrap()
-    }
-}
-
-impl Sink for Shared {
-    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut bytes = self.bytes.lock().unwrap();
-        let mut at = offset as usize;
-        for part in parts {
-            let end = at + part.len();
-            if end > self.room {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[at..end].copy_from_slice(part);
-            at = end;
-        }
-        Ok(())
-    }
-    fn finish(&mut self, length: u64) -> io::Result<()> {
-        self.bytes.lock().unwrap().resize(length as usize, 0);
-        Ok(())
-    }
-    fn name(&self) -> &'static str {
-        "shared"
-    }
+fn open(sink: &MemorySink) -> RootFile {
+    RootFile::open(Arc::new(Memory::new("shared", sink.bytes().clone()))).unwrap()
 }
 
 fn text_object(text: &str) -> Object {
@@ -60,10 +22,10 @@ fn names(file: &RootFile) -> Vec<String> {
 
 #[test]
 fn an_empty_file_is_readable() {
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     file.commit().unwrap();
-    let back = sink.open();
+    let back = open(&sink);
     assert_eq!(names(&back), Vec::<String>::new());
     assert_eq!(back.header().end, file.end());
     assert_eq!(back.header().compression, 505);
@@ -72,20 +34,20 @@ fn an_empty_file_is_readable() {
 
 #[test]
 fn cycles_count_up_and_the_newest_comes_first() {
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     for text in ["one", "two"] {
         file.write_object(0, "s", "", &text_object(text)).unwrap();
     }
     file.write_object(0, "other", "title", &text_object(&"long ".repeat(200))).unwrap();
     file.commit().unwrap();
-    assert_eq!(names(&sink.open()), ["s;2 TObjString", "s;1 TObjString", "other;1 TObjString"]);
-    assert!(sink.open().classes().unwrap().contains("TObjString"));
+    assert_eq!(names(&open(&sink)), ["s;2 TObjString", "s;1 TObjString", "other;1 TObjString"]);
+    assert!(open(&sink).classes().unwrap().contains("TObjString"));
 }
 
 #[test]
 fn directories_nest_and_are_made_once() {
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     let a = file.mkdir(0, "a", "").unwrap();
     let b = file.mkdir(a, "b", "of a").unwrap();
@@ -95,7 +57,7 @@ fn directories_nest_and_are_made_once() {
     assert!(file.mkdir(b, "s", "").is_err());
     assert!(file.mkdir(0, "c/d", "").is_err());
     file.commit().unwrap();
-    let back = sink.open();
+    let back = open(&sink);
     let root = back.directory().unwrap();
     let a = back.subdirectory(&root.keys[0]).unwrap();
     let b = back.subdirectory(&a.keys[0]).unwrap();
@@ -104,18 +66,18 @@ fn directories_nest_and_are_made_once() {
 
 #[test]
 fn every_state_between_two_commits_shows_the_first() {
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     let key = file.reserve(0, "TObjString", "s", "").unwrap();
     let encode = |text: String| move |keylen| encode_object(&text_object(&text), keylen);
     for round in 0..20 {
         file.write(key, encode(format!("{round}").repeat(round + 1))).unwrap();
         if round > 0 {
-            assert_eq!(names(&sink.open()).len(), round + 1, "round {round}");
+            assert_eq!(names(&open(&sink)).len(), round + 1, "round {round}");
         }
         file.write_object(0, &format!("more{round}"), "", &text_object("m")).unwrap();
         file.commit().unwrap();
-        let back = sink.open();
+        let back = open(&sink);
         let directory = back.directory().unwrap();
         assert_eq!(directory.keys.len(), round + 2);
         let key = &directory.keys[0];
@@ -130,14 +92,14 @@ fn every_state_between_two_commits_shows_the_first() {
 
 #[test]
 fn free_segments_never_overlap_records() {
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     for round in 0..10 {
         file.write_object(0, "s", "", &text_object(&"y".repeat(round * 37))).unwrap();
         file.commit().unwrap();
     }
     let mut used: Vec<(u64, u64)> = file.free.iter().map(|(a, b)| (*a, *b)).collect();
-    for key in &sink.open().directory().unwrap().keys {
+    for key in &open(&sink).directory().unwrap().keys {
         used.push((key.seek, key.seek + u64::from(key.total_bytes)));
     }
     for (seek, size) in [file.infos, file.segments, file.directories[0].keys] {
@@ -151,7 +113,7 @@ fn free_segments_never_overlap_records() {
 #[test]
 fn past_two_gigabytes_positions_have_64_bits() {
     let mut file = FileWriter::create(
-        Box::new(sapwood_io::sink::MemorySink::starting_at(2_100_000_000)),
+        Box::new(MemorySink::starting_at(2_100_000_000)),
         "x.root",
         Options::default(),
     )
@@ -167,7 +129,7 @@ fn past_two_gigabytes_positions_have_64_bits() {
 
 #[test]
 fn a_full_disk_is_an_error_that_names_the_place() {
-    let sink = Shared { room: 500, ..Shared::new() };
+    let sink = MemorySink::limited(500);
     let mut file = FileWriter::create(Box::new(sink), "x.root", Options::default()).unwrap();
     let error = file.write_object(0, "s", "", &text_object(&"z".repeat(200))).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Io);
@@ -193,20 +155,20 @@ fn identities_are_random_and_of_version_four() {
 #[test]
 fn directories_without_key_lists_cost_one_walk_through_the_file() {
     const COUNT: usize = 300;
-    let sink = Shared::new();
+    let sink = MemorySink::new();
     let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
     for i in 0..COUNT {
         let directory = file.mkdir(0, &format!("d{i}"), "").unwrap();
         file.write_object(directory, "s", "", &text_object(&i.to_string())).unwrap();
     }
     file.commit().unwrap();
-    let whole = sink.open().directory().unwrap();
+    let whole = open(&sink).directory().unwrap();
     for key in &whole.keys {
         // `fSeekKeys` of a directory's record.
         let place = key.seek as usize + usize::from(key.key_bytes) + 26;
-        sink.bytes.lock().unwrap()[place..place + 4].fill(0);
+        sink.bytes()[place..place + 4].fill(0);
     }
-    let back = sink.open();
+    let back = open(&sink);
     let root = back.directory().unwrap();
     let reads = || back.source().counters().snapshot()[0].1;
     back.subdirectory(&root.keys[0]).unwrap();

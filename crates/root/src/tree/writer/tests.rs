@@ -12,41 +12,11 @@ use crate::streamer::declare::Shape;
 use crate::tree::{Tree, describe};
 use arrow_buffer::Buffer;
 use sapwood_io::Memory;
-use sapwood_io::sink::Sink;
+use sapwood_io::sink::{MemorySink, Sink};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Memory that can be inspected while it is written to, with a size limit.
-#[derive(Clone)]
-struct Shared(Arc<Mutex<Vec<u8>>>, usize);
-
-impl Sink for Shared {
-    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut bytes = self.0.lock().unwrap();
-        let mut at = offset as usize;
-        for part in parts {
-            let end = at + part.len();
-            if end > self.1 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[at..end].copy_from_slice(part);
-            at = end;
-        }
-        Ok(())
-    }
-    fn finish(&mut self, length: u64) -> io::Result<()> {
-        self.0.lock().unwrap().resize(length as usize, 0);
-        Ok(())
-    }
-    fn name(&self) -> &'static str {
-        "shared"
-    }
-}
-
-fn output(room: usize, compression: Compression) -> (Shared, OutputFile) {
+fn output(room: usize, compression: Compression) -> (MemorySink, OutputFile) {
     output_that_commits(CommitEvery::Never, room, compression)
 }
 
@@ -54,8 +24,8 @@ fn output_that_commits(
     commit_every: CommitEvery,
     room: usize,
     compression: Compression,
-) -> (Shared, OutputFile) {
-    let sink = Shared(Arc::default(), room);
+) -> (MemorySink, OutputFile) {
+    let sink = MemorySink::limited(room as u64);
     let options = Options { compression, commit_every, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     (sink, OutputFile::new(file))
@@ -72,8 +42,8 @@ fn make_tree(
     Ok(out.add(tree))
 }
 
-fn open(sink: &Shared) -> Tree {
-    let bytes = sink.0.lock().unwrap().clone();
+fn open(sink: &MemorySink) -> Tree {
+    let bytes = sink.bytes().clone();
     let file = Arc::new(RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap());
     let key = file.directory().unwrap().keys[0].clone();
     let tree = Tree::read(&file, &key).unwrap();
@@ -430,7 +400,7 @@ fn a_full_disk_leaves_the_clusters_that_were_committed() {
             let safe: u64 = said.rsplit_once(' ').unwrap().1.parse().unwrap();
             // The end may or may not find room.
             let _ = out.close();
-            let bytes = sink.0.lock().unwrap().clone();
+            let bytes = sink.bytes().clone();
             let file = RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap();
             if safe == 0 && file.directory().unwrap().keys.is_empty() {
                 continue;
@@ -446,16 +416,16 @@ fn a_full_disk_leaves_the_clusters_that_were_committed() {
 #[test]
 fn every_write_leaves_a_whole_file_with_all_commits() {
     /// Records every state of the storage.
-    struct Recorder(Shared, Arc<Mutex<Vec<Vec<u8>>>>);
+    struct Recorder(MemorySink, Arc<Mutex<Vec<Vec<u8>>>>);
     impl Sink for Recorder {
         fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
             self.0.write_at(offset, parts)?;
-            self.1.lock().unwrap().push(self.0.0.lock().unwrap().clone());
+            self.1.lock().unwrap().push(self.0.bytes().clone());
             Ok(())
         }
         fn finish(&mut self, length: u64) -> io::Result<()> {
             self.0.finish(length)?;
-            self.1.lock().unwrap().push(self.0.0.lock().unwrap().clone());
+            self.1.lock().unwrap().push(self.0.bytes().clone());
             Ok(())
         }
         fn name(&self) -> &'static str {
@@ -463,7 +433,7 @@ fn every_write_leaves_a_whole_file_with_all_commits() {
         }
     }
     let states: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let shared = Shared(Arc::default(), usize::MAX);
+    let shared = MemorySink::new();
     let file = FileWriter::create(
         Box::new(Recorder(shared.clone(), states.clone())),
         "x.root",
@@ -570,7 +540,7 @@ fn baskets_that_have_more_bytes_than_the_file_are_refused() {
     let (tree, file) = out.table_mut(id).unwrap();
     tree.extend(file, &[float_column((0..20_000).map(|i| i as f32))]).unwrap();
     out.close().unwrap();
-    let size = sink.0.lock().unwrap().len() as u64;
+    let size = sink.bytes().len() as u64;
     let mut branches = open(&sink).branches;
     crate::tree::verify_places(&branches, size).unwrap();
     for basket in &mut branches[0].baskets {
