@@ -1100,12 +1100,6 @@ def decompress(data: Foreign, size: int) -> Foreign:
 def checksum(data: Foreign) -> int:
     """Return the XXH3 checksum of an array of bytes."""
 
-def zone_extremes(values: Foreign, edges: Foreign) -> tuple[Foreign, Foreign, Foreign]:
-    """Return the smallest and the largest number between each edge and the next, and how many are NaN.
-
-    NaN is neither the smallest nor the largest. Where there are no others, both are 0. Bools are bytes.
-    """
-
 def column_zones(
     columns: Sequence[tuple[Sequence[Foreign], Foreign]], edges: Foreign
 ) -> list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
@@ -1120,8 +1114,9 @@ def column_zones(
 
     Returns
     -------
-    For each column the smallest and largest numbers (see `zone_extremes`), how many numbers there are, how many of them
-    are NaN, and the length of the longest list.
+    For each column the smallest and largest numbers, the number of values, how many of them are NaN, and the length of
+    the longest list. NaN is neither the smallest nor the largest; where there are no others, both are 0. Bools are
+    bytes.
     """
 
 def set_num_threads(n: int) -> None:

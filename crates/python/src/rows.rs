@@ -60,27 +60,6 @@ fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
     Ok(ScalarBuffer::from(borrow::array::<i64>(given)?))
 }
 
-type ExtremesFound<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-#[pyfunction]
-fn zone_extremes<'py>(
-    py: Python<'py>,
-    values: Bound<'py, PyAny>,
-    edges: Bound<'py, PyAny>,
-) -> PyResult<ExtremesFound<'py>> {
-    let ((number, values), edges) = (borrow::numbers(&values)?, words(&edges)?);
-    let pool = pool()?;
-    let look = || extremes::extremes(number, &values, &edges);
-    let found = py.detach(|| if values.len() < extremes::FEW { look() } else { pool.install(look) });
-    let found = found.map_err(raise)?;
-    let number = if number == Number::Bool { Number::U8 } else { number };
-    Ok((
-        array(py, number, Buffer::from_slice_ref(&found.low))?,
-        array(py, number, Buffer::from_slice_ref(&found.high))?,
-        array(py, Number::I64, Buffer::from_vec(found.nan))?,
-    ))
-}
-
 /// Levels of lists (offsets or a size) and the numbers in them.
 type ListedGiven<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 /// Smallest and largest numbers, numbers of values and of NaN, and lengths of the longest lists.
@@ -128,6 +107,5 @@ fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RowSource>()?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
-    module.add_function(wrap_pyfunction!(zone_extremes, module)?)?;
     module.add_function(wrap_pyfunction!(column_zones, module)?)
 }

@@ -116,9 +116,8 @@ class FieldZones:
 
     def _bound(self, zone: int, values: Array) -> None:
         edges = np.array([0, len(values)], np.int64)
-        (self.low[zone],), (self.high[zone],), (self.nan[zone],) = _native.zone_extremes(
-            np.ascontiguousarray(values), edges
-        )
+        ((low, high, _, nan, _),) = _native.column_zones([([], np.ascontiguousarray(values))], edges)
+        (self.low[zone],), (self.high[zone],), (self.nan[zone],) = low, high, nan
 
     def bounds(self) -> Bounds:
         """Return what predicates need."""
@@ -390,13 +389,14 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
-def _owner(path: Path) -> int:
-    return path.stat().st_uid
+def _owners(file: BinaryIO, table: Table) -> tuple[int, int]:
+    """Return the users who own an open index and the data."""
+    return os.fstat(file.fileno()).st_uid, Path(table.file.file_path).stat().st_uid
 
 
-def _is_strange(path: Path, table: Table) -> str | None:
-    """Say why an index is not trusted: whoever writes it decides what cuts leave out."""
-    owner, data = _owner(path), _owner(Path(table.file.file_path))
+def _distrust(file: BinaryIO, table: Table) -> str | None:
+    """Return why an index is not trusted, None if it is: whoever writes it decides what cuts leave out."""
+    owner, data = _owners(file, table)
     trusted = owner in (data, os.getuid(), 0)
     return None if trusted else f"it belongs to user {owner}, and the data to user {data}"
 
@@ -421,7 +421,7 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
         return _in_file(table, names)
     try:
         with path.open("rb") as file:
-            if why := _is_strange(path, table):
+            if why := _distrust(file, table):
                 return _not_used(path, why)
             header, start = _header(file)
         identity = _identity(table)
@@ -479,7 +479,7 @@ def write(table: Table, zones: Zones) -> Path:
     try:
         with path.open("rb") as file:
             header, start = _header(file)
-            if header["file"] == identity and not _is_strange(path, table):
+            if header["file"] == identity and not _distrust(file, table):
                 tables = {name: own for name, own in header["tables"].items() if name != table.object_path}
                 if tables:
                     file.seek(start)

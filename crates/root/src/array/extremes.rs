@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Statistics of the numbers in each zone.
 #[derive(Debug, Default)]
@@ -213,7 +214,7 @@ type Known = HashMap<(usize, usize, Vec<i64>), (Vec<i64>, Vec<i64>)>;
 
 /// Returns the statistics of columns in zones between edges. Offsets that columns share are looked at once.
 ///
-/// Must be called on a thread of a pool.
+/// From [`FEW`] bytes on, the threads of the current pool share the work.
 pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
     let mut known = Known::new();
     let mut placed = Vec::with_capacity(columns.len());
@@ -230,14 +231,16 @@ pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
                     vec![size; most.len()]
                 }
                 Level::Lists(offsets) => {
-                    let key = (offsets.as_ptr().addr(), offsets.len(), inside);
-                    let found = match known.get(&key) {
-                        Some(found) => found.clone(),
-                        None => (longest(offsets, &key.2)?, ends_at(offsets, &key.2)?),
+                    let lengths;
+                    (lengths, inside) = match known.entry((offsets.as_ptr().addr(), offsets.len(), inside)) {
+                        Entry::Occupied(found) => found.get().clone(),
+                        Entry::Vacant(place) => {
+                            let edges = &place.key().2;
+                            let found = (longest(offsets, edges)?, ends_at(offsets, edges)?);
+                            place.insert(found).clone()
+                        }
                     };
-                    known.entry(key).or_insert_with(|| found.clone());
-                    inside = found.1;
-                    found.0
+                    lengths
                 }
             };
             most.iter_mut().zip(lengths).for_each(|(most, length)| *most = length.max(*most));
@@ -245,10 +248,10 @@ pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
         placed.push((column, inside, most));
     }
     let look = |(column, inside, longest): (&Listed, Vec<i64>, Vec<i64>)| -> Result<Zones> {
-        let counts =
-            inside.windows(2).map(|pair| pair.iter().rev().copied().reduce(|stop, start| stop - start));
-        let counts = counts.map(Option::unwrap_or_default).collect();
-        Ok(Zones { extremes: extremes(column.number, &column.values, &inside)?, counts, longest })
+        // The edges are within the values now, in order.
+        let extremes = extremes(column.number, &column.values, &inside)?;
+        let counts = inside.iter().zip(inside.iter().skip(1)).map(|(start, stop)| stop - start).collect();
+        Ok(Zones { extremes, counts, longest })
     };
     if columns.iter().map(|column| column.values.len()).sum::<usize>() < FEW {
         return placed.into_iter().map(look).collect();
@@ -358,5 +361,7 @@ mod tests {
         assert!(zones(&columns, &[0, 4]).is_err() && zones(&columns, &[-1, 2]).is_err());
         assert!(zones(&[column(vec![Level::Fixed(usize::MAX)], 3)], &[0, 1]).is_err());
         assert!(zones(&[column(vec![lists()], 4)], &[0, 3]).is_err());
+        let wrong = Level::Lists(vec![i64::MIN, i64::MAX].into());
+        assert!(zones(&[column(vec![wrong], 4)], &[0, 1]).is_err());
     }
 }
