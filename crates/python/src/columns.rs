@@ -48,6 +48,15 @@ pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Boun
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
+/// Returns a one-dimensional writable array of a copy of bytes.
+pub fn copied<'py>(py: Python<'py>, number: Number, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let buffer = match number {
+        Number::Bool => bytes.iter().map(|&byte| u8::from(byte != 0)).collect::<Vec<_>>().into(),
+        _ => Buffer::from_slice_ref(bytes),
+    };
+    over(py, number, buffer, NPY_ARRAY_WRITEABLE)
+}
+
 /// Imports `NumPy` and its C interface, which must be done before either is used: an interruption is an error here, but
 /// would be a panic there.
 ///

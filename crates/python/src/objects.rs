@@ -3,8 +3,8 @@
 use crate::columns;
 use crate::errors::raise;
 use crate::runtime::with_file;
-use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::exceptions::PyKeyError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_root::array::Number;
@@ -207,42 +207,11 @@ fn numbers<'py>(
     bytes: &[u8],
     dims: Option<&[usize]>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    columns::load(py)?;
-    macro_rules! each {
-        ($type:ty) => {{
-            let values: Vec<$type> = bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|c| <$type>::from_ne_bytes(*c))
-                .collect();
-            let array = values.into_pyarray(py);
-            match dims {
-                Some(dims) => array.reshape(dims)?.into_any(),
-                None => array.into_any(),
-            }
-        }};
+    let array = columns::copied(py, number, bytes)?;
+    match dims {
+        Some(dims) => array.call_method1(intern!(py, "reshape"), (dims,)),
+        None => Ok(array),
     }
-    Ok(match number {
-        Number::Bool => {
-            let values: Vec<bool> = bytes.iter().map(|&b| b != 0).collect();
-            let array = values.into_pyarray(py);
-            match dims {
-                Some(dims) => array.reshape(dims)?.into_any(),
-                None => array.into_any(),
-            }
-        }
-        Number::I8 => each!(i8),
-        Number::U8 => each!(u8),
-        Number::I16 => each!(i16),
-        Number::U16 => each!(u16),
-        Number::I32 => each!(i32),
-        Number::U32 => each!(u32),
-        Number::I64 => each!(i64),
-        Number::U64 => each!(u64),
-        Number::F32 => each!(f32),
-        Number::F64 => each!(f64),
-    })
 }
 
 /// Unreadable parts: path and reason.

@@ -110,9 +110,10 @@ impl OutputFile {
         compression: Option<Compression>,
         options: Options,
     ) -> Result<Self> {
-        let classes = file.classes().within(|| file.name().to_owned())?;
+        let place = || file.name().to_owned();
+        let classes = file.classes().within(place)?;
         let holdings = |key: &Key| holdings(file, &classes, key);
-        FileWriter::update(file, sink, compression, options, &holdings).map(Self::new)
+        FileWriter::update(file, sink, compression, options, &holdings).map(Self::new).within(place)
     }
     /// Adds a table; returns its number.
     pub fn add(&mut self, table: impl TableWriter) -> usize {

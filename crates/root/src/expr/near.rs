@@ -43,6 +43,9 @@ impl Test {
         if offsets.len() != others.len() {
             return Err(Error::argument("the lists differ in number"));
         }
+        if places(offsets).zip(places(others)).any(|((_, n), (_, many))| n.saturating_mul(many) > MOST) {
+            return Err(too_many());
+        }
         let all = [eta, phi, other_eta, other_phi];
         let found =
             if let [Numbers::F32(eta), Numbers::F32(phi), Numbers::F32(other_eta), Numbers::F32(other_phi)] =
@@ -52,7 +55,7 @@ impl Test {
             } else {
                 let [eta, phi, other_eta, other_phi] = all.map(f64::of);
                 self.found(offsets, others, [&*eta, &*phi], [&*other_eta, &*other_phi], wanted)
-            }?;
+            };
         Ok(Value::Lists(offsets.clone(), Box::new(Value::bools(found))))
     }
 
@@ -74,15 +77,12 @@ impl Test {
         [eta, phi]: [&[T]; 2],
         [other_eta, other_phi]: [&[T]; 2],
         wanted: Option<&[u8]>,
-    ) -> Result<Vec<u8>> {
+    ) -> Vec<u8> {
         if self.is_decided_afar() && [eta, phi, other_eta, other_phi].into_iter().all(is_tame) {
             return self.found_near(offsets, others, [eta, phi], [other_eta, other_phi], wanted);
         }
         let mut found = vec![0; eta.len()];
         for ((start, n), (begin, many)) in places(offsets).zip(places(others)) {
-            if n.saturating_mul(many) > MOST {
-                return Err(too_many());
-            }
             let (Some(slots), Some(eta), Some(phi)) =
                 (found.get_mut(start..start + n), eta.get(start..start + n), phi.get(start..start + n))
             else {
@@ -103,7 +103,7 @@ impl Test {
                 }
             }
         }
-        Ok(found)
+        found
     }
 
     /// Whether items that are far from each other in eta leave the result as it is without them.
@@ -124,15 +124,11 @@ impl Test {
         [eta, phi]: [&[T]; 2],
         [other_eta, other_phi]: [&[T]; 2],
         wanted: Option<&[u8]>,
-    ) -> Result<Vec<u8>> {
+    ) -> Vec<u8> {
         let is_wanted = |place: usize| {
             u8::from(wanted.is_none_or(|wanted| wanted.get(place).is_some_and(|&truth| truth != 0)))
         };
-        let mut found: Vec<u8> = match wanted {
-            _ if !self.all => vec![0; eta.len()],
-            Some(_) => (0..eta.len()).map(is_wanted).collect(),
-            None => vec![1; eta.len()],
-        };
+        let mut found: Vec<u8> = (0..eta.len()).map(|place| u8::from(self.all) & is_wanted(place)).collect();
         let mut decide = |pairs: &[(usize, usize)]| {
             for &(place, other) in pairs {
                 let own = (eta.get(place), phi.get(place), found.get_mut(place));
@@ -152,9 +148,6 @@ impl Test {
         let mut near = [(0, 0); PAIRS];
         let mut count = 0;
         for ((start, n), (begin, many)) in places(offsets).zip(places(others)) {
-            if n.saturating_mul(many) > MOST {
-                return Err(too_many());
-            }
             if many == 0 {
                 continue;
             }
@@ -180,7 +173,7 @@ impl Test {
             }
         }
         decide(near.get(..count).unwrap_or_default());
-        Ok(found)
+        found
     }
 
     /// Whether the distance for these differences passes.

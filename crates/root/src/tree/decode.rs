@@ -213,6 +213,18 @@ fn plain_lists(
 /// Bytes before the numbers of a vector: byte count, version, number of elements.
 const VECTOR: usize = 10;
 
+fn no_lists() -> Error {
+    Error::unsupported("a list was found in a column without lists")
+}
+
+/// Returns the offsets of a column of lists, and the column of their items.
+fn lists(to: &mut Builder) -> Result<(&mut Vec<i64>, &mut Builder)> {
+    match to {
+        Builder::List { offsets, values } => Ok((offsets, values.as_mut())),
+        _ => Err(no_lists()),
+    }
+}
+
 /// Decodes lists whose lengths follow from the entry starts.
 #[allow(clippy::too_many_arguments, reason = "one caller, and a struct would only name them again")]
 fn counted(
@@ -227,13 +239,11 @@ fn counted(
 ) -> Result<()> {
     let wrong =
         || Error::corrupt(format!("an entry is not a multiple of {bytes} bytes and a header of {skip}"));
-    let Builder::List { offsets, values } = to else {
-        return Err(Error::unsupported("a list was found in a column without lists"));
-    };
+    let (offsets, values) = lists(to)?;
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
-    let bounds = match (kind, values.as_mut()) {
+    let bounds = match (kind, &mut *values) {
         (Kind::Number(number), Builder::Number { values, .. }) if skip == VECTOR => {
             let items = if *number == Number::Bool { Items::Bools } else { Items::Numbers(number.size()) };
             let short = short::entries(items, true, data, bounds, Lists { outer: None, offsets, values })?;
@@ -381,9 +391,7 @@ fn column(
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
-    let Builder::List { offsets, values: items } = to else {
-        return Err(Error::unsupported("a list was found in a column without lists"));
-    };
+    let (offsets, items) = lists(to)?;
     let bounds = match values.bounds()? {
         Some(bounds) => bounds,
         None => one_entry(values)?,
@@ -410,12 +418,8 @@ fn counted_column(
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
-    let Builder::List { offsets, values: arrays } = to else {
-        return Err(Error::unsupported("a list was found in a column without lists"));
-    };
-    let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
-        return Err(Error::unsupported("a variable array was found in a column without lists"));
-    };
+    let (offsets, arrays) = lists(to)?;
+    let (ends, items) = lists(arrays)?;
     each_entry(values, share, |c, numbers| {
         for &count in share.each.get(numbers).ok_or_else(fewer)? {
             let count = if c.u8()? == 0 { 0 } else { count as usize };
@@ -435,9 +439,7 @@ fn rows(
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
-    let Builder::List { offsets, values: rows } = to else {
-        return Err(Error::unsupported("a list was found in a column without lists"));
-    };
+    let (offsets, rows) = lists(to)?;
     each_entry(values, share, |c, numbers| {
         decoder.next_entry();
         let counts = share.each.get(numbers).ok_or_else(fewer)?;
@@ -458,9 +460,8 @@ fn objects(
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
-    let (Builder::List { offsets, values: items }, Kind::Record(record)) = (to, kind) else {
-        return Err(Error::unsupported("a list was found in a column without lists"));
-    };
+    let Kind::Record(record) = kind else { return Err(no_lists()) };
+    let (offsets, items) = lists(to)?;
     each_entry(values, share, |c, objects| {
         decoder.next_entry();
         if !objects.is_empty() {

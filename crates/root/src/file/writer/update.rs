@@ -135,17 +135,6 @@ impl FileWriter {
         options: Options,
         holdings: Holdings<'_>,
     ) -> Result<Self> {
-        let place = || file.name().to_owned();
-        Self::read(file, sink, compression, options, holdings).within(place)
-    }
-
-    fn read(
-        file: &RootFile,
-        sink: Box<dyn Sink>,
-        compression: Option<Compression>,
-        options: Options,
-        holdings: Holdings<'_>,
-    ) -> Result<Self> {
         let h = file.header().clone();
         if h.begin != BEGIN {
             return Err(Error::unsupported(format!(
