@@ -25,7 +25,6 @@ from sapwood.objects.histogram import Histogram, Profile
 STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
 with sapwood.open(STANDARD) as _file:
     NAMES = [name for name in _file.keys(cycle=False) if re.match(r"h\d|labels|profile", name)]
-PROFILES = [name for name in NAMES if name.startswith("profile")]
 
 
 @pytest.fixture(scope="module")

@@ -195,7 +195,7 @@ def test_everything_that_tables_have_works_for_ntuples(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.hbook" for i in range(2)]
     for path in paths:
         path.write_bytes(writer.rz(writer.column_wise(10, "twice", blocks(), 200)))
-    joined = sapwood.concatenate([f"{path}:10" if False else {path: "10"} for path in paths], ["PT", "N", "I"])
+    joined = sapwood.concatenate([{path: "10"} for path in paths], ["PT", "N", "I"])
     wanted = expected()
     assert ak.to_list(joined["PT"]) == 2 * ak.to_list(wanted["PT"])
     with sapwood.open(paths[0]) as file:

@@ -23,10 +23,6 @@ def six(text: str, count: int) -> list[int]:
     return words
 
 
-def unsix(words: Sequence[int]) -> str:
-    return "".join(SIX[word >> 6 * i & 63] for word in words for i in range(4)).rstrip()
-
-
 class Writer:
     """Words of one byte order (``">"`` or ``"<"``)."""
 
