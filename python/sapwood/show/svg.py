@@ -265,10 +265,8 @@ def _horizontal(axis: Axis, x: Scale, bottom: int = HEIGHT - BOTTOM) -> list[str
         ticks = [(place + 0.5, name if place % every == 0 else "") for place, name in enumerate(axis.names)]
     else:
         ticks = x.ticks(8)
-        finite = np.isfinite(axis.edges).all()
-        if (
-            finite and not x.log and np.allclose(axis.edges % 1, 0.5) and x.high - x.low < 9
-        ):  # whole numbers: no ticks between them
+        few = np.isfinite(axis.edges).all() and x.high - x.low < 9 and not x.log
+        if few and np.allclose(axis.edges % 1, 0.5):  # whole numbers: no ticks between them
             ticks = [(value, text) for value, text in linear_ticks(x.low, x.high, 8) if value == round(value)]
     parts: list[str] = []
     for value, text in ticks:

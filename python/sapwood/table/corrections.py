@@ -266,7 +266,7 @@ class Corrections:
     Raises
     ------
     ArgumentError
-        It is this is not a set of corrections of version 2.
+        It is not a set of corrections of version 2.
     """
 
     def __init__(self, given: Given) -> None:
