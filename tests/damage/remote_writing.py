@@ -3,9 +3,9 @@
     remote_writing.py [--storage http] [--count 200] [--seed 1]
 
 A server that takes PUT, for `http` as such and for `s3` through s3fs, answers attempts with faults, drawn at random: a
-status of 500, 503 or 403; a connection that is cut before, within or behind the bytes; a part of the bytes, stored as
-the whole file; a file whose size the server does not report. For `root`, a server of XRootD is behind a proxy that cuts
-connections after some bytes of a request or of an answer, or the server is killed and started again.
+status of 500, 503, 429 or 403; a connection that is cut before, within or behind the bytes; a part of the bytes, stored
+as the whole file; a file whose size the server does not report. For `root`, a server of XRootD is behind a proxy that
+cuts connections after some bytes of a request or of an answer, or the server is killed and started again.
 After each file that was written without an error, the server has all of its bytes; after each error, the local file
 that the error names has them. Prints a line with the number of files, faults and losses; exits with 1 if there
 are losses.
@@ -34,7 +34,7 @@ import sapwood
 from sapwood.errors import SapwoodWarning, StorageError
 from sapwood.writing import output
 
-FAULTS = ("500", "503", "403", "before", "within", "behind", "part", "no size")
+FAULTS = ("500", "503", "429", "403", "before", "within", "behind", "part", "no size")
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -191,9 +191,12 @@ def check(folder: Path, count: int, seed: int = 1, storage: str = "http") -> int
             except StorageError as error:
                 errors += 1
                 kept = re.search(r"the file was kept as (\S+)", str(error))
-                read = None if kept is None else Path(kept[1]).read_bytes()
+                if kept is not None:
+                    read = Path(kept[1]).read_bytes()
+                    Path(kept[1]).unlink()
             try:
-                assert read is not None
+                # It ends where its header says (`fEND`).
+                assert read is not None and int.from_bytes(read[12:16], "big") == len(read)
                 with warnings.catch_warnings():
                     # Keys that were found again are no whole file.
                     warnings.simplefilter("error", SapwoodWarning)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,20 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from ntuple_columns import NUMBERS, columns
 
 import sapwood
+from recipes import run
 from sapwood.cli import main
 from sapwood.tools.conversion import convert
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "ntuple_writing" / "read.py"
 ENTRIES = 200
 N = range(ENTRIES)
-NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool"]
 CODECS = [None, sapwood.ZLIB(1), sapwood.LZMA(1), sapwood.LZ4(4), sapwood.ZSTD(5)]
 TABLE: dict[str, Any] = {
-    **{kind: (np.arange(ENTRIES) * 37 % 251 - 100 * (kind[0] == "i")).astype(kind) for kind in NUMBERS},
-    "text": [f"sé{i}" * (i % 4) for i in N],
-    "lists": ak.Array([[i + k / 4 for k in range(i % 5)] for i in N]),
-    "deep": ak.Array([[[k] * (k + 1) for k in range(i % 3)] for i in N]),
-    "texts": ak.Array([[str(k) for k in range(i % 3)] for i in N]),
-    "array": np.arange(ENTRIES * 6, dtype=np.float32).reshape(ENTRIES, 2, 3),
-    "record": ak.Array([{"a": i, "b": [i] * (i % 3)} for i in N]),
-    "hits": ak.Array([[{"x": float(i), "inner": {"id": k}} for k in range(i % 4)] for i in N]),
-    "option": ak.Array([None if i % 3 == 0 else i / 2 for i in N]),
-    "options": ak.Array([[None if (i + k) % 3 == 0 else k for k in range(i % 4)] for i in N]),
-    "tuple": ak.Array([(i, i / 2) for i in N]),
+    **columns(ENTRIES),
     "union": ak.Array([f"u{i}" if i % 3 else i / 2 for i in N]),
     "unions": ak.Array([[k if k % 2 else f"u{k}" for k in range(i % 4)] for i in N]),
     "late_option": ak.Array([None if i < ENTRIES // 2 else f"o{i}" for i in N]),
@@ -45,11 +34,8 @@ TYPES = {"set": "set<int64_t>"}
 
 
 def read(python: Path, *arguments: str) -> list[dict[str, Any]]:
-    """Read RNTuples in a process with ROOT, which must not warn of anything."""
-    done = subprocess.run([python, RECIPE, *arguments], capture_output=True, text=True, timeout=500)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    """Read RNTuples in a process with ROOT."""
+    return [json.loads(line) for line in run(python, "ntuple_writing/read.py", *arguments).splitlines()]
 
 
 def plain(value: Any) -> Any:

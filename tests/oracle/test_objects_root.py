@@ -19,6 +19,7 @@ import uproot
 from agreement import difference, numbered
 from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
 
+import recipes
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
 from sapwood.files.classes import open_streamers
@@ -42,9 +43,7 @@ def root_folder(root_python: Path) -> Path:
 @pytest.fixture(scope="module")
 def shapes(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with files of own classes, and what ROOT reads of them."""
-    folder = tmp_path_factory.mktemp("shapes")
-    subprocess.run([root_python, RECIPES / "make.py", folder], check=True, timeout=500)
-    return folder
+    return recipes.make(root_python, "objects/make.py", tmp_path_factory.mktemp("shapes"))
 
 
 def test_own_classes(shapes: Path) -> None:
@@ -187,9 +186,7 @@ def test_root_reads_trees_with_the_classes_of_the_schema(
 @pytest.fixture(scope="module")
 def odd(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with a file of classes that are declared otherwise than they are described."""
-    folder = tmp_path_factory.mktemp("odd")
-    subprocess.run([root_python, RECIPES.parent / "schema" / "make.py", folder], check=True, timeout=500)
-    return folder
+    return recipes.make(root_python, "schema/make.py", tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("tree", ["", "standard", "counted", "holder", "parts"])

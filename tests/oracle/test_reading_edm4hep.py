@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from coffea_matrix import MODES, compare
 
+import recipes
 import sapwood
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "edm4hep" / "make.py"
-
 
 @pytest.fixture(scope="module")
 def written(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("edm4hep")
-    with (folder / "log").open("w") as log:
-        subprocess.run([root_python, RECIPE, folder], check=True, timeout=200, stdout=log, stderr=log)
-    return folder
+    return recipes.make(root_python, "edm4hep/make.py", tmp_path_factory.mktemp("edm4hep"))
 
 
 def test_the_values_are_those_that_root_wrote(written: Path) -> None:

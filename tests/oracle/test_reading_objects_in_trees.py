@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import awkward as ak
 import pytest
 from agreement import CannotJudgeError, numbered, part_difference
 
+import recipes
 import sapwood
 from sapwood.errors import SapwoodError
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "objects_in_trees" / "make.py"
 FILES = [f"{name}{kind}.root" for kind in ("memberwise", "objectwise") for name in ("", "versions-", "merged-")]
 # What cannot be read, and says so.
 REFUSED = (
@@ -37,10 +36,7 @@ GENERATED = ("widths", "symmetric", "byclass")
 @pytest.fixture(scope="module")
 def written(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the folder with the files that ROOT wrote, and `expected.json`."""
-    folder = tmp_path_factory.mktemp("objects")
-    with (folder / "log").open("w") as log:
-        subprocess.run([root_python, RECIPE, folder], check=True, timeout=500, stdout=log, stderr=log)
-    return folder
+    return recipes.make(root_python, "objects_in_trees/make.py", tmp_path_factory.mktemp("objects"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,12 @@ import awkward as ak
 import numpy as np
 import pytest
 
+import recipes
 import sapwood
 from sapwood.errors import SapwoodError
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "reading" / "make.py"
 CODECS = [0, 1, 6, 9, 101, 109, 201, 207, 301, 306, 401, 404, 409, 501, 505]
 FILES = [
     *(f"codec-{setting}.root" for setting in CODECS),
@@ -38,9 +37,7 @@ FILES = [
 @pytest.fixture(scope="session")
 def written(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the folder with the files that ROOT wrote, and `expected.json`."""
-    folder = tmp_path_factory.mktemp("written")
-    subprocess.run([root_python, RECIPE, folder], check=True, timeout=500)
-    return folder
+    return recipes.make(root_python, "reading/make.py", tmp_path_factory.mktemp("written"))
 
 
 @pytest.fixture(scope="session")

@@ -17,22 +17,15 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "writing" / "append.py"
-
-
-def run(python: Path, *arguments: object) -> str:
-    """Run the recipe in a process with ROOT, which must not warn of anything; give what it prints."""
-    done = subprocess.run([python, RECIPE, *map(str, arguments)], capture_output=True, text=True, timeout=500)
-    assert done.stderr[:2000] == ""
-    assert done.returncode == 0
-    return done.stdout
+RECIPE = "writing/append.py"
 
 
 def look(python: Path, path: Path, name: str) -> dict[str, Any]:
-    return json.loads(run(python, "look", path, name))[name]
+    return json.loads(run(python, RECIPE, "look", path, name))[name]
 
 
 def more(rows: int) -> dict[str, Any]:
@@ -53,7 +46,7 @@ def more(rows: int) -> dict[str, Any]:
 
 def test_entries_for_a_tree_of_root(tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "file.root"
-    run(root_python, "make", path)
+    run(root_python, RECIPE, "make", path)
     before = look(root_python, path, "tree")
     old = sapwood.open(path)["tree"].arrays()
     given = more(333)
@@ -217,7 +210,7 @@ def test_baskets_of_deleted_trees_are_used_again(tmp_path: Path, root_python: Pa
 
 def test_baskets_that_another_cycle_has_stay(tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "file.root"
-    run(root_python, "make", path)
+    run(root_python, RECIPE, "make", path)
     whole = look(root_python, path, "tree;1")
     with sapwood.update(path) as file:
         assert "tree;1" in file

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,24 +14,20 @@ import numpy as np
 import pytest
 
 import sapwood
+from recipes import run
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
 KILLS = int(os.environ.get("SAPWOOD_KILLS", "300"))
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]
 
 
-def run(python: str | Path, recipe: str, *arguments: object) -> list[int]:
-    command = [python, RECIPES / recipe, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1500)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return [int(line) for line in done.stdout.split()]
+def numbers(lines: str) -> list[int]:
+    return [int(line) for line in lines.split()]
 
 
 def test_killed_writers(tmp_path: Path, root_python: Path) -> None:
-    told = run(sys.executable, "killed.py", tmp_path, KILLS, 1)
-    by_root = run(root_python, "survivors.py", tmp_path, KILLS)
+    told = numbers(run(sys.executable, "writing/killed.py", tmp_path, KILLS, 1, seconds=1500))
+    by_root = numbers(run(root_python, "writing/survivors.py", tmp_path, KILLS, seconds=1500))
     assert len(told) == len(by_root) == KILLS
     assert max(told) > 5000
     assert len(set(told)) > 3

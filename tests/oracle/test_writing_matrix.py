@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "writing" / "ways.py"
 ENTRIES = 300
 CODECS = {
     "none": None,
@@ -60,13 +59,9 @@ def test_every_way_of_reading(tmp_path: Path, root_python: Path) -> None:
             tree = file.mktree("t", {key: values[:100] for key, values in data.items()}, **layout, **CLUSTERS[size])
             tree.extend({key: values[100:] for key, values in data.items()})
         names.append(name)
-    command = [root_python, RECIPE, tmp_path, *(tmp_path / name for name in names)]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=800, cwd=tmp_path)
-    assert done.stderr[:2000] == ""
-    assert done.returncode == 0
     sums = [float(ak.sum(ak.values_astype(data[key], np.float64))) for key in ("x", "b", "n", "j", "fixed", "vv")]
     y = float(ak.sum(data["points"].y))
-    found = json.loads(done.stdout)
+    found = json.loads(run(root_python, "writing/ways.py", tmp_path, *(tmp_path / name for name in names), seconds=800))
     for name in names:
         split = not name.startswith("split0")
         want = [*sums, y if split else 0.0]

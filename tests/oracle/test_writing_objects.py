@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -14,11 +13,10 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 from sapwood import new
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
-
-RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
 
 
 @dataclass
@@ -78,10 +76,7 @@ def test_objects(tmp_path: Path, root_python: Path) -> None:
             new.TH((np.array([0.5]), np.array([0.0, 1.0])), "I")
         with pytest.raises(sapwood.ArgumentError, match="one length"):
             new.TGraph(x, y[:2])
-    command = [root_python, RECIPES / "things.py", path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.stderr[:2000] == ""
-    found = json.loads(done.stdout)
+    found = json.loads(run(root_python, "writing/things.py", path))
     points = [x.tolist(), y.tolist()]
     nothing = [[0.0] * 3] * 4
     assert found["graph"][0] == "TGraph"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
 CODECS = {
     "none": None,
     "zlib1": sapwood.ZLIB(1),
@@ -33,20 +32,12 @@ NUMBERS = [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64
 Table = dict[str, Any]
 
 
-def run(python: Path, recipe: str, *arguments: object) -> str:
-    """Run a recipe in a process with ROOT, which must not warn of anything; give what it prints."""
-    done = subprocess.run([python, RECIPES / recipe, *map(str, arguments)], capture_output=True, text=True, timeout=500)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return done.stdout
-
-
 class Read:
     """Files as ROOT reads them."""
 
     def __init__(self, python: Path, folder: Path, *names: str) -> None:
         out = folder / f"{names[0]}.npz"
-        self.files = json.loads(run(python, "read.py", out, *(folder / name for name in names)))
+        self.files = json.loads(run(python, "writing/read.py", out, *(folder / name for name in names)))
         self.arrays = np.load(out)
         for name in names:
             assert not self.files[name]["zombie"]
@@ -241,7 +232,7 @@ def test_shapes_of_trees(folder: Path, root_python: Path) -> None:
 
 def test_data_frames(matrix: Read, table: Table, folder: Path, root_python: Path) -> None:
     branches = ["fixed_int16", "many_int8", "fixed_float64", "none"]
-    found = json.loads(run(root_python, "update.py", "sums", folder / "entries-lz4-4.root", "t", *branches))
+    found = json.loads(run(root_python, "writing/update.py", "sums", folder / "entries-lz4-4.root", "t", *branches))
     wanted = [float(ak.sum(ak.values_astype(table[name], np.float64))) for name in branches]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
@@ -253,7 +244,8 @@ def test_merging(folder: Path, root_python: Path, codec: str) -> None:
     for i, part in enumerate(parts):
         write(folder / f"part{i}-{codec}.root", {"t": part}, CODECS[codec], auto_flush=120)
     merged = f"merged-{codec}.root"
-    run(root_python, "update.py", "merge", folder / merged, *(folder / f"part{i}-{codec}.root" for i in range(2)))
+    inputs = [folder / f"part{i}-{codec}.root" for i in range(2)]
+    run(root_python, "writing/update.py", "merge", folder / merged, *inputs)
     together = {
         name: values + parts[1][name] if isinstance(values, list) else ak.concatenate([values, parts[1][name]])
         for name, values in parts[0].items()
@@ -270,7 +262,7 @@ def test_root_goes_on_with_the_file(folder: Path, root_python: Path) -> None:
     with sapwood.recreate(path) as file:
         file.mktree("t", {"x": x, "j": j}, auto_flush=100)
         file["dir/kept"] = "text"
-    run(root_python, "update.py", "add", path)
+    run(root_python, "writing/update.py", "add", path)
     x = np.append(x, np.array([-1, -2], np.float32))
     j = ak.concatenate([j, ak.Array([[10.0], [20.0, 40.0]])])
     content = Read(root_python, folder, path.name)
@@ -309,7 +301,7 @@ def test_root_reads_as_rarely_as_its_own_files(folder: Path, root_python: Path) 
     with sapwood.recreate(path, compression=sapwood.ZLIB(1)) as file:
         file["t"] = table
         assert file["t"].num_baskets > 1
-    ours, theirs = json.loads(run(root_python, "update.py", "reads", path, "t", folder / "copy.root"))
+    ours, theirs = json.loads(run(root_python, "writing/update.py", "reads", path, "t", folder / "copy.root"))
     assert ours <= theirs
 
 

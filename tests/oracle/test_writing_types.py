@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,11 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
 ENTRIES = 40
-
-
-def run(python: Path, recipe: str, *arguments: object) -> str:
-    """Run a recipe in a process with ROOT, which must not warn of anything; give what it prints."""
-    # Dictionaries that ROOT makes go where it runs.
-    with tempfile.TemporaryDirectory() as folder:
-        command = [python, RECIPES / recipe, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=folder)
-    assert done.stderr[:2000] == ""
-    assert done.returncode == 0
-    return done.stdout
 
 
 def lists(rng: np.random.Generator, content: Any) -> Any:
@@ -174,7 +162,7 @@ def test_matrix(
             basket_size=2000,
         )
         tree.extend({name: values[11:] for name, values in data.items()})
-    found = json.loads(run(root_python, "values.py", path, "t", *EXPRESSIONS, "--", *NESTED))
+    found = json.loads(run(root_python, "writing/values.py", path, "t", *EXPRESSIONS, "--", *NESTED))
     for expression, place in EXPRESSIONS.items():
         assert found[expression] == flat(member(data, place)), expression
     for name in NESTED:
@@ -202,8 +190,8 @@ def test_merging(data: dict[str, Any], tmp_path: Path, root_python: Path) -> Non
     # Both of one layout: what differs cannot be merged fast.
     for part in parts:
         merged = tmp_path / "merged.root"
-        run(root_python, "update.py", "merge", merged, part, part)
-        found = json.loads(run(root_python, "values.py", merged, "t", *EXPRESSIONS, "--", *NESTED))
+        run(root_python, "writing/update.py", "merge", merged, part, part)
+        found = json.loads(run(root_python, "writing/values.py", merged, "t", *EXPRESSIONS, "--", *NESTED))
         for expression, place in EXPRESSIONS.items():
             assert found[expression] == 2 * flat(member(data, place)), expression
         with sapwood.open(merged) as file:
@@ -245,7 +233,7 @@ def test_packed_numbers_and_longs(tmp_path: Path, root_python: Path) -> None:
     names = [*flatten]
     tolerance = {"f": 1e-3, "f8": 0.05, "fr": 20 / 2**12, "d": 1e-6, "d12": 3e-3, "dr": 1e-8, "da": 20 / 2**20}
     tolerance |= {"dj": 20 / 2**16, "p": 20 / 2**16, "q": 1e-3}
-    found = json.loads(run(root_python, "values.py", path, "t", *names, "--"))
+    found = json.loads(run(root_python, "writing/values.py", path, "t", *names, "--"))
     with sapwood.open(path) as file:
         tree = file["t"]
         for name in names:
@@ -267,7 +255,7 @@ def test_maps(tmp_path: Path, root_python: Path) -> None:
     with sapwood.recreate(path) as file:
         tree = file.mktree("t", {"map": "map<int,double>", "map2": "std::map<std::string, std::vector<int>>"})
         tree.extend(data)
-    found = json.loads(run(root_python, "values.py", path, "t", "--", "map", "map2"))
+    found = json.loads(run(root_python, "writing/values.py", path, "t", "--", "map", "map2"))
     with sapwood.open(path) as file:
         for name, values in data.items():
             assert [[tuple(pair) for pair in entry] for entry in found[name]] == values.to_list()

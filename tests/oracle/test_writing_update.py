@@ -14,25 +14,17 @@ import pytest
 import uproot
 
 import sapwood
+from recipes import run
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
+RECIPE = "writing/legacy.py"
 WRITERS = ("root", "uproot", "sapwood")
-
-
-def run(python: Path, *arguments: object) -> str:
-    """Run the recipe in a process with ROOT, which must not warn of anything; give what it prints."""
-    command = [python, RECIPES / "legacy.py", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert done.stderr[:2000] == ""
-    assert done.returncode == 0
-    return done.stdout
 
 
 def make(writer: str, path: Path, root_python: Path) -> None:
     if writer == "root":
-        run(root_python, "make", path)
+        run(root_python, RECIPE, "make", path)
         return
     module: Any = uproot if writer == "uproot" else sapwood
     with module.recreate(path) as file:
@@ -60,7 +52,7 @@ def payloads(path: Path) -> dict[str, bytes]:
 def test_what_was_there_stays(writer: str, tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "file.root"
     make(writer, path, root_python)
-    before, records = json.loads(run(root_python, "look", path)), payloads(path)
+    before, records = json.loads(run(root_python, RECIPE, "look", path)), payloads(path)
     x = np.arange(5000.0)
     for round_ in range(3):
         with sapwood.update(path) as file:
@@ -74,7 +66,7 @@ def test_what_was_there_stays(writer: str, tmp_path: Path, root_python: Path) ->
                 tree = file.mktree("new", {"x": "float64"}, auto_flush=1000)
                 tree.extend({"x": x})
                 file["deleted_by_root"] = "text"
-        after = json.loads(run(root_python, "look", path))
+        after = json.loads(run(root_python, RECIPE, "look", path))
         assert {name: after[name] for name in before} == before
         now = payloads(path)
         assert {name: now[name] for name in records} == records
@@ -84,7 +76,7 @@ def test_what_was_there_stays(writer: str, tmp_path: Path, root_python: Path) ->
         assert np.array_equal(file["new/x"].array(library="np"), x)
         assert np.array_equal(other["new/x"].array(library="np"), x)
         assert file["own/points"].array().to_list() == [[{"x": 1.0}], []]
-    run(root_python, "go", path)
+    run(root_python, RECIPE, "go", path)
     with sapwood.open(path) as file:
         assert file["new"].num_entries == 5001
         assert "deleted_by_root" not in file
@@ -92,7 +84,7 @@ def test_what_was_there_stays(writer: str, tmp_path: Path, root_python: Path) ->
     with sapwood.update(path) as file:
         del file["h;1"], file["a"]
         file["last"] = {"x": [1, 2, 3]}
-    last = json.loads(run(root_python, "look", path))
+    last = json.loads(run(root_python, RECIPE, "look", path))
     assert "h;1" not in last
     assert "h;2" in last
     assert not any(name.startswith("a/") for name in last)
@@ -113,14 +105,14 @@ def test_free_segments_are_used(tmp_path: Path, root_python: Path) -> None:
         for i in range(10):
             del file[f"text{i}"]
     assert path.stat().st_size <= size + 4000
-    found = json.loads(run(root_python, "look", path))
+    found = json.loads(run(root_python, RECIPE, "look", path))
     assert found["old;1"][1][0] == 3000
 
 
 def test_copies(tmp_path: Path, root_python: Path) -> None:
     path, copied = tmp_path / "file.root", tmp_path / "copied.root"
     make("root", path, root_python)
-    before = json.loads(run(root_python, "look", path))
+    before = json.loads(run(root_python, RECIPE, "look", path))
     with sapwood.open(path) as source, sapwood.recreate(copied) as file:
         file.copy_from(source, filter_classname=lambda name: name != "TTree")
         file["h_of_another_name"] = source["h"]
@@ -131,7 +123,7 @@ def test_copies(tmp_path: Path, root_python: Path) -> None:
         with pytest.raises(sapwood.NotFoundError):
             file.copy_from(source, filter_name="nothing")
         file["old"] = source["old"].iterate(step_size=1000, library="ak")
-    after = json.loads(run(root_python, "look", copied))
+    after = json.loads(run(root_python, RECIPE, "look", copied))
     for name, wanted in before.items():
         newest = name in ("h;3", "old;1") or name.startswith("a/")
         if newest and wanted[0] != "TTree":

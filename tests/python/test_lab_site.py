@@ -539,13 +539,19 @@ def test_engines_that_disagree_end_the_study() -> None:
         runner._compare(_case(1, "root"), 10, 6.0)
 
 
-@pytest.mark.oracle
-def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def compiled_for(root_python: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Compile the program of the study with the ROOT of an interpreter."""
     find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
     root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
     monkeypatch.setenv("ROOTSYS", root)
-    program, reason = event.compiled(tmp_path, "site")
+    program, reason = event.compiled(folder, "site")
     assert program is not None, reason
+    return program
+
+
+@pytest.mark.oracle
+def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compiled_for(root_python, tmp_path, monkeypatch)
     monkeypatch.setattr(samples, "KINDS", SMALL)
     study, _ = site_run.run(tmp_path / "out", names=["sapwood", "root"], jobs=[1], per_job=2, rounds=1, quick=True)
     found = {
@@ -564,11 +570,7 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
 @pytest.mark.alone
 @pytest.mark.oracle
 def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
-    program, reason = event.compiled(tmp_path, "site")
-    assert program is not None, reason
+    program = compiled_for(root_python, tmp_path, monkeypatch)
     with sapwood.recreate(tmp_path / "one.root") as file:
         file.mktree("T", {f"x{place}": np.arange(5000.0) for place in range(20)})
     took: list[float] = []

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import uproot
+from ntuple_columns import columns
 
 import sapwood
 from sapwood.errors import ArgumentError, UnsupportedError
@@ -19,21 +20,10 @@ from sapwood.tools.conversion import convert
 
 ENTRIES = 300
 N = range(ENTRIES)
-NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool"]
 TABLE: dict[str, Any] = {
-    **{kind: (np.arange(ENTRIES) * 37 % 251 - 100 * (kind[0] == "i")).astype(kind) for kind in NUMBERS},
-    "text": [f"sé{i}" * (i % 4) for i in N],
-    "lists": ak.Array([[i + k / 4 for k in range(i % 5)] for i in N]),
-    "deep": ak.Array([[[k] * (k + 1) for k in range(i % 3)] for i in N]),
-    "texts": ak.Array([[str(k) for k in range(i % 3)] for i in N]),
-    "array": np.arange(ENTRIES * 6, dtype=np.float32).reshape(ENTRIES, 2, 3),
-    "record": ak.Array([{"a": i, "b": [i] * (i % 3)} for i in N]),
-    "hits": ak.Array([[{"x": float(i), "inner": {"id": k}} for k in range(i % 4)] for i in N]),
-    "option": ak.Array([None if i % 3 == 0 else i / 2 for i in N]),
-    "options": ak.Array([[None if (i + k) % 3 == 0 else k for k in range(i % 4)] for i in N]),
+    **columns(ENTRIES),
     "option_of_lists": ak.Array([None if i % 3 == 0 else [i] * (i % 4) for i in N]),
     "union": ak.Array([i if i % 2 else f"t{i}" for i in N]),
-    "tuple": ak.Array([(i, i / 2) for i in N]),
     "pairs": ak.to_regular(ak.Array([[[1.5 * i, 2.0]] for i in N]), axis=2),
 }
 

@@ -9,24 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import muons
 import numpy as np
 import pytest
 import uproot
-from muons import ENTRIES, FILES, ragged, write_muons
+from muons import ENTRIES, FILES, ragged
 
 import sapwood
 from sapwood import train
 from sapwood.errors import SapwoodWarning
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_muons(tmp_path_factory.mktemp("coffea"))
-
-
-@pytest.fixture(scope="module")
-def whole(folder: Path) -> ak.Array:
-    return sapwood.concatenate({f"{folder}/*.root": "Events"})
+folder, whole = muons.folder, muons.whole
 
 
 COFFEA = """

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import muons
 import numpy as np
 import pytest
-from muons import ENTRIES, FILES, ragged, write_muons
+from muons import ENTRIES, FILES, ragged
 
 import sapwood
 from sapwood import train
@@ -19,15 +20,7 @@ from sapwood.train.account.memory import peak
 from sapwood.train.task import outputs
 from sapwood.train.task.outputs import SUMMARY, Summary, Writer
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_muons(tmp_path_factory.mktemp("outputs"))
-
-
-@pytest.fixture(scope="module")
-def whole(folder: Path) -> ak.Array:
-    return sapwood.concatenate({f"{folder}/*.root": "Events"})
+folder, whole = muons.folder, muons.whole
 
 
 class Declared(train.Task):

@@ -10,22 +10,14 @@ from typing import Any
 import awkward as ak
 import boost_histogram as bh
 import hist
+import muons
 import numpy as np
 import pytest
-from muons import ENTRIES, FILES, write_muons
+from muons import ENTRIES, FILES
 
-import sapwood
 from sapwood import train
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_muons(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="module")
-def whole(folder: Path) -> ak.Array:
-    return sapwood.concatenate({f"{folder}/*.root": "Events"})
+folder, whole = muons.folder, muons.whole
 
 
 class Undeclared(train.Task):

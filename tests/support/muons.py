@@ -7,6 +7,7 @@ from typing import Any
 
 import awkward as ak
 import numpy as np
+import pytest
 
 import sapwood
 
@@ -14,8 +15,10 @@ FILES, ENTRIES = 4, 500
 """Files, and entries of each."""
 
 
-def write_muons(folder: Path) -> Path:
-    """Write the files into a folder; return it."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the files for the tests of a module."""
+    folder = tmp_path_factory.mktemp("muons")
     for number in range(FILES):
         chance = np.random.default_rng(number)
         counts = chance.poisson(1.5, ENTRIES)
@@ -30,6 +33,12 @@ def write_muons(folder: Path) -> Path:
                          "luminosityBlock": np.ones(ENTRIES, "u4"), "never": np.zeros(ENTRIES),
                          "Muon": ak.zip(muons)})  # fmt: skip
     return folder
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> ak.Array:
+    """Read the entries of all files."""
+    return sapwood.concatenate({f"{folder}/*.root": "Events"})
 
 
 def ragged(rng: np.random.Generator, counts: Any) -> ak.Array:

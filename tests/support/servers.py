@@ -287,16 +287,23 @@ def nginx(data: Path, home: Path, certificate: tuple[Path, Path] | None = None) 
         tls = f" ssl; ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]}"
     (home / "nginx.conf").write_text(NGINX.format(home=home, data=data, port=port, tls=tls))
     command = [program, "-p", str(home), "-c", str(home / "nginx.conf")]
-    with (home / "out").open("wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    with _started(command, port, home / "out"):
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextlib.contextmanager
+def _started(command: list[str], port: int, log: Path) -> Iterator[None]:
+    """Start a server, and wait until it listens; end it afterwards."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=log.parent)
     try:
-        for _ in range(100):
+        for _ in range(200):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.05)
         else:
-            pytest.fail(f"nginx did not start: {(home / 'out').read_text()}")
-        yield f"http://127.0.0.1:{port}/"
+            pytest.fail(f"{command[0]} did not start: {log.read_text()}")
+        yield
     finally:
         process.terminate()
         process.wait(10)
@@ -323,18 +330,6 @@ def s3(name: str, data: Path, home: Path, anonymous: bool = False) -> Iterator[s
     port = free_port()
     words += "" if anonymous or not with_keys else f" {with_keys}"
     values = {"data": data, "home": home, "port": port, "key": S3_KEYS[0], "secret": S3_KEYS[1]}
-    with (home / f"{name}.out").open("wb") as out:
-        command = [found, *(word.format(**values) for word in words.split())]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail(f"{name} did not start: {(home / f'{name}.out').read_text()}")
-        yield url
-    finally:
-        process.terminate()
-        process.wait(10)
+    command = [found, *(word.format(**values) for word in words.split())]
+    with _started(command, port, home / f"{name}.out"):
+        yield f"http://127.0.0.1:{port}"
