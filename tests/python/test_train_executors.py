@@ -1,12 +1,10 @@
-"""The same train on every executor: equal results; lost workers, killed clients, interruptions, budgets, bad files."""
+"""The same train on every executor: equal results; lost workers, stragglers, bad files, results of any kind."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,16 +15,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import hist
+import many_files
 import numpy as np
 import pytest
 import taskvine_stand_in
+from many_files import ENTRIES, FILES, Fill, damage, same_counts
 
 import sapwood
 from sapwood import train
-from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
-from sapwood.train.account.memory import give_back, resident
 from sapwood.train.execution import engine, executors
 from sapwood.train.execution.executors import (
     Dask,
@@ -38,19 +35,7 @@ from sapwood.train.execution.executors import (
     executor_of,
 )
 
-FILES, ENTRIES = 20, 50
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("many")
-    chance = np.random.default_rng(5)
-    for number in range(FILES):
-        with sapwood.recreate(folder / f"f{number:03}.root") as file:
-            tree = file.mktree("t", {"event": "int64", "x": "float64", "w": "float64"}, auto_flush=10)
-            tree.extend({"event": np.arange(ENTRIES) + number * ENTRIES, "x": chance.normal(0, 1, ENTRIES),
-                         "w": chance.normal(1, 0.3, ENTRIES)})  # fmt: skip
-    return folder
+folder, expected = many_files.folder, many_files.expected
 
 
 @pytest.fixture(scope="module")
@@ -109,22 +94,6 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
             yield pool
 
 
-class Fill(train.Task):
-    """Histograms, sums, events."""
-
-    branches = ["event", "x", "w"]
-
-    def process(self, events: Any) -> dict[str, Any]:
-        return {
-            "x": hist.Hist.new.Reg(20, -3, 3).Weight().fill(events.x, weight=events.w),
-            "w": float(np.sum(np.asarray(events.w))),
-            "n": len(events),
-            "events": set(np.asarray(events.event).tolist()),
-            "squares": train.Sum(np.asarray([1, len(events)])),
-            "first": train.Bounded(np.asarray(events.event), 5),
-        }
-
-
 class Raises(train.Task):
     """Fails in the third file."""
 
@@ -134,19 +103,6 @@ class Raises(train.Task):
         if events.event[0] >= 2 * ENTRIES:
             raise ValueError("on purpose")
         return {}
-
-
-@pytest.fixture(scope="module")
-def expected(folder: Path) -> dict[str, Any]:
-    return train.run(Fill(), folder, threads=1, read_ahead=0, step_size=10)["fill"]
-
-
-def same_counts(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found["n"] == expected["n"] == FILES * ENTRIES
-    assert found["events"] == expected["events"]
-    assert found["squares"].tolist() == expected["squares"].tolist() == [FILES * ENTRIES // 10, FILES * ENTRIES]
-    assert found["w"] == pytest.approx(expected["w"], rel=1e-12)
-    assert np.allclose(found["x"].values(flow=True), expected["x"].values(flow=True), rtol=1e-12)
 
 
 def test_the_same_results_to_the_bit(folder: Path, executor: Any, expected: dict[str, Any]) -> None:
@@ -416,20 +372,6 @@ def test_a_worker_that_stops_with_its_results_keeps_nothing_from_the_others(
     same_counts(outcome["fill"], expected)
 
 
-def damage(folder: Path, target: Path) -> dict[str, Any]:
-    """Copy files; one is no ROOT file, one is cut off, one has a damaged basket, one is not readable."""
-    for path in folder.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    (target / "f003.root").write_bytes(b"this is no ROOT file" * 50)
-    (target / "f007.root").write_bytes(b"")
-    branch = sapwood.open(folder / "f011.root")["t"]["x"]
-    place = branch.basket_seek(2)
-    data = bytearray((folder / "f011.root").read_bytes())
-    data[place : place + 30] = bytes(30)
-    (target / "f011.root").write_bytes(data)
-    return {"files": {"f003.root", "f007.root"}, "step": ("f011.root", 20, 30)}
-
-
 class Endless(ThreadPoolExecutor):
     """An executor whose calls cannot be cancelled, as Parsl's."""
 
@@ -461,336 +403,6 @@ def test_bad_files_are_in_the_ledger_and_totals_match(folder: Path, tmp_path: Pa
     assert outcome.totals() == {"files": FILES - 2, "files_left_out": 2, "files_not_reached": 0,
                                 "entries": (FILES - 2) * ENTRIES, "processed": (FILES - 2) * ENTRIES - 10,
                                 "left_out": 10, "not_reached": 0}  # fmt: skip
-
-
-def test_what_was_left_out_is_listed_once_by_a_resumed_run(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    bad = damage(folder, tmp_path / "data")
-    pressed: list[int] = []
-
-    def stop(progress: train.Progress) -> None:
-        if progress.entries >= 700 and not pressed:
-            pressed.append(progress.entries)
-            raise KeyboardInterrupt
-
-    options: dict[str, Any] = {"step_size": 10, "skip_bad_files": True, "checkpoint": tmp_path / "state"}
-    whole = train.run(Fill(), tmp_path / "data", **options)
-    train.run(Fill(), tmp_path / "data", progress=stop, **options)
-    outcome = train.run(Fill(), tmp_path / "data", **options)
-    assert outcome.resumed >= 700
-    assert outcome.skipped == whole.skipped and len(whole.skipped) == len(bad["files"]) + 1
-    assert outcome.totals() == whole.totals()
-    assert outcome["fill"]["w"] == whole["fill"]["w"]
-
-
-TASKS = """
-import time
-import numpy as np
-from sapwood.train import Task
-from gate import GATE
-
-class Fill(Task):
-    branches = ["event", "w"]
-
-    def process(self, events):
-        while events.event[0] >= 600 and not GATE.exists():
-            time.sleep(0.01)
-        return {"n": len(events), "events": set(np.asarray(events.event).tolist()),
-                "w": float(np.sum(np.asarray(events.w)))}
-"""
-
-
-def command(tmp_path: Path, folder: Path, *more: str) -> list[str]:
-    (tmp_path / "tasks.py").write_text(TASKS)
-    (tmp_path / "gate.py").write_text(f"from pathlib import Path\nGATE = Path({str(tmp_path / 'open')!r})\n")
-    return [sys.executable, "-m", "sapwood", "run", str(tmp_path / "tasks.py"), "-i", str(folder), "-o",
-            str(tmp_path / "out"), "--step-size", "10", "--checkpoint", str(tmp_path / "state"),
-            "--checkpoint-every", "0", *more]  # fmt: skip
-
-
-def wait_for(path: Path, process: subprocess.Popen[str], entries: int) -> None:
-    """Wait until a checkpoint has so many entries."""
-    from checkpoints import done  # processes of Dask import this file, and have not this folder
-
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit and process.poll() is None:
-        if done(path)[0] >= entries:
-            return
-        time.sleep(0.01)
-    process.kill()
-    raise AssertionError(f"no checkpoint: {process.poll()}")
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-@pytest.mark.parametrize(
-    ("kind", "how"), [("threads", signal.SIGINT), ("processes", signal.SIGKILL), ("processes", signal.SIGINT)]
-)
-def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: str, how: int) -> None:
-    words = command(tmp_path, folder, "--executor", kind, "-j", "2")
-    with subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
-        wait_for(tmp_path / "state", first, 100)
-        first.send_signal(how)
-        (tmp_path / "open").touch()  # before that nobody comes to the end
-        first.communicate(timeout=60)
-    assert first.returncode == (-9 if how == signal.SIGKILL else 130)
-    second = subprocess.run([*words, "--json"], env=environment(), text=True, capture_output=True, timeout=100)
-    assert second.returncode == 0, second.stderr
-    account = json.loads(second.stdout)
-    assert account["resumed"] >= 100 and account["entries"] == FILES * ENTRIES
-    assert account["rate"] == pytest.approx((FILES * ENTRIES - account["resumed"]) / account["time_wall"])
-    results = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["fill"]
-    assert results["n"] == FILES * ENTRIES and results["events"] == list(range(FILES * ENTRIES))
-    assert results["w"] == train.run(Fill(), folder, step_size=10)["fill"]["w"]  # to the last bit
-    assert not (tmp_path / "state").exists()
-
-
-class Presses:
-    """A result during whose addition Ctrl-C is pressed, once."""
-
-    pressed = False
-
-    def __init__(self, entries: int) -> None:
-        self.entries = entries
-
-    def __add__(self, other: Presses) -> Presses:
-        if self.entries >= 300 and not Presses.pressed:
-            Presses.pressed = True
-            signal.raise_signal(signal.SIGINT)
-        return Presses(self.entries + other.entries)
-
-
-class Counts(train.Task):
-    """Counts entries, twice."""
-
-    branches = ["event"]
-
-    def process(self, events: Any) -> dict[str, Any]:
-        return {"first": len(events), "then": Presses(len(events)), "last": len(events)}
-
-
-def test_ctrl_c_while_results_are_joined_leaves_whole_steps(folder: Path, tmp_path: Path) -> None:
-    Presses.pressed = False
-    state = tmp_path / "state"
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
-    try:
-        stopped = train.run(Counts(), folder, step_size=10, checkpoint=state)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert Presses.pressed and stopped.interrupted
-    found = stopped["counts"]
-    assert found["first"] == found["then"].entries == found["last"] == stopped.entries < FILES * ENTRIES
-    whole = train.run(Counts(), folder, step_size=10, checkpoint=state)
-    assert whole.time_cpu > whole.time_cpu_resumed >= stopped.tasks[0].time_cpu > 0  # as the times of tasks
-    assert whole.counters["baskets"] > stopped.counters["baskets"] > 0
-    found = whole["counts"]
-    assert found["first"] == found["then"].entries == found["last"] == FILES * ENTRIES
-
-
-def test_checkpoints_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
-    pressed: list[int] = []
-
-    def stop(progress: train.Progress) -> None:
-        if progress.entries >= 100 and not pressed:
-            pressed.append(progress.entries)
-            raise KeyboardInterrupt
-
-    state = tmp_path / "state"
-    stopped = train.run(Fill(), folder, step_size=10, checkpoint=state, progress=stop)
-    assert stopped.interrupted and not stopped.complete
-    assert stopped["fill"]["n"] == stopped.entries >= 100
-    totals = stopped.totals()
-    assert totals["entries"] == totals["processed"] + totals["not_reached"]
-    assert totals["files"] + totals["files_not_reached"] == FILES
-    with pytest.raises(ArgumentError, match=r"belongs to another run \(settings"):
-        train.run(Fill(), folder, step_size=20, checkpoint=state)
-    with pytest.raises(ArgumentError, match=r"belongs to another run \(task fill"):
-        train.run(Dies(), folder, step_size=10, checkpoint=state)
-    state.write_bytes(state.read_bytes()[:-100])
-    with pytest.raises(SapwoodError, match="not signed with the key"):
-        train.run(Fill(), folder, step_size=10, checkpoint=state)
-
-
-class Hungry(train.Task):
-    """Needs five times its columns."""
-
-    branches = ["x"]
-
-    def process(self, events: Any) -> dict[str, Any]:
-        x = np.asarray(events.x)
-        copies = [x + number for number in range(3)]
-        return {"n": len(x), "sum": float(sum(copy[0] for copy in copies))}
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "large.root"
-    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as file:
-        tree = file.mktree("t", {"x": "float64"}, auto_flush=1_000_000)
-        for _ in range(16):
-            tree.extend({"x": np.zeros(1_000_000)})
-    return path
-
-
-@pytest.mark.alone
-def test_a_memory_budget_is_kept(large: Path) -> None:
-    free = train.run(Hungry(), large, executor="processes", threads=1)
-    kept = train.run(Hungry(), large, executor="processes", threads=1, memory="260 MB")
-    assert kept["hungry"]["n"] == free["hungry"]["n"] == 16_000_000
-    assert free.workers[0].memory_peak > 300e6
-    assert kept.workers[0].memory_peak < 260e6
-    assert kept.steps > free.steps
-
-
-class Keeps(train.Task):
-    """Keeps everything."""
-
-    branches = ["x"]
-
-    def begin(self) -> None:
-        self._kept: list[Any] = []
-
-    def process(self, events: Any) -> dict[str, Any]:
-        self._kept.append(np.asarray(events.x) + 1)
-        return {"n": len(events)}
-
-
-def test_a_budget_that_cannot_be_kept_is_an_error(large: Path) -> None:
-    with pytest.raises(SapwoodError, match=r"keeps .* bytes, the budget is 200,000,000"):
-        train.run(Keeps(), large, executor="processes", threads=1, memory="200 MB")
-
-
-class Grows(train.Task):
-    """Gives back all that it reads."""
-
-    branches = ["x"]
-    kind = "array"
-
-    def process(self, events: Any) -> dict[str, Any]:
-        x = np.asarray(events.x) + events.attrs["entry_start"]
-        by_kind = {"array": x, "list": [x], "dict": {str(x[0]): x}, "set": {x.tobytes()}, "sum": [Holds(x)]}
-        return {"n": len(x), "all": by_kind[self.kind]}
-
-
-class Holds:
-    """An object of a task's own."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-
-GROWS = """
-import sys
-from sapwood import train
-from sapwood.errors import SapwoodError
-from sapwood.train.account.memory import peak, resident
-import sapwood.train.execution.job
-import test_train_executors as tests
-
-task = tests.Grows()
-task.kind, executor = sys.argv[2:]
-budget = resident() + 100_000_000
-try:
-    train.run(task, sys.argv[1], executor=executor, threads=2, memory=budget)
-except SapwoodError as error:
-    print(error)
-print("kept" if peak() < budget else f"{peak()} of {budget}")
-"""
-
-
-@pytest.mark.parametrize(
-    ("executor", "kind"),
-    [("threads", "array"), ("threads", "dict"), ("processes", "array"), ("processes", "set"), ("processes", "sum")],
-)
-@pytest.mark.alone
-def test_a_budget_is_kept_by_who_joins_results_that_grow(large: Path, executor: str, kind: str) -> None:
-    command = [sys.executable, "-c", GROWS, str(large), kind, executor]
-    where = environment() | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
-    done = subprocess.run(command, env=where, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    assert "results" in done.stdout and "budget" in done.stdout, done.stdout
-    assert done.stdout.endswith("kept\n"), done.stdout
-
-
-@pytest.mark.alone
-def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
-    gc.collect()
-    give_back()  # what earlier tests have freed would be given back later
-    budget = resident() + 200_000_000
-    train.estimate(Hungry(), large, 100_000, threads=1, memory=budget).check(memory=budget)
-    for executor in ("threads", "processes"):
-        guess = train.estimate(Grows(), large, 100_000, threads=1, executor=executor, memory=budget)
-        assert guess.results == pytest.approx(8 * 16_000_000, rel=0.1)
-        with pytest.raises(SapwoodError, match=r"results alone would take 1\d\d MB"):
-            guess.check(memory=budget)
-
-
-STEPS = """
-import sys, resource
-from pathlib import Path
-from sapwood import train
-from sapwood.train.account.memory import give_back, resident
-
-class Count(train.Task):
-    branches = ["x"]
-
-    def process(self, events):
-        return {"n": len(events)}
-
-def run(files):
-    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    outcome = train.run(Count(), files, threads=1, read_ahead=0, step_size=8_000_000)
-    assert outcome["count"]["n"] == 8_000_000 * outcome.steps
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-
-files = sorted(map(str, Path(sys.argv[1]).iterdir()))
-run(files[:1])
-before = resident()
-few = run(files[:1])
-print(run(files) - few, resident() - before)
-"""
-
-
-@pytest.mark.alone
-@pytest.mark.skipif(sys.platform != "linux", reason="pages are counted as Linux does")
-def test_steps_are_decoded_into_the_memory_of_those_before_which_is_given_back(large: Path, tmp_path: Path) -> None:
-    for number in range(5):
-        (tmp_path / f"{number}.root").hardlink_to(large)
-    command = [sys.executable, "-W", "ignore", "-c", STEPS, str(tmp_path)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    faults, more = map(int, done.stdout.split())
-    step = 64_000_000  # bytes; there are eight more of them in the longer run
-    assert faults * os.sysconf("SC_PAGE_SIZE") < 4 * step
-    assert more < step // 2
-
-
-class Takes(train.Task):
-    """Takes 30 MB."""
-
-    branches = ["event"]
-
-    def process(self, events: Any) -> dict[str, Any]:
-        return {"n": len(events), "sum": float(np.ones(3_750_000).sum())}
-
-
-@pytest.mark.alone
-def test_the_memory_of_tasks_is_measured_on_threads(folder: Path) -> None:
-    outcome = train.run([Takes(), Count()], folder, threads=3, read_ahead=2, step_size=20)
-    takes, count = outcome.tasks
-    assert outcome["count"]["n"] == FILES * ENTRIES
-    assert count.memory_peak < 20e6 < takes.memory_peak < 60e6
-
-
-class Count(train.Task):
-    """Counts."""
-
-    branches = ["event"]
-
-    def process(self, events: Any) -> dict[str, Any]:
-        return {"n": len(events)}
 
 
 class Truth(train.Task):
@@ -884,50 +496,6 @@ def test_what_a_checkpoint_cannot_keep_takes_off_its_task(
     assert outcome["own"]["n"] == outcome["nested"]["counts"]["a"]["b"] == FILES * ENTRIES
     with pytest.raises(train.TaskError, match=r"cannot be kept in a checkpoint: .*generator"):
         outcome["lazy"]
-
-
-@pytest.mark.alone
-def test_dry_runs(large: Path, folder: Path) -> None:
-    guess = train.estimate(Hungry(), large, 100_000, threads=2)
-    assert guess.entries == 16_000_000 and guess.counted
-    assert guess.memory > 3 * 100e6
-    with pytest.raises(SapwoodError, match="would need about"):
-        guess.check(memory="200 MB")
-    with pytest.raises(SapwoodError, match="would take about"):
-        guess.check(seconds=guess.wall / 2)
-    guess.check(memory="4 GB", seconds=guess.wall * 2)
-    guess = train.estimate(Fill(), folder, 30)
-    assert guess.entries == pytest.approx(FILES * ENTRIES, rel=0.1) and not guess.counted
-    assert set(guess.tasks) == {"fill"}
-
-
-@pytest.mark.alone
-def test_dry_runs_know_of_budgets(large: Path) -> None:
-    """Steps are cut for a budget: the run is not refused that fits then."""
-    free = train.estimate(Hungry(), large, 100_000, threads=2)
-    budget = resident() + 60_000_000
-    assert free.memory > budget
-    train.estimate(Hungry(), large, 100_000, threads=2, memory=budget).check(memory=budget)
-    alone = train.estimate(Hungry(), large, 100_000, threads=2, executor="processes")
-    assert alone.memory < free.memory
-    with pytest.raises(SapwoodError, match="would need about"):
-        train.estimate(Hungry(), large, 100_000, threads=2, memory="1 MB").check(memory="1 MB")
-
-
-def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = command(tmp_path, folder, "--dry-run", "100")[3:]
-    (tmp_path / "open").touch()
-    assert main(words) == 0
-    printed = capsys.readouterr().out
-    assert "concluded from some of the files; 99 were tried" in printed and "\ntask fill: " in printed
-    assert main([*words, "--memory", "1 MB"]) == 1
-    assert "would need about" in capsys.readouterr().err
-    assert main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["tried"] > 0
-    assert main([*words, "--dry-run", "0"]) == 2
-    assert main([*command(tmp_path, folder)[3:], "--time", "60"]) == 2
-    assert "--time is for --dry-run" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 class Many(train.Task):
