@@ -178,16 +178,16 @@ struct Tried {
 impl History {
     /// Records the properties of an opened file.
     fn note(&mut self, handle: &Handle, trouble: Option<String>, failed: Option<&'static str>) {
-        let server = handle.session.place.server();
+        let server = handle.session.endpoint.server();
         self.trouble = trouble.map(|why| format!("{server}: {why}"));
         self.version = Some(handle.version.clone());
         if let Some(reason) = failed.filter(|_| handle.redirected) {
-            self.add(&handle.session.place, reason);
+            self.add(&handle.session.endpoint, reason);
         }
     }
 
-    fn add(&mut self, place: &Endpoint, reason: &'static str) {
-        let (host, server) = (place.host.clone(), place.server());
+    fn add(&mut self, endpoint: &Endpoint, reason: &'static str) {
+        let (host, server) = (endpoint.host.clone(), endpoint.server());
         self.tried.retain(|t| t.server != server);
         if self.tried.len() >= MOST_TRIED {
             self.tried.remove(0);
@@ -352,11 +352,11 @@ impl Xrootd {
             lock(&state.same).push(of.clone());
             return Ok(());
         }
-        let server = handle.session.place.server();
+        let server = handle.session.endpoint.server();
         let error = Error::other(format!("{server} has another file by this name: it begins otherwise"));
         if handle.redirected {
             // The redirector may name another server.
-            history.add(&handle.session.place, "ioerr");
+            history.add(&handle.session.endpoint, "ioerr");
             return Err(Fault::passing(error));
         }
         lock(&state.elsewhere).push(replica);
@@ -404,7 +404,7 @@ impl Xrootd {
                 let error = Error::new(ErrorKind::TimedOut, format!("not opened in time{why}"));
                 return Err(Fault::lasting(error));
             }
-            let server = stop.place.server();
+            let server = stop.endpoint.server();
             let failed_before = stop.redirected && history.tried.iter().any(|t| t.server == server);
             if failed_before && passed < PASSED_OVER {
                 // Redirectors name servers in turn: the next may be another one.
@@ -448,7 +448,7 @@ impl Xrootd {
                 if stop.redirected {
                     // The named server fails: ask the redirector for another one.
                     history.trouble = Some(format!("{server}: {}", plain(&fault.error, &server)));
-                    history.add(&stop.place, reason);
+                    history.add(&stop.endpoint, reason);
                     if failed_before {
                         cancel::sleep(pause.min(left));
                         pause = (2 * pause).min(LONGEST_PAUSE);
@@ -508,7 +508,7 @@ impl Transport for Xrootd {
     ) -> std::result::Result<(), Fault> {
         let deadline = Instant::now() + limit;
         let handle = self.handle(deadline)?;
-        let server = handle.session.place.server();
+        let server = handle.session.endpoint.server();
         let named = |error: &Error| Error::new(error.kind(), format!("{server}: {error}"));
         match self.read(&handle, ranges, deadline, take) {
             Ok(None | Some(Answer::Done)) => Ok(()),
@@ -566,8 +566,8 @@ impl Transport for Xrootd {
     }
     fn server(&self) -> Option<String> {
         let current = lock(&self.state().current).clone();
-        let first = || Some(Stop::first(self.addresses.get(self.replica())?, &self.who).place.server());
-        current.map(|handle| handle.session.place.server()).or_else(first)
+        let first = || Some(Stop::first(self.addresses.get(self.replica())?, &self.who).endpoint.server());
+        current.map(|handle| handle.session.endpoint.server()).or_else(first)
     }
     fn remarks(&self) -> Vec<Error> {
         std::mem::take(&mut lock(&self.state().remarks))

@@ -139,7 +139,7 @@ impl PyBranch {
     /// Packing of its numbers: range and bits.
     #[getter]
     fn packing(&self) -> Option<(f64, f64, u32)> {
-        self.tree.layout(self.index).ok()?.kind.packing()?.spec()
+        self.tree.program(self.index).ok()?.kind.packing()?.spec()
     }
 }
 

@@ -17,8 +17,8 @@ use sapwood_root::streamer::declare::Shape;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct Counting;
 

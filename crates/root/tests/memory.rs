@@ -26,8 +26,8 @@ use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::RzFile;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// Smaller allocations never fail here.
 const LEAST: usize = 4096;

@@ -27,7 +27,7 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import HIDDEN, ArgumentError
-from sapwood.lab.wanted import PREFETCH, WORKERS, Ranges, Runs, Wanted, joined, requests_for, wanted_of
+from sapwood.lab.wanted import PREFETCH, WORKERS, Ranges, Runs, TreeReads, joined, requests_for, wanted_of
 from sapwood.show.units import bytes_text, count_text, memory_size, seconds_text, share_text
 from sapwood.storage.sources import source_of
 from sapwood.storage.trace import Trace
@@ -269,7 +269,7 @@ def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
 
 
 def planned(
-    trees: Iterable[tuple[Wanted, Foreign]], changes: Changes, model: Model
+    trees: Iterable[tuple[TreeReads, Foreign]], changes: Changes, model: Model
 ) -> tuple[list[Request], list[tuple[float, float]], int]:
     """Plan the reading of trees again and simulate it: requests, their times, and the bytes of the baskets.
 
@@ -330,9 +330,9 @@ def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes
     return [places[row[1], row[2]] for row in order]
 
 
-def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[Any], Runs]]:
+def _parts(wanted: TreeReads, tree: Foreign, changes: Changes) -> list[tuple[list[Any], Runs]]:
     """Return the branches to read and their entries: as in the trace; new branches get the entries of all branches."""
-    parts = [([tree[name] for name in part.branches if name in tree], part.runs) for part in wanted.parts]
+    parts = [([tree[name] for name in read.branches if name in tree], read.runs) for read in wanted.reads]
     if changes.branches is not None:
         chosen = {
             branch.number: branch
@@ -456,7 +456,7 @@ def _rewritten(place: str, folder: Path, changes: Changes) -> str:
     return str(output)
 
 
-def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Changes, limits: Model) -> Cost:
+def _read_anew(wanted: Sequence[TreeReads], places: dict[str, str], changes: Changes, limits: Model) -> Cost:
     given = {"prefetch_size": changes.prefetch_size, "num_workers": limits.in_flight}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     near = [place for place in places.values() if re.match(r"\w+://", place) is None]

@@ -34,20 +34,20 @@ class BranchRuns(NamedTuple):
     runs: Runs
 
 
-class Wanted(NamedTuple):
+class TreeReads(NamedTuple):
     """The parts of a tree that a trace read, in the order of their first reading; each part has its own plan."""
 
     file: str
     tree: str
-    parts: list[BranchRuns]
+    reads: list[BranchRuns]
 
     @property
     def branches(self) -> list[str]:
         """The names of all branches."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.branches))
+        return list(dict.fromkeys(name for read in self.reads for name in read.branches))
 
 
-def wanted_of(trace: Trace) -> list[Wanted]:
+def wanted_of(trace: Trace) -> list[TreeReads]:
     """Return the decoded parts of each tree, in the order in which the trees were first read.
 
     A part that was decoded twice is listed twice, unless its bytes were fetched once for both.
@@ -72,7 +72,7 @@ def wanted_of(trace: Trace) -> list[Wanted]:
             again += 1
         of_tree.setdefault((runs, again), []).append(branch)
     return [
-        Wanted(file, tree, [BranchRuns(names, runs) for (runs, _), names in of_tree.items()])
+        TreeReads(file, tree, [BranchRuns(names, runs) for (runs, _), names in of_tree.items()])
         for (file, tree), of_tree in parts.items()
     ]
 

@@ -59,7 +59,7 @@ class Line:
 
 @dataclass
 class View:
-    """The view of a place: a title, a table with column headings, and a text."""
+    """The view of a line: a title, a table with column headings, and a text."""
 
     title: str
     heads: list[str]
@@ -150,11 +150,11 @@ class Browser(App[None]):
         self.query_one("#cut", Input).focus()
 
     @work(thread=True)
-    def _expand(self, place: Line, node: TreeNode[Line]) -> None:
+    def _expand(self, line: Line, node: TreeNode[Line]) -> None:
         """Read the children of a node."""
         try:
             listing = list_inside(
-                self._path, place.key, branches=place.classname in TABLES, part=(0, PART), options=self._options
+                self._path, line.key, branches=line.classname in TABLES, part=(0, PART), options=self._options
             )
         except (SapwoodError, OSError, ValueError) as error:
             self.call_from_thread(self._show, View(str(error), [], []))
@@ -162,11 +162,11 @@ class Browser(App[None]):
         self.call_from_thread(self._fill, node, listing)
 
     @work(thread=True, exclusive=True, group="view")
-    def _open(self, place: Line) -> None:
-        """Read the content of a place."""
+    def _open(self, line: Line) -> None:
+        """Read the content of a line."""
         worker = get_current_worker()
         try:
-            view = self._view(place)
+            view = self._view(line)
         except (SapwoodError, OSError, ValueError) as error:
             view = View(str(error), [], [])
         if not worker.is_cancelled:
@@ -202,12 +202,12 @@ class Browser(App[None]):
                 for key in keys
             ]
             total = listing["number_of_keys"]
-        for label, place in lines:
+        for label, line in lines:
             shown = Text(safe_line(label))
-            if place.opens:
-                node.add(shown, place)
+            if line.opens:
+                node.add(shown, line)
             else:
-                node.add_leaf(shown, place)
+                node.add_leaf(shown, line)
         if total > len(lines):
             node.add_leaf(Text(f"and {count_text(total - len(lines))} more, not listed"))
 
@@ -222,17 +222,17 @@ class Browser(App[None]):
             table.add_rows([Text(safe_line(cell)) for cell in row] for row in view.rows)
         self.query_one("#text", Static).update(safe_text(view.text))
 
-    def _view(self, place: Line) -> View:
-        if place.field:
-            self._table = place.key
-            return View(f"{place.key}: {place.field}", [], [], self._histogram(place.key, place.field, None))
-        if place.classname in TABLES:
-            self._table = place.key
-            return self._table_view(place)
-        if place.classname in DIRECTORIES:
-            return self._keys_view(list_inside(self._path, place.key, part=(0, PART), options=self._options))
+    def _view(self, line: Line) -> View:
+        if line.field:
+            self._table = line.key
+            return View(f"{line.key}: {line.field}", [], [], self._histogram(line.key, line.field, None))
+        if line.classname in TABLES:
+            self._table = line.key
+            return self._table_view(line)
+        if line.classname in DIRECTORIES:
+            return self._keys_view(list_inside(self._path, line.key, part=(0, PART), options=self._options))
         with sapwood.open({self._path: None}, **self._options) as file:
-            return View(f"{place.key}: {place.classname}", [], [], object_text(file[place.key]))
+            return View(f"{line.key}: {line.classname}", [], [], object_text(file[line.key]))
 
     def _keys_view(self, listing: Mapping[str, Any]) -> View:
         lines = [
@@ -250,11 +250,11 @@ class Browser(App[None]):
             about += "\nThe list of keys was lost. These keys were found by scanning the file."
         return View(about, ["Key", "Class", "Entries", "Bytes", "Title"], lines)
 
-    def _table_view(self, place: Line) -> View:
-        listing = list_inside(self._path, place.key, branches=True, options=self._options)
+    def _table_view(self, line: Line) -> View:
+        listing = list_inside(self._path, line.key, branches=True, options=self._options)
         described = listing["keys"][0]
         if "error" in described:
-            return View(f"{place.key} cannot be read: {described['error']}", [], [])
+            return View(f"{line.key} cannot be read: {described['error']}", [], [])
         fields = described["branches"]
         lines = [
             [
@@ -267,11 +267,11 @@ class Browser(App[None]):
             ]
             for field in fields[:PART]
         ]
-        about = f"{place.key}: {described['class']}, {count_text(described['entries'])} entries, {len(fields)} fields"
+        about = f"{line.key}: {described['class']}, {count_text(described['entries'])} entries, {len(fields)} fields"
         if len(fields) > PART:
             about += f", of which {PART} are listed"
         names = [path for field, path in _paths(described["class"], fields) if field["readable"] and field["baskets"]]
-        first = rows(f"{self._path}:{place.key}", names[:12], limit=_SHOWN, options=self._options) if names else ()
+        first = rows(f"{self._path}:{line.key}", names[:12], limit=_SHOWN, options=self._options) if names else ()
         shown = "".join(rows_text(first))
         heads = ["Field", "Type", "Pages", "Bytes", "Factor", ""]
         return View(about, heads, lines, f"First entries of {min(len(names), 12)} fields\n{shown}" if shown else "")

@@ -138,7 +138,7 @@ class TreePlan:
         Returns the name of the branch that counts the elements of lists, given the name of the lists.
     field_name
         Returns the name of the branch of a field of records.
-    layout
+    choices
         How lists and records are laid out.
 
     Raises
@@ -154,16 +154,16 @@ class TreePlan:
         types: Mapping[str, Type],
         counter_name: Callable[[str], str],
         field_name: Callable[[str, str], str],
-        layout: BranchChoices = BranchChoices(),
+        choices: BranchChoices = BranchChoices(),
     ) -> None:
         """Plan the branches."""
-        layout.check(types)
+        choices.check(types)
         data = [
-            (name, kind, *(layout.of(name, choice) for choice in ("lists", "records", "split_level", "member_wise")))
+            (name, kind, *(choices.of(name, choice) for choice in ("lists", "records", "split_level", "member_wise")))
             for name, kind in types.items()
         ]
         try:
-            branches, nodes = _native.plan_branches(data, versions_of(layout.classes), counter_name, field_name)
+            branches, nodes = _native.plan_branches(data, versions_of(choices.classes), counter_name, field_name)
         except UnicodeEncodeError as error:
             check_name(error.object, "a branch")
             raise

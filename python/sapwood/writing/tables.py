@@ -59,14 +59,14 @@ def _plan(
     branch_types: Mapping[str, object] | None,
     counter_name: Callable[[str], str],
     field_name: Callable[[str, str], str],
-    layout: BranchChoices,
+    choices: BranchChoices,
 ) -> TreePlan:
     """Plan branches for types. Given types replace those of the data."""
     for given, kind in (branch_types or {}).items():
         if given not in types:
             raise ArgumentError(f"branch_types names {given!r}, but the data have no such name: {list(types)}")
         types[given] = to_type(kind)
-    return TreePlan(types, counter_name, field_name, layout)
+    return TreePlan(types, counter_name, field_name, choices)
 
 
 class TableDirectory(OutputDirectory):
@@ -169,9 +169,9 @@ class TableDirectory(OutputDirectory):
         if cycle is None:
             raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
         columns = to_columns(data, _maps(branch_types))
-        layout = BranchChoices(lists, records, classes or {}, split_level, member_wise)
+        choices = BranchChoices(lists, records, classes or {}, split_level, member_wise)
         types = {name: type_of(column) for name, column in columns.items()}
-        plan = _plan(types, branch_types, counter_name, field_name, layout)
+        plan = _plan(types, branch_types, counter_name, field_name, choices)
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
         written = self._file.tables.get(((*directory._path, last), cycle))
@@ -289,8 +289,8 @@ class TableDirectory(OutputDirectory):
         else:
             columns = to_columns(first, _maps(branch_types))
             types = {name: type_of(column) for name, column in columns.items()}
-        layout = BranchChoices(lists, records, classes or {}, split_level, member_wise)
-        plan = _plan(types, branch_types, counter_name, field_name, layout)
+        choices = BranchChoices(lists, records, classes or {}, split_level, member_wise)
+        plan = _plan(types, branch_types, counter_name, field_name, choices)
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)
         native = self._file.native

@@ -42,7 +42,7 @@ impl Drop for Announced {
             piece.uses = piece.uses.min(piece.announced);
             if piece.announced == 0 {
                 // A range in flight is dropped when it arrives.
-                let held = matches!(piece.place, PieceState::Here(_) | PieceState::Flying(_));
+                let held = matches!(piece.state, PieceState::Here(_) | PieceState::Flying(_));
                 let lane = piece.lane;
                 state.pieces.remove(range);
                 state.release(lane, if held { range.length } else { 0 });
@@ -99,13 +99,13 @@ impl Shared {
         let number = state.lane;
         let mut queue = VecDeque::new();
         for range in ranges {
-            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, place: PieceState::Used };
+            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, state: PieceState::Used };
             let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses += 1;
             // A range that failed before is requested again.
-            if matches!(piece.place, PieceState::Used | PieceState::Gone | PieceState::Failed(..)) {
-                (piece.place, piece.lane, piece.taken) = (PieceState::Queued, number, false);
+            if matches!(piece.state, PieceState::Used | PieceState::Gone | PieceState::Failed(..)) {
+                (piece.state, piece.lane, piece.taken) = (PieceState::Queued, number, false);
                 queue.push_back(*range);
             }
         }
@@ -182,7 +182,7 @@ impl Shared {
                     lane.wanted = false;
                     for range in &group {
                         if let Some(piece) = pieces.get_mut(range) {
-                            piece.place = PieceState::Flying(flight);
+                            piece.state = PieceState::Flying(flight);
                             lane.held += range.length;
                             *asked += range.length;
                         }
@@ -193,9 +193,9 @@ impl Shared {
             let put = |range: Range, bytes: Vec<u8>| {
                 // The range may have been dropped meanwhile, and even announced again.
                 if let Some(piece) = self.state().pieces.get_mut(&range)
-                    && matches!(piece.place, PieceState::Flying(_))
+                    && matches!(piece.state, PieceState::Flying(_))
                 {
-                    piece.place = PieceState::Here(Arc::new(bytes));
+                    piece.state = PieceState::Here(Arc::new(bytes));
                 }
                 self.changed.notify_all();
             };
@@ -205,7 +205,7 @@ impl Shared {
                     state
                         .pieces
                         .get(range)
-                        .is_some_and(|piece| matches!(piece.place, PieceState::Flying(by) if by == flight))
+                        .is_some_and(|piece| matches!(piece.state, PieceState::Flying(by) if by == flight))
                 })
             };
             let result = token.during(|| self.vector(group.clone(), Cause::Prefetch, &put, &wanted));
@@ -218,11 +218,11 @@ impl Shared {
             for range in &group {
                 let Some(piece) = state.pieces.get_mut(range) else { continue };
                 // A range that was dropped and announced again arrives with another request.
-                if matches!(piece.place, PieceState::Flying(by) if by == flight) {
+                if matches!(piece.state, PieceState::Flying(by) if by == flight) {
                     let lane = piece.lane;
                     let error = result.as_ref().err();
                     let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
-                    piece.place = PieceState::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
+                    piece.state = PieceState::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
                     state.release(lane, range.length);
                 }
             }
@@ -269,11 +269,11 @@ impl Shared {
                 break Err(error);
             }
             let Some(piece) = state.pieces.get_mut(range) else { break Ok(None) };
-            match &piece.place {
+            match &piece.state {
                 PieceState::Used => break Ok(None),
                 PieceState::Failed(kind, message) => {
                     let error = Error::new(*kind, message.clone());
-                    piece.place = PieceState::Used;
+                    piece.state = PieceState::Used;
                     break Err(error);
                 }
                 PieceState::Gone => {
@@ -287,7 +287,7 @@ impl Shared {
                     piece.uses = piece.uses.saturating_sub(1);
                     let first = !std::mem::replace(&mut piece.taken, true);
                     if piece.uses == 0 {
-                        piece.place = PieceState::Used;
+                        piece.state = PieceState::Used;
                         let lane = piece.lane;
                         state.release(lane, range.length);
                     } else if first {
@@ -311,7 +311,7 @@ impl Shared {
                         state.release(number, 0);
                         if let Some(piece) = state.pieces.get_mut(range) {
                             piece.uses = piece.uses.saturating_sub(1);
-                            piece.place = if piece.uses > 0 { PieceState::Gone } else { PieceState::Used };
+                            piece.state = if piece.uses > 0 { PieceState::Gone } else { PieceState::Used };
                         }
                         break Ok(None);
                     }

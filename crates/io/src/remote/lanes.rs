@@ -90,8 +90,8 @@ impl State {
             && let Some(range) = self.kept.pop_front()
         {
             let Some(piece) = self.pieces.get_mut(&range) else { continue };
-            if piece.taken && matches!(piece.place, PieceState::Here(_)) {
-                piece.place = PieceState::Gone;
+            if piece.taken && matches!(piece.state, PieceState::Here(_)) {
+                piece.state = PieceState::Gone;
                 let lane = piece.lane;
                 self.release(lane, range.length);
             }
@@ -102,10 +102,10 @@ impl State {
     pub fn fetch_again(&mut self) -> Option<VecDeque<Range>> {
         self.lane += 1;
         let number = self.lane;
-        let gone = self.pieces.iter_mut().filter(|(_, piece)| matches!(piece.place, PieceState::Gone));
+        let gone = self.pieces.iter_mut().filter(|(_, piece)| matches!(piece.state, PieceState::Gone));
         let mut queue: Vec<Range> = gone
             .map(|(range, piece)| {
-                (piece.place, piece.lane, piece.taken) = (PieceState::Queued, number, false);
+                (piece.state, piece.lane, piece.taken) = (PieceState::Queued, number, false);
                 *range
             })
             .collect();
@@ -136,7 +136,7 @@ pub struct Piece {
     pub uses: usize,
     /// Whether it was fetched since it arrived.
     pub taken: bool,
-    pub place: PieceState,
+    pub state: PieceState,
 }
 
 pub enum PieceState {

@@ -112,7 +112,7 @@ pub fn ask_range(id: [u8; 4], offset: u64, length: u64) -> Ask {
 /// Location from which a file is requested.
 #[derive(Clone)]
 pub struct Stop {
-    pub place: Endpoint,
+    pub endpoint: Endpoint,
     pub path: String,
     pub opaque: String,
     pub redirected: bool,
@@ -122,7 +122,7 @@ impl Stop {
     pub fn first(address: &Address, who: &Identity) -> Self {
         let user = address.user.clone().unwrap_or_else(|| who.user.clone());
         Self {
-            place: Endpoint {
+            endpoint: Endpoint {
                 host: address.host.clone(),
                 port: address.port,
                 tls: address.tls,
@@ -137,11 +137,11 @@ impl Stop {
 
     pub fn follow(&self, to: Target) -> Self {
         Self {
-            place: Endpoint {
+            endpoint: Endpoint {
                 host: to.host,
                 port: to.port,
-                tls: self.place.tls || to.tls,
-                who: self.place.who.clone(),
+                tls: self.endpoint.tls || to.tls,
+                who: self.endpoint.who.clone(),
                 token: to.token,
             },
             path: to.path.unwrap_or_else(|| self.path.clone()),
@@ -169,7 +169,7 @@ impl Stop {
         let patience =
             deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
         let until = Instant::now() + patience;
-        let server = self.place.server();
+        let server = self.endpoint.server();
         let named = |error: Error| Error::new(error.kind(), format!("{server}: {error}"));
         let failed = |error: Error| Fault::passing(named(error));
         let tried = history.tried.iter().filter(|_| naming);
@@ -190,7 +190,7 @@ impl Stop {
             iter::once(open).chain(start).collect()
         };
         let began = Instant::now();
-        let (session, begun) = Session::asked(&self.place, &asks, until)?;
+        let (session, begun) = Session::asked(&self.endpoint, &asks, until)?;
         history.stumbled.extend(lock(&session.stumbled).take().filter(|_| first > 0).map(named));
         let mut begun = begun.into_iter();
         let opening = begun.next().ok_or_else(|| failed(Error::other("the request is empty")))?;

@@ -32,8 +32,8 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
         if hops > MOST_HOPS || seen > 10_000 {
             return Err(named(Error::other("too many redirects")));
         }
-        let session = Session::at(&stop.place, deadline).map_err(|fault| named(fault.error))?;
-        let server = stop.place.server();
+        let session = Session::at(&stop.endpoint, deadline).map_err(|fault| named(fault.error))?;
+        let server = stop.endpoint.server();
         let at = |error: Error| named(Error::new(error.kind(), format!("{server}: {error}")));
         let mut path = stop.path_with(&[]);
         let mut parameters = vec![0; 16];

@@ -55,21 +55,21 @@ impl<'a> Login<'a> {
     /// ignore it.
     pub(super) fn perform(
         link: Link,
-        place: &'a Endpoint,
+        endpoint: &'a Endpoint,
         tls: bool,
         bold: &[&Ask],
         deadline: Instant,
     ) -> std::result::Result<Outcome, Fault> {
-        let mut login = Self { link, deadline, who: &place.who };
+        let mut login = Self { link, deadline, who: &endpoint.who };
         let flags = if tls { ABLE_TLS | WANT_TLS } else { 0 };
         // Version, flags, and the announcement of a login.
         let mut parameters = VERSION.to_be_bytes().to_vec();
         parameters.extend_from_slice(&[flags, 3]);
         let mut first = wire::HANDSHAKE.to_vec();
         first.extend_from_slice(&wire::request(PROTOCOL, kind::PROTOCOL, &parameters, &[]));
-        let mut greeting = Self::greeting(&place.who, &place.token);
+        let mut greeting = Self::greeting(&endpoint.who, &endpoint.token);
         if !bold.is_empty() {
-            let (name, credentials) = auth::unix(&place.who);
+            let (name, credentials) = auth::unix(&endpoint.who);
             greeting.extend_from_slice(&Self::credentials(name, &credentials));
             for (number, ask) in (FIRST_STREAM..).zip(bold) {
                 greeting.extend_from_slice(&ask.bytes(number));
@@ -92,7 +92,7 @@ impl<'a> Login<'a> {
             if flags & GOES_TLS == 0 {
                 return Ok(Outcome::WantsTls);
             }
-            login.link.encrypt(&place.host, deadline).map_err(|error| match error.kind() {
+            login.link.encrypt(&endpoint.host, deadline).map_err(|error| match error.kind() {
                 ErrorKind::PermissionDenied => Fault::lasting(error),
                 _ => Fault::passing(error),
             })?;

@@ -37,7 +37,7 @@ impl Xrootd {
         // Some servers announce pages but do not return them.
         let answer = self.read_so(handle, ranges, false, deadline, take)?;
         if matches!(answer, None | Some(Answer::Done)) && has_pages.swap(false, Ordering::Relaxed) {
-            let server = handle.session.place.server();
+            let server = handle.session.endpoint.server();
             let why = format!("{server} gives no pages with checksums: {}", Error::from(no));
             lock(&self.state().remarks).push(Error::other(why));
         }
@@ -105,7 +105,7 @@ impl Xrootd {
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut && handle.session.over().is_none() => {
                     if !self.unwatched.swap(true, Ordering::Relaxed) {
-                        let server = handle.session.place.server();
+                        let server = handle.session.endpoint.server();
                         let why = format!(
                             "{server} does not report the state of the file; later changes go unnoticed"
                         );

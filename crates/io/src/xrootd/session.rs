@@ -135,7 +135,7 @@ impl Streams {
 
 /// A login on a server.
 pub struct Session {
-    pub place: Endpoint,
+    pub endpoint: Endpoint,
     link: Link,
     streams: Mutex<Streams>,
     began: Instant,
@@ -203,51 +203,51 @@ impl Ask {
 
 impl Session {
     /// Returns a session for a location: an existing or a new one.
-    pub fn at(place: &Endpoint, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
-        Self::asked(place, &|_| Vec::new(), deadline).map(|(session, _)| session)
+    pub fn at(endpoint: &Endpoint, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+        Self::asked(endpoint, &|_| Vec::new(), deadline).map(|(session, _)| session)
     }
 
     /// Like [`Self::at`], and sends requests together; for a new session with the login, if possible. `asks` receives
     /// the handle that the server is expected to assign to the next opened file.
     pub fn asked(
-        place: &Endpoint,
+        endpoint: &Endpoint,
         asks: &dyn Fn([u8; 4]) -> Vec<Ask>,
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
-        let (session, streams) = Self::find(place, &asks([0; 4]), deadline)?;
+        let (session, streams) = Self::find(endpoint, &asks([0; 4]), deadline)?;
         if !streams.is_empty() {
             return Ok((session, streams));
         }
         let streams = session.ask_together(&asks(session.next_id())).map_err(|error| {
-            Fault::passing(Error::new(error.kind(), format!("{}: {error}", place.server())))
+            Fault::passing(Error::new(error.kind(), format!("{}: {error}", endpoint.server())))
         })?;
         Ok((session, streams))
     }
 
     fn find(
-        place: &Endpoint,
+        endpoint: &Endpoint,
         ahead: &[Ask],
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
-        let key = (place.clone(), auth::surroundings());
+        let key = (endpoint.clone(), auth::surroundings());
         let door = lock(&pool().doors).entry(key).or_default().clone();
         let mut slot = lock(&door);
         if let Some(session) = slot.as_ref().filter(|session| session.over().is_none()) {
             return Ok((session.clone(), Vec::new()));
         }
-        let (session, streams) = Self::begin(place, ahead, deadline).map_err(|fault| Fault {
-            error: Error::new(fault.error.kind(), format!("{}: {}", place.server(), fault.error)),
+        let (session, streams) = Self::begin(endpoint, ahead, deadline).map_err(|fault| Fault {
+            error: Error::new(fault.error.kind(), format!("{}: {}", endpoint.server(), fault.error)),
             ..fault
         })?;
         Ok((slot.insert(session).clone(), streams))
     }
 
     fn begin(
-        place: &Endpoint,
+        endpoint: &Endpoint,
         ahead: &[Ask],
         deadline: Instant,
     ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
-        let mut tls = place.tls;
+        let mut tls = endpoint.tls;
         // The limits are requested together with the login, too.
         let limits = Ask {
             kind: kind::QUERY,
@@ -256,21 +256,21 @@ impl Session {
             most: SMALL,
         };
         let mut bold: Vec<&Ask> = Vec::new();
-        if !ahead.is_empty() && auth::only_unix(&place.who) {
+        if !ahead.is_empty() && auth::only_unix(&endpoint.who) {
             bold.push(&limits);
             bold.extend(ahead);
         }
         let mut stumbled = None;
         loop {
-            let link = Link::connect(&place.host, place.port, deadline).map_err(Fault::passing)?;
-            match Login::perform(link, place, tls, &bold, deadline) {
+            let link = Link::connect(&endpoint.host, endpoint.port, deadline).map_err(Fault::passing)?;
+            match Login::perform(link, endpoint, tls, &bold, deadline) {
                 Ok(Outcome::In { link, flags, latency }) => {
                     let stores = flags & IS_SERVER != 0;
                     // TLS has its own checksums.
                     let has_pages = flags & HAS_PAGES != 0 && !link.encrypted();
                     let peer = link.peer_address().map_err(Fault::passing)?;
                     let session = Self {
-                        place: place.clone(),
+                        endpoint: endpoint.clone(),
                         link,
                         streams: Mutex::default(),
                         began: Instant::now(),

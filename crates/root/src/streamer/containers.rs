@@ -47,12 +47,12 @@ pub(super) fn type_of(e: &Element, classes: &Classes) -> Result<Cpp> {
 impl ObjectReader<'_> {
     /// Reads a container after its version header.
     pub(super) fn container(&mut self, cpp: &Cpp, frame: Frame) -> Result<Value> {
-        let layout = self.layout(cpp, frame)?;
-        self.collection(cpp, &layout)
+        let order = self.order(cpp, frame)?;
+        self.collection(cpp, &order)
     }
 
     /// Reads the class version of the elements, which follows the version header of a member-wise container.
-    pub(super) fn layout(&mut self, cpp: &Cpp, frame: Frame) -> Result<ElementOrder> {
+    pub(super) fn order(&mut self, cpp: &Cpp, frame: Frame) -> Result<ElementOrder> {
         if !frame.member_wise {
             return Ok(ElementOrder::Elements);
         }
@@ -86,8 +86,8 @@ impl ObjectReader<'_> {
     }
 
     /// Reads one container: the number of elements, and the elements.
-    pub(super) fn collection(&mut self, cpp: &Cpp, layout: &ElementOrder) -> Result<Value> {
-        match (cpp, layout) {
+    pub(super) fn collection(&mut self, cpp: &Cpp, order: &ElementOrder) -> Result<Value> {
+        match (cpp, order) {
             (_, ElementOrder::Elements) => self.content(cpp),
             (Cpp::Map(a, b), _) => self.halves(a, b).map(|halves| Value::Map(halves.collect())),
             (Cpp::List(item), ElementOrder::Halves) if matches!(**item, Cpp::Pair(..)) => match &**item {
@@ -123,13 +123,13 @@ impl ObjectReader<'_> {
     fn column(&mut self, cpp: &Cpp, count: usize) -> Result<Vec<Value>> {
         let framed = matches!(cpp, Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_) | Cpp::Text);
         let frame = if framed { Some(self.cursor.frame()?) } else { None };
-        let layout = match frame {
-            Some(frame) => self.layout(cpp, frame)?,
+        let order = match frame {
+            Some(frame) => self.order(cpp, frame)?,
             None => ElementOrder::Elements,
         };
         let mut items = Vec::new();
         for _ in 0..count {
-            items.push(self.collection(cpp, &layout)?);
+            items.push(self.collection(cpp, &order)?);
         }
         if let Some(frame) = frame {
             self.cursor.finish(frame)?;

@@ -384,8 +384,8 @@ impl<'a> ObjectReader<'a> {
         let class = e.typename.trim_end_matches('*').trim_end();
         match e.kind {
             _ if is_stl(e) => match &shared.cpp {
-                Some(cpp) if n == 0 => self.collection(cpp, &shared.layout),
-                Some(cpp) => self.repeat(n, e, |reader| reader.collection(cpp, &shared.layout)),
+                Some(cpp) if n == 0 => self.collection(cpp, &shared.order),
+                Some(cpp) => self.repeat(n, e, |reader| reader.collection(cpp, &shared.order)),
                 None => Err(Error::unsupported(format!("container {}", e.typename)).at(self.cursor.place())),
             },
             7 => {
@@ -427,8 +427,8 @@ impl<'a> ObjectReader<'a> {
             return Ok(Shared::default());
         }
         let cpp = super::containers::type_of(e, self.classes)?;
-        let layout = self.layout(&cpp, frame)?;
-        Ok(Shared { cpp: Some(cpp), layout })
+        let order = self.order(&cpp, frame)?;
+        Ok(Shared { cpp: Some(cpp), order })
     }
 
     /// Reads the elements of a fixed array.
@@ -614,7 +614,7 @@ impl<'a> ObjectReader<'a> {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) cpp: Option<Cpp>,
-    pub(super) layout: ElementOrder,
+    pub(super) order: ElementOrder,
 }
 
 fn is_stl(e: &Element) -> bool {

@@ -1,7 +1,7 @@
 //! Decoding the values of a basket into a column.
 
-use super::layout::BranchReader;
 use super::plan::Counts;
+use super::program::BranchReader;
 use super::{BasketPlace, Framing, Tree, basket};
 use crate::array::{Builder, Number, pages};
 use crate::error::{Error, Result, Within};
@@ -35,18 +35,18 @@ impl PageDecoder for BranchDecoder<'_> {
     }
 
     fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
-        match self.reader.layout.framing {
+        match self.reader.program.framing {
             Framing::Fixed(bytes) => item.checked_mul(bytes),
             _ => page.start(item),
         }
     }
 
     fn is_slow(&self) -> bool {
-        matches!(self.reader.layout.framing, Framing::Whole)
+        matches!(self.reader.program.framing, Framing::Whole)
     }
 
     fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
-        let layout = &self.reader.layout;
+        let program = &self.reader.program;
         let counts = self.counts.as_ref();
         let share = Share {
             slice,
@@ -54,7 +54,7 @@ impl PageDecoder for BranchDecoder<'_> {
             each: counts.map_or(&[], |c| c.each.as_slice()),
         };
         // A program without the dictionary of a class writes the entries of its branches, but no bytes.
-        let nothing = page.data.is_empty() && matches!(layout.framing, Framing::Whole);
+        let nothing = page.data.is_empty() && matches!(program.framing, Framing::Whole);
         share.decode(&self.reader, page, to).map_err(|error| {
             let why = "the basket has entries, but their bytes were never written";
             if nothing { Error::unsupported(why).at(page.origin as u64) } else { error }
@@ -74,15 +74,15 @@ struct Share<'a> {
 
 impl Share<'_> {
     fn decode(&self, reader: &BranchReader, values: &Page<'_>, out: PageOutput<'_>) -> Result<PartsLeftOut> {
-        let (slice, layout) = (self.slice, &reader.layout);
-        let kind = &layout.kind;
+        let (slice, program) = (self.slice, &reader.program);
+        let kind = &program.kind;
         if values.items != slice.items {
             return Err(Error::corrupt(format!(
                 "a basket of {} entries where the branch has {}",
                 values.items, slice.items
             )));
         }
-        if let Framing::Fixed(bytes) = layout.framing
+        if let Framing::Fixed(bytes) = program.framing
             && values.items.checked_mul(bytes) != Some(values.data.len())
         {
             return Err(Error::corrupt(format!(
@@ -94,7 +94,7 @@ impl Share<'_> {
         let to = match out {
             PageOutput::Append(to) => to,
             PageOutput::Place(to) => {
-                return match layout.framing {
+                return match program.framing {
                     Framing::Fixed(bytes) => {
                         place(kind, entry_bytes(values, slice, bytes)?, to).map(|()| Vec::new())
                     }
@@ -103,7 +103,7 @@ impl Share<'_> {
             }
         };
         let mut decoder = Decoder::new(&reader.programs, slice.leave_out);
-        match layout.framing {
+        match program.framing {
             Framing::Fixed(bytes) => {
                 let mut c = Cursor::new(entry_bytes(values, slice, bytes)?, (slice.from * bytes) as u64);
                 decoder.decode(kind, &mut c, to, slice.to - slice.from)?;

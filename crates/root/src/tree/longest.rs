@@ -14,7 +14,7 @@ const MOST_BASKETS: usize = 64;
 /// When a basket cannot be fetched or unpacked.
 pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
     let Some(found) = tree.branches.get(branch) else { return Ok(None) };
-    if matches!(tree.layout(branch)?.framing, Framing::Fixed(_)) {
+    if matches!(tree.program(branch)?.framing, Framing::Fixed(_)) {
         return Ok(None);
     }
     let mut shortest = None;

@@ -1,19 +1,19 @@
 //! Trees: where entries are stored and how they become columns.
 //!
 //! A tree (`TTree`) has branches. A branch stores its values in baskets, each with some entries. [`Tree::read`] finds
-//! them, and [`layout`] compiles the decoding of a branch's entries. Trees implement [`crate::table::Table`] and are
+//! them, and [`program`] compiles the decoding of a branch's entries. Trees implement [`crate::table::Table`] and are
 //! read by [`crate::read`].
 
 pub mod basket;
 mod decode;
 mod describe;
-pub mod layout;
 mod longest;
 mod plan;
+pub mod program;
 mod shape;
 pub mod writer;
 
-pub use layout::{BranchProgram, Framing};
+pub use program::{BranchProgram, Framing};
 
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
@@ -23,7 +23,7 @@ use crate::streamer::{Classes, Object, ObjectReader, Value};
 use crate::table::{Page, PageCache};
 use crate::wire::Cursor;
 use basket::Embedded;
-use layout::{BranchReader, Readers};
+use program::{BranchReader, Readers};
 use sapwood_io::Cause;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -391,8 +391,8 @@ impl Tree {
     }
 
     /// Returns the decoding program of a branch; it is compiled at first use.
-    pub fn layout(&self, branch: usize) -> Result<&BranchProgram> {
-        Ok(&self.readers.get(self, branch)?.layout)
+    pub fn program(&self, branch: usize) -> Result<&BranchProgram> {
+        Ok(&self.readers.get(self, branch)?.program)
     }
 
     /// Returns the values of a basket. If a table gives them, also returns the starts of the entries and the end of the
@@ -574,7 +574,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let mut entries = entries;
     // A sub-branch of pointers is created with the first object of its class.
     let mut up = parent.and_then(|p| branches.get(p));
-    while let Some(above) = up.filter(|above| above.class != layout::POINTERS) {
+    while let Some(above) = up.filter(|above| above.class != program::POINTERS) {
         up = above.parent.and_then(|p| branches.get(p));
     }
     if let (Some(_), Some(first)) = (up, found.first().map(|b| b.first).filter(|&first| first > 0)) {

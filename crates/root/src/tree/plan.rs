@@ -1,8 +1,8 @@
 //! Planning how branches are read: the baskets, and the counters before them.
 
 use super::decode::BranchDecoder;
-use super::layout::{BranchProgram, BranchReader, Framing};
 use super::longest::longest_entry;
+use super::program::{BranchProgram, BranchReader, Framing};
 use super::{Basket, BasketPlace, Tree};
 use crate::array::{Builder, Column, Number, Type};
 use crate::compress::decode;
@@ -80,7 +80,7 @@ impl Table for Tree {
     fn left_out(&self, field: usize) -> Result<Vec<String>> {
         let kept = self.without.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let readers = kept.as_deref().unwrap_or(&self.readers);
-        Ok(readers.get(self, field)?.layout.left_out.clone())
+        Ok(readers.get(self, field)?.program.left_out.clone())
     }
     fn cluster_borders(&self) -> Vec<u64> {
         Self::cluster_borders(self)
@@ -88,7 +88,7 @@ impl Table for Tree {
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>) {
         let own = to.len();
         self.list(field, start, stop, to);
-        let counter = self.layout(field).ok().and_then(|layout| self.counter(field, layout));
+        let counter = self.program(field).ok().and_then(|program| self.counter(field, program));
         if let Some((counter, _)) = counter {
             // The counter is read for all entries of the baskets that it counts.
             let own = to.get(own..).unwrap_or_default();
@@ -156,9 +156,9 @@ impl Tree {
     }
 
     /// Returns the branch that must be read to read another, and whether it counts the values of each element.
-    fn counter(&self, branch: usize, layout: &BranchProgram) -> Option<(usize, bool)> {
+    fn counter(&self, branch: usize, program: &BranchProgram) -> Option<(usize, bool)> {
         let found = self.branches.get(branch)?;
-        match (layout.framing, found.counter) {
+        match (program.framing, found.counter) {
             (Framing::CountedColumn(counter) | Framing::Rows(counter), _) => Some((counter, true)),
             (Framing::Objects, Some(counter)) => Some((counter, false)),
             (_, Some(counter)) if found.offsets_from_counter => Some((counter, false)),
@@ -224,26 +224,26 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 impl BranchReader {
     /// Returns number type and count of its values, if they are decoded to known places.
     fn direct(&self) -> Option<(Number, usize)> {
-        let of = self.layout.of.as_ref().ok()?;
-        flat(of).filter(|_| matches!(self.layout.framing, Framing::Fixed(_)))
+        let of = self.program.of.as_ref().ok()?;
+        flat(of).filter(|_| matches!(self.program.framing, Framing::Fixed(_)))
     }
 }
 
 impl FieldReader for BranchReader {
     fn of(&self) -> &Result<Type> {
-        &self.layout.of
+        &self.program.of
     }
     fn typename(&self) -> &str {
-        &self.layout.typename
+        &self.program.typename
     }
     fn is_group(&self) -> bool {
-        self.layout.group
+        self.program.group
     }
     fn left_out(&self) -> &[String] {
-        &self.layout.left_out
+        &self.program.left_out
     }
     fn doubts(&self) -> &[String] {
-        &self.layout.doubts
+        &self.program.doubts
     }
     fn plan<'a>(
         self: Arc<Self>,
@@ -256,7 +256,7 @@ impl FieldReader for BranchReader {
         Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state: State::Begun }))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
-        match (take(VALUES)?, &self.layout.of, self.direct()) {
+        match (take(VALUES)?, &self.program.of, self.direct()) {
             (Column::Number { values, .. }, Ok(of), Some((number, _))) => {
                 nest(of, entries as usize, number, values)
             }
@@ -305,7 +305,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
         match std::mem::replace(&mut self.state, State::Reading) {
             State::Begun => {
                 let pages = self.tree.baskets(self.branch, self.start, self.stop)?;
-                let counter = self.tree.counter(self.branch, &self.reader.layout);
+                let counter = self.tree.counter(self.branch, &self.reader.program);
                 let range = pages.first().zip(pages.last());
                 let (Some((counter, of_each)), Some((first, last))) = (counter, range) else {
                     lanes.push(self.values(pages, None)?);
@@ -313,7 +313,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
                 };
                 let (first, stop) = (first.first, last.first + last.items as u64);
                 // A counter with a counter could form a cycle.
-                match self.tree.layout(counter)?.framing {
+                match self.tree.program(counter)?.framing {
                     Framing::Fixed(_) => {}
                     Framing::Counted { skip: 0, .. } if of_each => {}
                     _ => return Err(no_number()),
@@ -393,7 +393,7 @@ impl<'a> BranchPlan<'a> {
         counts: Option<Counts>,
     ) -> Result<Lane<'a>> {
         let items: u64 = pages.iter().map(|page| page.wanted() as u64).sum();
-        let target = match (reader.direct(), &reader.layout.of) {
+        let target = match (reader.direct(), &reader.program.of) {
             (Some((number, each)), _) => {
                 let bits = number.size().checked_mul(each).and_then(|bytes| bytes.checked_mul(8));
                 let bits = bits.ok_or_else(|| Error::corrupt(format!("entries of {each} numbers")))?;
@@ -418,7 +418,7 @@ impl<'a> BranchPlan<'a> {
 
     /// Returns the cumulative counts of a counter of elements, from an entry on.
     fn sums(&self, read: &dyn LaneValues, first: u64) -> Option<Counts> {
-        let (counter, _) = self.tree.counter(self.branch, &self.reader.layout)?;
+        let (counter, _) = self.tree.counter(self.branch, &self.reader.program)?;
         let (number, values) = (self.number(counter)?, read.direct(COUNTS)?);
         let mut sums = Vec::with_capacity(values.len() / number.size() + 1);
         let mut sum = 0u64;
@@ -432,9 +432,9 @@ impl<'a> BranchPlan<'a> {
 
     /// Returns the baskets without bytes whose elements another branch counts.
     fn empty(&self, read: &dyn LaneValues) -> Vec<Empty> {
-        let layout = &self.reader.layout;
-        let elements = matches!(layout.framing, Framing::Column | Framing::Counted { skip: 0, .. })
-            && layout.kind.least_bytes() > 0;
+        let program = &self.reader.program;
+        let elements = matches!(program.framing, Framing::Column | Framing::Counted { skip: 0, .. })
+            && program.kind.least_bytes() > 0;
         let (true, Some((Builder::List { offsets, .. }, share))) = (elements, read.built(VALUES)) else {
             return Vec::new();
         };

@@ -217,8 +217,8 @@ def run(
         if all(cell.long for cell in cells):  # layouts are compared with each other, so all jobs write the same
             counts = [max(counts)] * len(counts)
         for number, (cell, count) in enumerate(zip(cells, counts, strict=True)):
-            job = _CellRun(cell, where.path, paths[0], count, str(own), number, str(program or ""))
-            steps += [_step(WRITE, job), _step(READ, job)]
+            spec = _CellRun(cell, where.path, paths[0], count, str(own), number, str(program or ""))
+            steps += [_step(WRITE, spec), _step(READ, spec)]
         study.run(steps, rounds)
     tables = [*_tables(study, cells), *_streaming(study, cells), *_memory(study, cells)]
     return study, study.finish(
@@ -323,15 +323,15 @@ class _CellRun:
         return json.loads(done.stdout)
 
 
-def _step(action: str, job: _CellRun) -> Step:
+def _step(action: str, spec: _CellRun) -> Step:
     def measure() -> dict[str, Any]:
-        if action == READ and not Path(job.copies()[0]).exists():  # in a resumed study
-            job.do(WRITE)
-        figures = job.do(action)
-        size = sum(Path(copy).stat().st_size for copy in job.copies())
+        if action == READ and not Path(spec.copies()[0]).exists():  # in a resumed study
+            spec.do(WRITE)
+        figures = spec.do(action)
+        size = sum(Path(copy).stat().st_size for copy in spec.copies())
         return {**figures, "value": figures["user"] + figures["system"], "bytes": size}
 
-    return Step(action, job.cell.name, "s", measure)
+    return Step(action, spec.cell.name, "s", measure)
 
 
 def _price(study: Study) -> Price:
@@ -583,7 +583,7 @@ def main(words: Sequence[str]) -> int:
     """Write or read the copies of a job, and print the costs: ACTION JOB."""
     action = words[0]
     told: dict[str, Any] = json.loads(words[1])
-    job = _CellRun(cell=Cell(**told.pop("cell")), **told)
+    spec = _CellRun(cell=Cell(**told.pop("cell")), **told)
     import resource
 
     for package in (*IMPORTED, "sapwood.writing.file"):
@@ -595,16 +595,16 @@ def main(words: Sequence[str]) -> int:
     )
     if action == WRITE:
         summary = None
-        if job.cell.summary:
-            count = job.stop
-            summary = Summary("sweep", entries_read=count, entries_selected=count, inputs=[job.source])
+        if spec.cell.summary:
+            count = spec.stop
+            summary = Summary("sweep", entries_read=count, entries_selected=count, inputs=[spec.source])
             summary.input_entries = [count]
-        with sapwood.open({job.source: None}) as file:
-            write_streams(file[job.tree], job.copies(), job.cell.layout(), job.stop, chunk=CHUNK, summary=summary)
+        with sapwood.open({spec.source: None}) as file:
+            write_streams(file[spec.tree], spec.copies(), spec.cell.layout(), spec.stop, chunk=CHUNK, summary=summary)
     else:
-        for copy in job.copies():
+        for copy in spec.copies():
             with sapwood.open({copy: None}) as file:
-                read_once([file["T"], *([file[SUMMARY]] if job.cell.summary else [])], chunk=CHUNK)
+                read_once([file["T"], *([file[SUMMARY]] if spec.cell.summary else [])], chunk=CHUNK)
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []

@@ -96,7 +96,7 @@ class _ResultSize(NamedTuple):
         return expected if self.limit is None else min(expected, self.bytes / max(self.items, 1) * self.limit)
 
 
-_Parts = list[dict[str, _ResultSize]]
+_Sizes = list[dict[str, _ResultSize]]
 """For each task, the parts of its results."""
 
 
@@ -109,7 +109,7 @@ class _Tried:
         self.name = task_name(task)
         self._done = False
         self._limits: dict[str, int] = {}
-        self.parts: dict[str, _ResultSize] = {}
+        self.sizes: dict[str, _ResultSize] = {}
 
     def process(self, events: Foreign) -> Foreign:
         results = self._task.process(events)
@@ -117,7 +117,7 @@ class _Tried:
         return results
 
     def end(self, results: dict[str, Any]) -> Foreign:
-        self.parts = {
+        self.sizes = {
             place: _ResultSize(size_of(value), len(value) if place in self._limits else 1, self._limits.get(place),
                          isinstance(value, (set, frozenset)))
             for place, value in _leaves(results)
@@ -197,7 +197,7 @@ def estimate(
     places = _places(dataset)
 
     first: list[Run] = []
-    grown: dict[int, _Parts] = {}
+    grown: dict[int, _Sizes] = {}
 
     def trial(place: int, count: int) -> Run:
         # Costs of `begin` and of the first step do not grow with the entries: measure them in a first trial.
@@ -207,15 +207,15 @@ def estimate(
 
     def attempt(place: int, count: int) -> Run:
         for task in tried_tasks:
-            task.parts = {}
+            task.sizes = {}
         return run(
             tried_tasks, _sample(dataset, place, count, infos[place], min(infos)), threads=1, read_ahead=0,
             step_size=step_size, output=output, skip_bad_files=skip_bad_files, drift=drift, catalogue=looked_at,
         )  # fmt: skip
 
-    def half(place: int) -> tuple[int, _Parts]:
+    def half(place: int) -> tuple[int, _Sizes]:
         entries = trial(place, max(1, outcomes[place].entries // 2)).entries
-        return entries, [task.parts for task in tried_tasks]
+        return entries, [task.sizes for task in tried_tasks]
 
     each = max(1, entries // len(places))
     tries = _TRIES if skip_bad_files and len(places) > 1 else 1
@@ -244,7 +244,7 @@ def estimate(
                     failures.append(StorageError(outcome.skipped[0].reason))
                     continue
                 outcomes[near] = outcome
-                grown[near] = [task.parts for task in tried_tasks]
+                grown[near] = [task.sizes for task in tried_tasks]
                 break
         if not outcomes:
             raise failures[-1]
@@ -284,14 +284,14 @@ def estimate(
 
 
 def _kept(
-    whole: int, outcomes: Mapping[int, Run], parts: Mapping[int, _Parts], half: Callable[[int], tuple[int, _Parts]]
+    whole: int, outcomes: Mapping[int, Run], sizes: Mapping[int, _Sizes], half: Callable[[int], tuple[int, _Sizes]]
 ) -> int:
     """Estimate the bytes of the joined results of all entries from their growth with the entries."""
     place, most = max(outcomes.items(), key=lambda item: item[1].entries)
     size = sum(task.bytes_results for task in most.tasks)
     if not most.entries or size * whole / most.entries < _LITTLE or whole <= most.entries:
         return size
-    more, (entries, fewer) = parts[place], half(place)
+    more, (entries, fewer) = sizes[place], half(place)
     return size + sum(
         int(part.grown(less.get(name), entries / most.entries, whole / most.entries)) - part.bytes
         for all_of_it, less in zip(more, fewer, strict=True)

@@ -112,12 +112,9 @@ fn free_segments_never_overlap_records() {
 
 #[test]
 fn past_two_gigabytes_positions_have_64_bits() {
-    let mut file = FileWriter::create(
-        Box::new(MemorySink::starting_at(2_100_000_000)),
-        "x.root",
-        Options::default(),
-    )
-    .unwrap();
+    let mut file =
+        FileWriter::create(Box::new(MemorySink::starting_at(2_100_000_000)), "x.root", Options::default())
+            .unwrap();
     file.leave_gap(2_100_000_000 - file.end());
     file.write_object(0, "s", "", &text_object("x")).unwrap();
     let directory = file.mkdir(0, "d", "").unwrap();

@@ -119,12 +119,12 @@ impl Existing {
         walk.object(&object)?;
         let Walk { frames, leaves: found, .. } = walk;
         let mut leaves = HashMap::new();
-        for places in notes.leaves {
-            let at = places.get("fLen").copied().unwrap_or(0);
+        for positions in notes.leaves {
+            let at = positions.get("fLen").copied().unwrap_or(0);
             if let Some((_, (_, reference))) =
                 found.range(..=at).next_back().filter(|(_, (end, _))| at < *end)
             {
-                leaves.insert(*reference, places);
+                leaves.insert(*reference, positions);
             }
         }
         let first_leaves = tree
@@ -139,9 +139,18 @@ impl Existing {
             }
             _ => None,
         };
-        let Notes { tree: places, branches, .. } = notes;
-        let known =
-            Self { payload, origin, frames, references, tree: places, branches, leaves, first_leaves, index };
+        let Notes { tree: positions, branches, .. } = notes;
+        let known = Self {
+            payload,
+            origin,
+            frames,
+            references,
+            tree: positions,
+            branches,
+            leaves,
+            first_leaves,
+            index,
+        };
         if !matches!(object.get("fBranchRef"), None | Some(Value::Null)) {
             return Err(Error::unsupported("it has a table of references between objects"));
         }
@@ -158,7 +167,7 @@ impl Existing {
         if self.branches.len() < tree.branches.len() {
             return Err(Error::unsupported("it has branches of classes that cannot be written"));
         }
-        for (branch, places) in tree.branches.iter().zip(&self.branches) {
+        for (branch, positions) in tree.branches.iter().zip(&self.branches) {
             let fail = |why: &str| Err(Error::unsupported(why).within(format!("branch {}", branch.name)));
             if !branch.other_file.is_empty() {
                 return fail("its baskets are in another file");
@@ -166,7 +175,7 @@ impl Existing {
             if branch.baskets.iter().any(|b| matches!(b.place, BasketPlace::Tree(_))) {
                 return fail("a basket of it is in the tree's own object");
             }
-            if self.number(places, "fWriteBasket")? as usize != branch.baskets.len() {
+            if self.number(positions, "fWriteBasket")? as usize != branch.baskets.len() {
                 return fail("some of its baskets are missing");
             }
             if branch.entries != tree.entries && !branch.baskets.is_empty() {
@@ -179,14 +188,14 @@ impl Existing {
         Ok(())
     }
 
-    fn place(places: &Positions, member: &str) -> Result<usize> {
-        let place = places.get(member).copied();
+    fn place(positions: &Positions, member: &str) -> Result<usize> {
+        let place = positions.get(member).copied();
         place.ok_or_else(|| Error::unsupported(format!("its description has no {member}")))
     }
     /// Returns a 32-bit member.
-    fn number(&self, places: &Positions, member: &str) -> Result<u32> {
+    fn number(&self, positions: &Positions, member: &str) -> Result<u32> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
-        cursor.seek(Self::place(places, member)?)?;
+        cursor.seek(Self::place(positions, member)?)?;
         cursor.u32()
     }
 
@@ -199,8 +208,8 @@ impl Existing {
     pub fn encode(&self, grown: &Grown<'_>, displacement: usize) -> Result<Vec<u8>> {
         let mut edits = Edits::default();
         let branches = grown.branches.iter().zip(self.branches.iter().zip(&self.first_leaves));
-        for (branch, (places, (leaf, class))) in branches {
-            self.encode_branch(&mut edits, branch, places).within(|| format!("branch {}", branch.name))?;
+        for (branch, (positions, (leaf, class))) in branches {
+            self.encode_branch(&mut edits, branch, positions).within(|| format!("branch {}", branch.name))?;
             // Readers allocate this size.
             let leaf = self.leaves.get(leaf);
             let width = match class.as_str() {
@@ -210,19 +219,21 @@ impl Existing {
                 _ => 4,
             };
             let text = class == "TLeafC";
-            for (places, member, width) in
-                [(leaf, "fMaximum", width), (leaf.filter(|_| text), "fLen", 4), (Some(places), "fMaximum", 4)]
-            {
+            for (positions, member, width) in [
+                (leaf, "fMaximum", width),
+                (leaf.filter(|_| text), "fLen", 4),
+                (Some(positions), "fMaximum", 4),
+            ] {
                 let counts = matches!(
                     class.as_str(),
                     "TLeafB" | "TLeafS" | "TLeafI" | "TLeafL" | "TLeafC" | "TLeafElement"
                 );
-                if let Some(places) = places.filter(|p| counts && p.contains_key(member))
+                if let Some(positions) = positions.filter(|p| counts && p.contains_key(member))
                     && let Some(maximum) = branch.maximum
-                    && maximum > self.signed(places, member, width)?
+                    && maximum > self.signed(positions, member, width)?
                 {
                     let bytes = maximum.to_be_bytes();
-                    edits.number(places, member, bytes.get(8 - width..).unwrap_or_default())?;
+                    edits.number(positions, member, bytes.get(8 - width..).unwrap_or_default())?;
                 }
             }
         }
@@ -257,9 +268,9 @@ impl Existing {
     }
 
     /// Returns a signed member of `width` bytes.
-    fn signed(&self, places: &Positions, member: &str, width: usize) -> Result<i64> {
+    fn signed(&self, positions: &Positions, member: &str, width: usize) -> Result<i64> {
         let mut cursor = Cursor::new(&self.payload, self.origin as u64);
-        cursor.seek(Self::place(places, member)?)?;
+        cursor.seek(Self::place(positions, member)?)?;
         Ok(match width {
             1 => cursor.i8()?.into(),
             2 => cursor.i16()?.into(),
@@ -279,14 +290,19 @@ impl Existing {
         Ok(())
     }
 
-    fn encode_branch(&self, edits: &mut Edits, branch: &GrownBranch<'_>, places: &Positions) -> Result<()> {
+    fn encode_branch(
+        &self,
+        edits: &mut Edits,
+        branch: &GrownBranch<'_>,
+        positions: &Positions,
+    ) -> Result<()> {
         let count = branch.baskets.len();
-        let old = self.number(places, "fMaxBaskets")? as usize;
+        let old = self.number(positions, "fMaxBaskets")? as usize;
         let room = (count + 1).max(MIN_BASKETS).max(old);
-        edits.number(places, "fMaxBaskets", &(room as u32).to_be_bytes())?;
-        edits.number(places, "fWriteBasket", &(count as u32).to_be_bytes())?;
+        edits.number(positions, "fMaxBaskets", &(room as u32).to_be_bytes())?;
+        edits.number(positions, "fWriteBasket", &(count as u32).to_be_bytes())?;
         if let Some(codec) = branch.codec {
-            edits.number(places, "fCompress", &codec.to_be_bytes())?;
+            edits.number(positions, "fCompress", &codec.to_be_bytes())?;
         }
         for (member, value) in [
             ("fEntryNumber", branch.entries),
@@ -294,7 +310,7 @@ impl Existing {
             ("fTotBytes", branch.total_bytes),
             ("fZipBytes", branch.zip_bytes),
         ] {
-            edits.number(places, member, &value.to_be_bytes())?;
+            edits.number(positions, member, &value.to_be_bytes())?;
         }
         let bytes = branch.baskets.iter().flat_map(|b| b.bytes.to_be_bytes());
         let firsts = branch.baskets.iter().map(|b| b.entry).chain([branch.last]).flat_map(u64::to_be_bytes);
@@ -305,21 +321,21 @@ impl Existing {
             all.resize(1 + width * room, 0);
             all
         };
-        self.array(edits, places, "fBasketBytes", 4 * old, filled(bytes.collect(), 4))?;
-        self.array(edits, places, "fBasketEntry", 8 * old, filled(firsts.collect(), 8))?;
-        self.array(edits, places, "fBasketSeek", 8 * old, filled(seeks.collect(), 8))
+        self.array(edits, positions, "fBasketBytes", 4 * old, filled(bytes.collect(), 4))?;
+        self.array(edits, positions, "fBasketEntry", 8 * old, filled(firsts.collect(), 8))?;
+        self.array(edits, positions, "fBasketSeek", 8 * old, filled(seeks.collect(), 8))
     }
 
     /// Replaces an array after the byte that says whether the array is present.
     fn array(
         &self,
         edits: &mut Edits,
-        places: &Positions,
+        positions: &Positions,
         member: &str,
         bytes: usize,
         new: Vec<u8>,
     ) -> Result<()> {
-        let start = Self::place(places, member)?;
+        let start = Self::place(positions, member)?;
         let end = start + 1 + if self.payload.get(start) == Some(&1) { bytes } else { 0 };
         edits.0.push(Edit { range: start..end, bytes: new, within: 0 });
         Ok(())
@@ -437,8 +453,8 @@ struct Edits(Vec<Edit>);
 
 impl Edits {
     /// Replaces a number by another of the same length.
-    fn number(&mut self, places: &Positions, member: &str, bytes: &[u8]) -> Result<()> {
-        let start = Existing::place(places, member)?;
+    fn number(&mut self, positions: &Positions, member: &str, bytes: &[u8]) -> Result<()> {
+        let start = Existing::place(positions, member)?;
         self.0.push(Edit { range: start..start + bytes.len(), bytes: bytes.to_vec(), within: 0 });
         Ok(())
     }
@@ -463,7 +479,7 @@ struct Notes {
 
 impl Notes {
     fn add(&mut self, class: &str, member: &str, at: usize) {
-        let places = match class {
+        let positions = match class {
             "TTree" => Some(&mut self.tree),
             // The tree's own name comes before all others.
             "TNamed" if member == "fName" => Some(&mut self.tree),
@@ -489,8 +505,8 @@ impl Notes {
             _ => None,
         };
         // Only the first occurrence belongs to the tree.
-        if let Some(places) = places {
-            places.entry(member.to_owned()).or_insert(at);
+        if let Some(positions) = positions {
+            positions.entry(member.to_owned()).or_insert(at);
         }
     }
 }

@@ -270,7 +270,7 @@ impl TreePlan {
                 // Pairs in a list stay together, as in maps.
                 let pairs =
                     matches!(shape, Shape::Vector(item) if matches!(&**item, Shape::Class(c) if c.is_pair()));
-                let place = BranchSource {
+                let source = BranchSource {
                     column,
                     path: Vec::new(),
                     parent: None,
@@ -282,7 +282,7 @@ impl TreePlan {
                 for class in classes {
                     self.declare(class)?;
                 }
-                self.object(name, shape, &place)
+                self.object(name, shape, &source)
             }
         }
     }
@@ -349,7 +349,7 @@ impl TreePlan {
     }
 
     /// Plans a container, string or object at the top of a tree.
-    fn object(&mut self, name: String, shape: &Shape, place: &BranchSource) -> Result<()> {
+    fn object(&mut self, name: String, shape: &Shape, source: &BranchSource) -> Result<()> {
         let mut element = Element {
             class: shape.cpp(),
             parent: String::new(),
@@ -366,36 +366,36 @@ impl TreePlan {
                 element.object = true;
                 element.version = class.version.into();
                 element.checksum = class.info()?.checksum;
-                if place.split < 1 {
-                    let item = record(class, place.member_wise)?;
-                    self.element(name.clone(), name, Some(item), element, place);
+                if source.split < 1 {
+                    let item = record(class, source.member_wise)?;
+                    self.element(name.clone(), name, Some(item), element, source);
                     return Ok(());
                 }
                 element.id = -2;
                 let prefix = if name.ends_with('.') { name.clone() } else { String::new() };
-                let parent = self.element(name.clone(), name, None, element, place);
-                self.members(&prefix, class, place, parent)
+                let parent = self.element(name.clone(), name, None, element, source);
+                self.members(&prefix, class, source, parent)
             }
             Shape::Vector(item) => {
                 element.object = shape.has_objects();
                 if let Shape::Class(class) = item.as_ref()
-                    && place.split > 0
+                    && source.split > 0
                     && flat(class)
                 {
-                    return self.split_list(&name, class, element, place);
+                    return self.split_list(&name, class, element, source);
                 }
-                let item = member(shape, place.member_wise)?;
-                self.element(name.clone(), name, Some(item), element, place);
+                let item = member(shape, source.member_wise)?;
+                self.element(name.clone(), name, Some(item), element, source);
                 Ok(())
             }
             Shape::Text => {
                 (element.version, element.kind) = (STRING_CLASS, -1);
-                self.element(name.clone(), name, Some(Item::Text), element, place);
+                self.element(name.clone(), name, Some(Item::Text), element, source);
                 Ok(())
             }
             Shape::Map(..) | Shape::Other(..) => {
                 element.object = shape.has_objects();
-                self.element(name.clone(), name, Some(member(shape, false)?), element, place);
+                self.element(name.clone(), name, Some(member(shape, false)?), element, source);
                 Ok(())
             }
             other => Err(Error::argument(format!("{} is not an object", other.cpp()))),
@@ -409,10 +409,10 @@ impl TreePlan {
         title: String,
         item: Option<Item>,
         element: Element,
-        place: &BranchSource,
+        source: &BranchSource,
     ) -> usize {
         let leaf = leaf("TLeafElement", &title, &title, 1, 0);
-        let mut branch = Branch::new(name, title, item, place.column);
+        let mut branch = Branch::new(name, title, item, source.column);
         if element.object && element.kind == 0 {
             // Readers derive the size of an object from the borders between entries, even if all sizes are equal.
             branch.fixed = None;
@@ -420,49 +420,49 @@ impl TreePlan {
         self.push(Branch {
             leaves: vec![leaf],
             element: Some(element),
-            split_level: place.split.max(0),
-            parent: place.parent,
-            path: place.path.clone(),
+            split_level: source.split.max(0),
+            parent: source.parent,
+            path: source.path.clone(),
             ..branch
         })
     }
 
     /// Plans the branches of the members of an object.
-    fn members(&mut self, prefix: &str, class: &Class, place: &BranchSource, parent: usize) -> Result<()> {
+    fn members(&mut self, prefix: &str, class: &Class, source: &BranchSource, parent: usize) -> Result<()> {
         let checksum = class.info()?.checksum;
         for (id, (name, shape)) in class.members.iter().enumerate() {
-            let place = place.inside(id, parent);
+            let source = source.inside(id, parent);
             let full = format!("{prefix}{name}");
             let element = member_element(class, checksum, id, 0);
             let split_list = match shape {
                 Shape::Vector(item) => match item.as_ref() {
-                    Shape::Class(inner) if place.split > 0 && flat(inner) => Some(inner),
+                    Shape::Class(inner) if source.split > 0 && flat(inner) => Some(inner),
                     _ => None,
                 },
                 _ => None,
             };
             if let Some(inner) = split_list {
-                self.split_list(&full, inner, element, &place)?;
+                self.split_list(&full, inner, element, &source)?;
                 continue;
             }
             match shape {
-                Shape::Class(inner) if place.split > 0 => {
+                Shape::Class(inner) if source.split > 0 => {
                     let element = Element { kind: 2, code: ANY, ..element };
-                    let index = self.element(full.clone(), full.clone(), None, element, &place);
+                    let index = self.element(full.clone(), full.clone(), None, element, &source);
                     if let Some(branch) = self.branches.get_mut(index) {
                         branch.leaves.clear();
                     }
-                    self.members(&format!("{full}."), inner, &place, index)?;
+                    self.members(&format!("{full}."), inner, &source, index)?;
                 }
                 Shape::Class(_) => {
-                    let item = member(shape, place.member_wise)?;
+                    let item = member(shape, source.member_wise)?;
                     let element = Element { code: ANY, object: true, ..element };
-                    self.element(full.clone(), full, Some(item), element, &place);
+                    self.element(full.clone(), full, Some(item), element, &source);
                 }
                 Shape::Vector(_) | Shape::Map(..) | Shape::Other(..) | Shape::Text => {
-                    let item = member(shape, place.member_wise)?;
+                    let item = member(shape, source.member_wise)?;
                     let element = Element { object: shape.has_objects(), ..element };
-                    self.element(full.clone(), full, Some(item), element, &place);
+                    self.element(full.clone(), full, Some(item), element, &source);
                 }
                 _ => {
                     let (dims, number) = shape.dims();
@@ -473,7 +473,7 @@ impl TreePlan {
                         shape,
                         (&dims, number),
                         element,
-                        &place,
+                        &source,
                     )?;
                 }
             }
@@ -489,12 +489,12 @@ impl TreePlan {
         shape: &Shape,
         (dims, number): (&[usize], &Shape),
         element: Element,
-        place: &BranchSource,
+        source: &BranchSource,
     ) -> Result<usize> {
         let code = number.code().unwrap_or(0) + if dims.is_empty() { 0 } else { 20 };
         let unsigned = leaf_of(number)?.2;
         let element = Element { code, ..element };
-        let index = self.element(name, title, Some(value(shape)?), element, place);
+        let index = self.element(name, title, Some(value(shape)?), element, source);
         if let Some(leaf) = self.branches.get_mut(index).and_then(|b| b.leaves.first_mut()) {
             leaf.name = leaf_name;
             leaf.length = elements(dims)?;
@@ -510,27 +510,27 @@ impl TreePlan {
         name: &str,
         class: &Class,
         element: Element,
-        place: &BranchSource,
+        source: &BranchSource,
     ) -> Result<()> {
         let counted = format!("{name}_");
-        let range = place.parent.is_some();
+        let range = source.parent.is_some();
         let element = Element { kind: 4, clones: class.name.clone(), ..element };
-        let master = self.element(name.to_owned(), counted.clone(), Some(Item::Count), element, place);
+        let master = self.element(name.to_owned(), counted.clone(), Some(Item::Count), element, source);
         if let Some(leaf) = self.branches.get_mut(master).and_then(|b| b.leaves.first_mut()) {
             leaf.range = range;
         }
         let checksum = class.info()?.checksum;
         for (id, (member, shape)) in class.members.iter().enumerate() {
-            let place = BranchSource { split: 0, ..place.inside(id, master) };
+            let source = BranchSource { split: 0, ..source.inside(id, master) };
             let full = format!("{name}.{member}");
             let title = format!("{member}[{counted}]");
             let element = member_element(class, checksum, id, 41);
             let (dims, number) = shape.dims();
             let index = if number.code().is_some() {
                 let branch = full.clone() + &brackets(&dims);
-                self.number_member(branch, (full, title), shape, (&dims, number), element, &place)?
+                self.number_member(branch, (full, title), shape, (&dims, number), element, &source)?
             } else {
-                let index = self.element(full.clone(), title, Some(grouped(shape)?), element, &place);
+                let index = self.element(full.clone(), title, Some(grouped(shape)?), element, &source);
                 if let Some(leaf) = self.branches.get_mut(index).and_then(|b| b.leaves.first_mut()) {
                     leaf.name = full;
                 }

@@ -48,25 +48,25 @@ pub fn in_order<J: Sync, S: Default + Send>(
     mut take: impl FnMut(&J, &mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let ahead = ahead.clamp(1, jobs.len().max(1));
-    let place = |_| Slot { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
-    let places: Vec<Slot<S>> = (0..ahead).map(place).collect();
-    let (places, fill) = (&places, &fill);
-    // A place serves every `ahead`-th job: the next one starts after the result of the one before was taken.
-    let pairs = || jobs.iter().zip(places.iter().cycle());
+    let slot = |_| Slot { room: Mutex::new((S::default(), None)), filled: Condvar::new() };
+    let slots: Vec<Slot<S>> = (0..ahead).map(slot).collect();
+    let (slots, fill) = (&slots, &fill);
+    // A slot serves every `ahead`-th job: the next one starts after the result of the one before was taken.
+    let pairs = || jobs.iter().zip(slots.iter().cycle());
     rayon::scope_fifo(|scope| {
-        let begin = |(job, place)| {
-            let (job, place): (&J, &Slot<S>) = (job, place);
+        let begin = |(job, slot)| {
+            let (job, slot): (&J, &Slot<S>) = (job, slot);
             scope.spawn_fifo(move |_| {
-                let _wake = Wake(&place.filled);
-                let Ok(mut room) = place.room.lock() else { return };
+                let _wake = Wake(&slot.filled);
+                let Ok(mut room) = slot.room.lock() else { return };
                 let result = fill(job, &mut room.0);
                 room.1 = Some(result);
             });
         };
         let mut rest = pairs();
         rest.by_ref().take(ahead).for_each(begin);
-        for (job, place) in pairs() {
-            let mut room = place.wait()?;
+        for (job, slot) in pairs() {
+            let mut room = slot.wait()?;
             room.1.take().unwrap_or(Ok(()))?;
             take(job, &mut room.0)?;
             drop(room);

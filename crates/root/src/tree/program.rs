@@ -57,7 +57,7 @@ pub struct BranchProgram {
 /// A branch compiled for reading, with the programs of the classes in its values.
 pub struct BranchReader {
     /// Its program.
-    pub layout: BranchProgram,
+    pub program: BranchProgram,
     /// Programs of classes, compiled on demand.
     pub programs: Arc<Programs>,
 }
@@ -88,7 +88,7 @@ impl Readers {
         let missing = || Error::argument(format!("branch {branch} of {}", self.readers.len()));
         let slot = self.readers.get(branch).ok_or_else(missing)?;
         let compile = || {
-            Arc::new(BranchReader { layout: compile(tree, self, branch), programs: self.programs.clone() })
+            Arc::new(BranchReader { program: compile(tree, self, branch), programs: self.programs.clone() })
         };
         Ok(slot.get_or_init(compile))
     }
@@ -112,13 +112,13 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> BranchProgram {
     if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
         let typename = class.unwrap_or_else(|| group_name(tree, readers, branch));
         let counts = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4));
-        let layout = if counts && branch.other_file.is_empty() {
+        let program = if counts && branch.other_file.is_empty() {
             // The branch of a split collection holds the number of its elements, by which its parts are checked.
             finish(Framing::Fixed(4), Kind::Number(Number::I32), typename)
         } else {
             failed("the branch only groups others", &typename)
         };
-        return BranchProgram { group: true, ..layout };
+        return BranchProgram { group: true, ..program };
     }
     if !branch.other_file.is_empty() {
         return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
@@ -136,7 +136,7 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> BranchProgram {
         [] if branch.element.is_some() => described(tree, readers, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
-            Some(layout) => layout,
+            Some(program) => program,
             None => described(tree, readers, branch, Some(leaf)),
         },
         _ => leaf_list(leaves),
@@ -146,7 +146,7 @@ fn compile(tree: &Tree, readers: &Readers, index: usize) -> BranchProgram {
 fn group_name(tree: &Tree, readers: &Readers, branch: &Branch) -> String {
     let part = |&i: &usize| {
         let child = tree.branches.get(i)?;
-        Some(format!("{}:{}", child.name, readers.get(tree, i).ok()?.layout.typename))
+        Some(format!("{}:{}", child.name, readers.get(tree, i).ok()?.program.typename))
     };
     format!("group of {}", branch.children.iter().filter_map(part).collect::<Vec<_>>().join(", "))
 }
@@ -295,8 +295,8 @@ fn leaf_rows(leaves: &[Leaf]) -> Option<BranchProgram> {
 
 /// Several leaves in one branch: a record, its members end to end without padding. A leaf may count a later one.
 fn leaf_list(leaves: &[Leaf]) -> BranchProgram {
-    if let Some(layout) = leaf_rows(leaves) {
-        return layout;
+    if let Some(program) = leaf_rows(leaves) {
+        return program;
     }
     let mut steps = Vec::new();
     let mut names = Vec::new();
@@ -332,16 +332,16 @@ fn leaf_list(leaves: &[Leaf]) -> BranchProgram {
 
 fn described(tree: &Tree, readers: &Readers, branch: &Branch, leaf: Option<&Leaf>) -> BranchProgram {
     let mut compiler = readers.programs().compiler();
-    let mut layout = by_class(tree, branch, leaf, &mut compiler);
-    if layout.of.is_ok() {
-        layout.left_out = compiler.left_out;
-        layout.doubts = compiler.doubts;
-        for notes in [&mut layout.left_out, &mut layout.doubts] {
+    let mut program = by_class(tree, branch, leaf, &mut compiler);
+    if program.of.is_ok() {
+        program.left_out = compiler.left_out;
+        program.doubts = compiler.doubts;
+        for notes in [&mut program.left_out, &mut program.doubts] {
             notes.sort_unstable();
             notes.dedup();
         }
     }
-    layout
+    program
 }
 
 fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Compiler<'_>) -> BranchProgram {
@@ -509,9 +509,9 @@ mod tests {
             // Counted by a leaf of another branch: a record of lists.
             (vec![counted(9), counted(9)], Framing::Whole, "struct {float x[]; float x[];}"),
         ] {
-            let layout = leaf_list(&leaves);
-            assert_eq!((layout.framing, layout.typename.as_str()), (framing, name));
-            assert!(layout.of.is_ok(), "{name}");
+            let program = leaf_list(&leaves);
+            assert_eq!((program.framing, program.typename.as_str()), (framing, name));
+            assert!(program.of.is_ok(), "{name}");
         }
         for wrong in [vec![counted(7), counter()], vec![leaf("TLeafObject", "o", "o", 1), counter()]] {
             assert!(leaf_list(&wrong).of.is_err());
