@@ -141,3 +141,16 @@ def root_python() -> Path:
     python = oracle_python()
     assert python is not None
     return python
+
+
+@pytest.fixture(scope="session")
+def root_folder(root_python: Path) -> Path:
+    """Return the folder of ROOT's installation."""
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    return Path(subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip())
+
+
+@pytest.fixture
+def rootsys(root_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the programs that tests start find ROOT."""
+    monkeypatch.setenv("ROOTSYS", str(root_folder))

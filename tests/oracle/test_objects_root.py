@@ -33,14 +33,6 @@ RECIPES = Path(__file__).parent.parent / "recipes" / "objects"
 
 
 @pytest.fixture(scope="module")
-def root_folder(root_python: Path) -> Path:
-    """Give the folder of ROOT's installation."""
-    code = "import ROOT, pathlib; print(pathlib.Path(ROOT.__file__).parent)"
-    done = subprocess.run([root_python, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    return Path(done.stdout.split()[-1])
-
-
-@pytest.fixture(scope="module")
 def shapes(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with files of own classes, and what ROOT reads of them."""
     return recipes.make(root_python, "objects/make.py", tmp_path_factory.mktemp("shapes"))

@@ -43,13 +43,11 @@ OF_ROOT = ("fUniqueID", "fBits")
 
 
 @pytest.fixture(scope="module")
-def generator(root_python: Path, peers_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def generator(root_folder: Path, peers_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the generator with ROOT, in the folder where it then writes."""
     folder = tmp_path_factory.mktemp("generated")
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
     with (folder / "log").open("w") as log:
-        command = [peers_source / "build.sh", root, folder]
+        command = [peers_source / "build.sh", root_folder, folder]
         subprocess.run(command, check=True, timeout=500, stdout=log, stderr=log)
     return folder / "seedgen"
 

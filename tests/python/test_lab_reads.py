@@ -101,12 +101,8 @@ def test_the_members_of_split_lists_are_read_too(tmp_path: Path, root_python: Pa
 
 
 @pytest.mark.oracle
-def test_root_reads_each_basket_without_its_cache(
-    path: Path, tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
+@pytest.mark.usefixtures("rootsys")
+def test_root_reads_each_basket_without_its_cache(path: Path, tmp_path: Path) -> None:
     traces, written = reads.run(str(path), tmp_path / "out")
     with sapwood.open(f"{path}:T") as tree:
         branches = [tree["x"], tree["y"]]

@@ -403,10 +403,8 @@ def test_a_pool_of_xrootd_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_root_as_the_engine_of_a_site(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
+@pytest.mark.usefixtures("rootsys")
+def test_root_as_the_engine_of_a_site(tmp_path: Path) -> None:
     samples.make("pythia", tmp_path / "one.root")
     with single({"one.root": tmp_path / "one.root"}) as server:
         study, _ = site_run.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
@@ -539,19 +537,17 @@ def test_engines_that_disagree_end_the_study() -> None:
         runner._compare(_case(1, "root"), 10, 6.0)
 
 
-def compiled_for(root_python: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Compile the program of the study with the ROOT of an interpreter."""
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
+def compiled(folder: Path) -> Path:
+    """Compile the program of the study."""
     program, reason = event.compiled(folder, "site")
     assert program is not None, reason
     return program
 
 
 @pytest.mark.oracle
-def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled_for(root_python, tmp_path, monkeypatch)
+@pytest.mark.usefixtures("rootsys")
+def test_root_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compiled(tmp_path)
     monkeypatch.setattr(samples, "KINDS", SMALL)
     study, _ = site_run.run(tmp_path / "out", names=["sapwood", "root"], jobs=[1], per_job=2, rounds=1, quick=True)
     found = {
@@ -569,8 +565,9 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
 
 @pytest.mark.alone
 @pytest.mark.oracle
-def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled_for(root_python, tmp_path, monkeypatch)
+@pytest.mark.usefixtures("rootsys")
+def test_the_start_of_root_is_not_counted(tmp_path: Path) -> None:
+    program = compiled(tmp_path)
     with sapwood.recreate(tmp_path / "one.root") as file:
         file.mktree("T", {f"x{place}": np.arange(5000.0) for place in range(20)})
     took: list[float] = []
@@ -584,7 +581,7 @@ def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, mon
     assert took[0] < 0.5 * took[1]
 
 
-def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_again_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise UnsupportedError("objects of Event are not rewritten")
 

@@ -932,11 +932,9 @@ def test_what_refuses_to_forget_is_no_failure(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.oracle
+@pytest.mark.usefixtures("rootsys")
 @pytest.mark.parametrize("how", SETTINGS)
-def test_lab_event_with_root(how: str, tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
+def test_lab_event_with_root(how: str, tmp_path: Path) -> None:
     settings = SETTINGS[how]
     program, reason = event.compiled(tmp_path, dictionary=None if settings.split is None else event.TRACKS)
     assert program is not None, reason

@@ -135,10 +135,8 @@ def test_the_version_of_root_is_recorded(file: Path, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.oracle
-def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
-    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("ROOTSYS", root)
+@pytest.mark.usefixtures("rootsys")
+def test_root_copies_the_same(tmp_path: Path) -> None:
     source = tmp_path / "source.root"
     engines.Sapwood().write(source, 600, engines.Settings("lz4:4", split=99))
     study = Study("sweep", {}, tmp_path)

@@ -431,7 +431,7 @@ def _what_if(
         if changes.layout is not None:
             places = {file: _rewritten(place, Path(folder), changes) for file, place in places.items()}
         if model is None:
-            return _read_anew(wanted, places, changes, limits)
+            return _read_again(wanted, places, changes, limits)
         opened = {file: sapwood.open({place: None}) for file, place in places.items()}
         try:
             trees = [(one, opened[one.file][one.tree]) for one in wanted]
@@ -456,7 +456,7 @@ def _rewritten(place: str, folder: Path, changes: Changes) -> str:
     return str(output)
 
 
-def _read_anew(wanted: Sequence[TreeReads], places: dict[str, str], changes: Changes, limits: Model) -> Cost:
+def _read_again(wanted: Sequence[TreeReads], places: dict[str, str], changes: Changes, limits: Model) -> Cost:
     given = {"prefetch_size": changes.prefetch_size, "num_workers": limits.in_flight}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     near = [place for place in places.values() if re.match(r"\w+://", place) is None]
