@@ -54,11 +54,10 @@ def _key(name: str, start: int, stop: int) -> str:
 
 
 class CacheUse(NamedTuple):
-    """How full a cache is: files, their bytes, and the times (of the clock) of the oldest and the last use."""
+    """How full a cache is: files, their bytes, and the time (of the clock) of the last use."""
 
     files: int
     bytes: int
-    oldest: float | None
     last: float | None
 
 
@@ -260,11 +259,10 @@ class ColumnCache:
     # For the command
 
     def use(self) -> CacheUse:
-        """Return the number of cached columns, their bytes and the times of their use."""
+        """Return the number of cached columns, their bytes and the time of the last use."""
         states = [state for _, state in self._files(_SUFFIX)]
-        times = [state.st_mtime for state in states]
         size = sum(state.st_size for state in states)
-        return CacheUse(len(states), size, min(times, default=None), max(times, default=None))
+        return CacheUse(len(states), size, max((state.st_mtime for state in states), default=None))
 
     def clear(self) -> CacheUse:
         """Remove all columns, and what writers left that ended; return what was there.
