@@ -38,6 +38,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text; without a text, its class."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
 def _shown(message: Iterable[object]) -> Iterable[object]:
     return (safe_text(without_secrets(one)) if isinstance(one, str) else one for one in message)
 

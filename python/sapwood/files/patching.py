@@ -11,7 +11,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, first_line, stacklevel
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -52,7 +52,7 @@ class Patch:
             try:
                 return ours(*arguments, **options)
             except (ArgumentError, UnsupportedError, TypeError) as error:
-                reason = f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                reason = f"{name}: {first_line(error)}"
                 self.fallbacks[reason] += 1
                 warnings.warn(f"uproot is used instead of sapwood: {reason}", SapwoodWarning, stacklevel=stacklevel())
                 return theirs(*arguments, **options)

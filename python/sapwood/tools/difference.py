@@ -12,7 +12,7 @@ import numpy as np
 import sapwood
 from sapwood import columns
 from sapwood.columns import Array, Column
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, first_line
 from sapwood.files.hbook import Bank
 from sapwood.files.kinds import DIRECTORIES, TABLES
 
@@ -101,7 +101,7 @@ def differences(
             try:
                 one, other = a[path], b[path]
             except (SapwoodError, NotImplementedError) as error:
-                yield Difference("unreadable", path, None, None, _line(error), "")
+                yield Difference("unreadable", path, None, None, first_line(error), "")
                 continue
             if _is_table(one):
                 yield from _tables(path, one, other, (relative, absolute), layout)
@@ -119,10 +119,6 @@ def _is_table(one: Foreign) -> bool:
 
 def _class_of(one: Foreign) -> str:
     return str(getattr(one, "classname", type(one).__name__))
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], layout: bool) -> Iterator[Difference]:

@@ -17,7 +17,14 @@ import numpy as np
 
 from sapwood._native import MAP_ENTRY
 from sapwood.columns import Column, Foreign, length_of
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, UnsupportedTypeError, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    SapwoodWarning,
+    UnsupportedError,
+    UnsupportedTypeError,
+    first_line,
+    stacklevel,
+)
 from sapwood.naming import NUMBERS
 
 if TYPE_CHECKING:
@@ -314,7 +321,7 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
         try:
             layout = ak.to_layout(ak.from_iter([_encoded(one) for one in values]))
         except (RuntimeError, ValueError, TypeError) as again:
-            raise ArgumentError(f"these values cannot be written: {str(again).splitlines()[0]}") from error
+            raise ArgumentError(f"these values cannot be written: {first_line(again)}") from error
     return _from_layout(layout, missing=missing)
 
 

@@ -408,7 +408,7 @@ def _per_step(outcome: Run, info: TreeInfo, step_size: StepSize, most: int | Non
     """
     if not outcome.entries:
         return 0
-    decoded = sum({name: size for task in outcome.tasks for name, size in _sizes(task)}.values())
+    decoded = sum(task.bytes_used for task in outcome.tasks)
     per_entry = max(decoded, 1) / outcome.entries
     largest = max(
         (int(b - a) for a, b in zip(info.clusters[:-1], info.clusters[1:], strict=True)), default=info.entries
@@ -419,7 +419,3 @@ def _per_step(outcome: Run, info: TreeInfo, step_size: StepSize, most: int | Non
         length = min(length, max(1, int(most / per_entry)))
     needed = max((task.memory_peak for task in outcome.tasks), default=0) / outcome.entries
     return int(length * (2 * per_entry + needed))
-
-
-def _sizes(task: Any) -> Sequence[tuple[str, int]]:
-    return [(task.name, task.bytes_used)]

@@ -11,7 +11,7 @@ import awkward as ak
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, suggestion
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, first_line, suggestion
 from sapwood.table.expressions import Expression, Language
 from sapwood.table.native import exact_column
 
@@ -298,7 +298,7 @@ def _first(name: str, alternatives: Iterable[Alternative], tree: Tree) -> Formul
         try:
             return _formula(given, tree)
         except (NotFoundError, ArgumentError) as error:
-            why = str(error).partition("\n")[0]
+            why = first_line(error)
             failures.append(why if given == name else f"{given}: {why}")
     raise NotFoundError(f"column {name!r} cannot be made: " + "; ".join(failures))
 
