@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,15 +155,6 @@ def plots(trace: Trace) -> str:
     return f'<div class="plots">{"".join(part for part in drawn if part)}</div>'
 
 
-def _figure(title: str, legend: Sequence[str], drawing: str, caption: str) -> str:
-    items = "".join(f'<li><i class="c{place}"></i>{html.escape(text)}</li>' for place, text in enumerate(legend))
-    listed = f'<ul class="legend">{items}</ul>' if legend else ""
-    return (
-        f"<figure><figcaption><strong>{html.escape(title)}</strong>{listed}</figcaption>{drawing}"
-        f'<p class="below">{html.escape(caption)}</p></figure>'
-    )
-
-
 class Decoded(NamedTuple):
     """Baskets of a file that were decoded.
 
@@ -237,6 +228,7 @@ def _offsets_figures(trace: Trace) -> list[str]:
 
 def offsets_figure(decoded: Decoded, caption: str) -> str:
     """Draw where in a file pages lie against the entries they hold, those of a field in one colour."""
+    from sapwood.show.html import captioned
     from sapwood.show.svg import COLOURS, Marks, draw_marks
 
     file, names, branch, start, stop, offset, length = decoded
@@ -247,11 +239,12 @@ def offsets_figure(decoded: Decoded, caption: str) -> str:
         legend.append(f"{len(names) - COLOURS + 1} others")
     marks = Marks(start, stop, offset / 1e6, (offset + length) / 1e6, np.minimum(branch, COLOURS - 1))
     drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset against entry, {file}")
-    return _figure("File offset against entry", legend, drawing, caption)
+    return captioned("File offset against entry", drawing, caption, legend)
 
 
 def _time_figure(trace: Trace) -> str:
     """Draw each request as a bar of time at its offset, coloured by its cause."""
+    from sapwood.show.html import captioned
     from sapwood.show.svg import Marks, draw_marks
 
     rows = np.flatnonzero(trace.is_request)
@@ -270,10 +263,11 @@ def _time_figure(trace: Trace) -> str:
         f"Each range of a request: from when it was sent to when it was there, and where in the file. {len(starts)} "
         f"requests, on average {(ends - starts).sum() / max(int(ends.max() - starts.min()), 1):.1f} in flight."
     )
-    return _figure("Requests over time", legend, drawing, caption)
+    return captioned("Requests over time", drawing, caption, legend)
 
 
 def _map_figures(trace: Trace) -> list[str]:
+    from sapwood.show.html import captioned
     from sapwood.show.svg import draw_cells
 
     drawn: list[str] = []
@@ -287,5 +281,5 @@ def _map_figures(trace: Trace) -> list[str]:
         if len(names) > _MAPPED:
             others = bytes_text(float(sizes[_MAPPED:].sum()))
             caption += f" The {_MAPPED} branches with most; {len(names) - _MAPPED} others have {others} together."
-        drawn.append(_figure("Map of the file", [], drawing, caption))
+        drawn.append(captioned("Map of the file", drawing, caption))
     return drawn

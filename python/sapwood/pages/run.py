@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterator, Mapping, Sized
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
-from sapwood.show.html import document, machine_rows, path_cell, table, tiles
+from sapwood.show.html import document, escaped, machine_rows, path_cell, table, tiles
 from sapwood.show.svg import ALONE, COLOURS, draw_chart, draw_map, draw_ratios, plain
 from sapwood.show.units import bytes_text, count_text, noun, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
@@ -102,7 +101,7 @@ def render(
         _settings(run),
     ]
     footer = (
-        f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
+        f"Made by sapwood {escaped(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
         "<code>results.json</code>, the histograms in <code>results.root</code>."
     )
     saving = (resources.files("sapwood.show") / "saving.js").read_text(encoding="utf-8")
@@ -110,20 +109,16 @@ def render(
     return document(f"{names} – sapwood run", body, footer, script if figures else "")
 
 
-def _text(value: object) -> str:
-    return html.escape(str(value))
-
-
 def _plural(count: int, word: str) -> str:
     return f"{count_text(count)} {noun(count, word)}"
 
 
 def _header(run: Run) -> str:
-    tasks = ", ".join(f"<code>{_text(task.name)}</code>" for task in run.tasks)
+    tasks = ", ".join(f"<code>{escaped(task.name)}</code>" for task in run.tasks)
     when = run.started.replace("T", " ").replace("+00:00", " UTC")
     return (
         f"<header><h1>{_plural(len(run.tasks), 'task')} over {_plural(len(run.files), 'file')}</h1>"
-        f"<p>{tasks} · started {_text(when)} on {_text(run.host['name'])}</p></header>"
+        f"<p>{tasks} · started {escaped(when)} on {escaped(run.host['name'])}</p></header>"
     )
 
 
@@ -143,7 +138,7 @@ def _notice(run: Run) -> str:
     if not run.skipped:
         return ""
     rows = [
-        [path_cell(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        [path_cell(skipped.path), _range(skipped.entry_start, skipped.entry_stop), escaped(skipped.reason)]
         for skipped in run.skipped
     ]
     return (
@@ -180,8 +175,8 @@ def _interrupted(run: Run) -> str:
 
 def _taken_off(run: Run) -> str:
     return "".join(
-        f'<div class="notice"><p><strong>Task <code>{_text(task.name)}</code> was taken off:</strong></p>'
-        f"<pre>{_text(task.failure)}</pre></div>"
+        f'<div class="notice"><p><strong>Task <code>{escaped(task.name)}</code> was taken off:</strong></p>'
+        f"<pre>{escaped(task.failure)}</pre></div>"
         for task in run.tasks
         if task.failure
     )
@@ -190,7 +185,7 @@ def _taken_off(run: Run) -> str:
 def _unwritten(unwritten: Mapping[str, str]) -> str:
     if not unwritten:
         return ""
-    rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
+    rows = [[escaped(name), escaped(reason)] for name, reason in unwritten.items()]
     return (
         '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
         "only in <code>results.json</code>:</p>" + table(["Histogram", "Reason"], rows) + "</div>"
@@ -203,10 +198,10 @@ def _range(start: int | None, stop: int | None) -> str:
 
 def _task(task: TaskRecord, figures: list[str]) -> str:
     values = list(_values(task, task.results))
-    title = _text(task.title or task.name)
-    about = f"Task <code>{_text(task.name)}</code>"
+    title = escaped(task.title or task.name)
+    about = f"Task <code>{escaped(task.name)}</code>"
     if task.options:
-        about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
+        about += ", with " + ", ".join(f"{escaped(name)} = {escaped(value)}" for name, value in task.options.items())
     listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
     why = "it was taken off" if task.failure else "there were no entries"
     nothing = "" if figures or values else f"<p>No results: {why}.</p>"
@@ -220,11 +215,11 @@ def _values(task: TaskRecord, results: Mapping[str, Any], prefix: str = "") -> I
         full = f"{prefix}{name}"
         if is_histogram(value):
             if not charts_of(full, value, task.plots.get(full)):
-                yield [_text(full), f"histogram of {len(value.axes)} axes"]
+                yield [escaped(full), f"histogram of {len(value.axes)} axes"]
         elif isinstance(value, Mapping):
             yield from _values(task, value, f"{full}/")
         else:
-            yield [_text(full), _text(_value(value))]
+            yield [escaped(full), escaped(_value(value))]
 
 
 def _value(value: Foreign) -> str:
@@ -252,8 +247,8 @@ def figure(chart: Chart | Map, identity: str, name: str = "", pictures: Mapping[
             legend = (
                 '<ul class="legend">'
                 + "".join(
-                    f'<li><i class="{colour}"></i>{_text(plain(curve.label))} '
-                    f"<small>{_text(curve.summary)}</small></li>"
+                    f'<li><i class="{colour}"></i>{escaped(plain(curve.label))} '
+                    f"<small>{escaped(curve.summary)}</small></li>"
                     for colour, curve in curves
                 )
                 + "</ul>"
@@ -261,10 +256,10 @@ def figure(chart: Chart | Map, identity: str, name: str = "", pictures: Mapping[
         else:
             below += [curve.summary for curve in chart.curves if curve.summary]
     captions = draw_ratios(chart) if isinstance(chart, Chart) else ""
-    captions += "".join(f'<p class="below">{_text(text)}</p>' for text in below)
-    title = f"<strong>{_text(plain(chart.title))}</strong>"
+    captions += "".join(f'<p class="below">{escaped(text)}</p>' for text in below)
+    title = f"<strong>{escaped(plain(chart.title))}</strong>"
     if name:
-        file = _text(name.replace("/", "-"))
+        file = escaped(name.replace("/", "-"))
         links = "".join(
             f'<a href="{quote(path)}" download="{file}.{kind}">{kind.upper()}</a>'
             for kind, path in (pictures or {}).items()
@@ -299,7 +294,7 @@ def _cost(run: Run) -> str:
     whole = sum(seconds for _, seconds, _ in layers)
     longest = max((seconds for _, seconds, _ in layers), default=0.0) or 1.0
     rows = "".join(
-        f'<tr><td>{_text(name)}</td><td class="n">{seconds_text(seconds)}</td>'
+        f'<tr><td>{escaped(name)}</td><td class="n">{seconds_text(seconds)}</td>'
         f'<td class="n">{share_text(seconds, whole)}</td>'
         f'<td class="bar {colour}"><span style="width:{100 * seconds / longest:.1f}%"></span></td></tr>'
         for name, seconds, colour in layers
@@ -358,7 +353,7 @@ def _factor(counters: dict[str, int]) -> str:
 def _train(run: Run) -> str:
     rows = [
         [
-            _text(task.name),
+            escaped(task.name),
             str(len(task.columns)),
             str(len(task.columns_alone)),
             bytes_text(task.bytes_used),
@@ -383,7 +378,7 @@ def _train(run: Run) -> str:
 def _scaling(run: Run) -> str:
     rows = [
         [
-            _text(worker.name),
+            escaped(worker.name),
             count_text(worker.entries),
             str(worker.leases),
             seconds_text(worker.busy),
@@ -398,14 +393,14 @@ def _scaling(run: Run) -> str:
     lost = trace.get("lost", [])
     words = (
         f"{_plural(len(rows), 'process')} worked on {_plural(trace.get('leases', 0), 'lease')} of steps (executor "
-        f"<code>{_text(run.executor)}</code>, {run.slots} at a time): on average "
+        f"<code>{escaped(run.executor)}</code>, {run.slots} at a time): on average "
         f"{number_text(busy / run.time_wall if run.time_wall else 0.0, 3)} were worked on at once. "
         f"{trace.get('stolen', 0)} were shared with idle workers, {trace.get('repeated', 0)} repeated because they "
         f"lagged, {trace.get('retried', 0)} steps tried again; workers were lost {_plural(len(lost), 'time')}."
     )
     if run.moved:
-        words += f" {_text(run.moved)}."
-    gone = "".join(f"<li>{_text(reason)}</li>" for reason in lost)
+        words += f" {escaped(run.moved)}."
+    gone = "".join(f"<li>{escaped(reason)}</li>" for reason in lost)
     lists = f"<ul>{gone}</ul>" if gone else ""
     head = ["Worker", "Entries", "Leases", "Busy", "CPU", "of busy", "Memory"]
     workers = table(head, rows, numbers=range(1, 7))
@@ -475,7 +470,7 @@ def _outputs(run: Run) -> str:
     rows = [
         [
             path_cell(path),
-            _text(about["task"]),
+            escaped(about["task"]),
             count_text(about["entries"]),
             count_text(about["entries_read"]),
             bytes_text(about["bytes"]),
@@ -493,7 +488,7 @@ def _files(run: Run) -> str:
     rows = [
         [
             path_cell(file.path),
-            _text(file.tree),
+            escaped(file.tree),
             count_text(file.entries),
             count_text(file.processed),
             str(file.steps),
@@ -510,10 +505,10 @@ def _files(run: Run) -> str:
 def _settings(run: Run) -> str:
     machine = [
         *machine_rows(run.host),
-        *([_text(name), _text(version)] for name, version in run.versions.items()),
+        *([escaped(name), escaped(version)] for name, version in run.versions.items()),
     ]
     settings = [
-        [_text(name), _text("–" if value is None else value)]
+        [escaped(name), escaped("–" if value is None else value)]
         for name, value in run.settings.items()
         if name != "inputs"
     ]

@@ -12,6 +12,11 @@ from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text
 
 
+def escaped(value: object) -> str:
+    """Return the HTML that shows the text of a value."""
+    return html.escape(str(value))
+
+
 def document(title: str, body: Iterable[str], footer: str, script: str = "") -> str:
     """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end, a script.
 
@@ -33,6 +38,17 @@ def tiles(shown: Iterable[tuple[str, str]]) -> str:
         f'<div class="tile"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in shown
     )
     return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def captioned(title: str, drawing: str, caption: str, legend: Sequence[str] = (), *, wide: bool = False) -> str:
+    """Write a drawing with text around it: the title and the names of its colours above, the caption below."""
+    items = "".join(f'<li><i class="c{place}"></i>{html.escape(name)}</li>' for place, name in enumerate(legend))
+    listed = f'<ul class="legend">{items}</ul>' if legend else ""
+    kind = ' class="wide"' if wide else ""
+    return (
+        f"<figure{kind}><figcaption><strong>{html.escape(title)}</strong>{listed}</figcaption>"
+        f'{drawing}<p class="below">{html.escape(caption)}</p></figure>'
+    )
 
 
 def table(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
-
 from sapwood.lab.advice.findings import Advice, Finding
 from sapwood.lab.advice.text import command, gain_text, tree_lines, verdict
 from sapwood.lab.advice.trials import COST_HEAD, cost_row
 from sapwood.lab.studies.page import figure_block, table_block
-from sapwood.show.html import document, table, tiles
+from sapwood.show.html import document, escaped, table, tiles
 from sapwood.show.units import bytes_text, count_text, seconds_text
 
 
@@ -27,19 +25,15 @@ def advice_page(advice: Advice, version: str) -> str:
         (seconds_text(advice.seconds(best)) if best else "–", "saved by the best remedy in each reading"),
     ])  # fmt: skip
     body = [
-        f'<header><h1>sapwood advise</h1><p class="headline">{_text(headline)}.</p></header>',
+        f'<header><h1>sapwood advise</h1><p class="headline">{escaped(headline)}.</p></header>',
         top,
         _findings(advice, ordered),
         *(_costs(advice, path) for path in advice.costs),
         _trees(advice),
     ]
     if any(finding.applied for finding in advice.findings):
-        body.append(f"<section><h2>Apply it</h2><p><code>{_text(command(advice))}</code></p></section>")
-    return document("advice – sapwood", body, f"Made by sapwood {_text(version)}.")
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
+        body.append(f"<section><h2>Apply it</h2><p><code>{escaped(command(advice))}</code></p></section>")
+    return document("advice – sapwood", body, f"Made by sapwood {escaped(version)}.")
 
 
 def _findings(advice: Advice, ordered: list[Finding]) -> str:
@@ -73,11 +67,11 @@ def _findings(advice: Advice, ordered: list[Finding]) -> str:
 
 def _costs(advice: Advice, path: str) -> str:
     stored = next(one.stored for one in advice.trees if one.tree == path)
-    rows = [[_text(cell) for cell in cost_row(one, stored)] for one in advice.costs[path]]
+    rows = [[escaped(cell) for cell in cost_row(one, stored)] for one in advice.costs[path]]
     drawn = table(COST_HEAD, rows, numbers=range(1, len(COST_HEAD)))
-    return f"<section><h2>{_text(path)}: the largest branches</h2>{drawn}</section>"
+    return f"<section><h2>{escaped(path)}: the largest branches</h2>{drawn}</section>"
 
 
 def _trees(advice: Advice) -> str:
-    lines = "".join(f"<li>{_text(line)}</li>" for line in tree_lines(advice))
+    lines = "".join(f"<li>{escaped(line)}</li>" for line in tree_lines(advice))
     return f"<section><h2>Trees</h2><ul>{lines}</ul></section>"

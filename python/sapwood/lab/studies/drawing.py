@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sapwood.show.html import escaped
 from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.show.units import binary_text, number_text, value_text
 
@@ -33,10 +33,6 @@ def colours(names: Sequence[str]) -> dict[str, int]:
     free = [number for number in range(COLOURS) if number not in own.values()] or [0]
     others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}
     return {name: own.get(name, others.get(name, 0)) for name in names}
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
 
 
 def draw(figure: Mapping[str, Any]) -> str:
@@ -64,14 +60,14 @@ def draw_shares(figure: Mapping[str, Any]) -> str:
     parts: list[str] = []
     for place, (label, shares) in enumerate(figure["groups"]):
         y = _TOP + bar * place + 4
-        parts.append(f'<text x="{_LEFT - 10}" y="{y + 14}" text-anchor="end">{_text(label)}</text>')
+        parts.append(f'<text x="{_LEFT - 10}" y="{y + 14}" text-anchor="end">{escaped(label)}</text>')
         whole = sum(shares.values()) or 1.0
         begin = 0.0
         for name in figure["engines"]:
             share = shares.get(name, 0.0) / whole
             width = x(share) - _LEFT
             parts.append(
-                f'<g class="c{colour[name]}"><title>{_text(f"{label}, {name}: {100 * share:.0f} %")}</title>'
+                f'<g class="c{colour[name]}"><title>{escaped(f"{label}, {name}: {100 * share:.0f} %")}</title>'
                 f'<rect x="{x(begin):.1f}" y="{y}" width="{width:.1f}" height="{bar - 8}" fill="currentColor" '
                 'opacity="0.75"/></g>'
             )
@@ -87,7 +83,7 @@ def draw_shares(figure: Mapping[str, Any]) -> str:
         for value in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
     label = figure["label"]
-    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{_text(label)}</text>')
+    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{escaped(label)}</text>')
     return _svg(parts, height, f"{figure['title']}: {label}")
 
 
@@ -114,15 +110,15 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
         y += (tall - _BAR * len(values)) // 2
         for place, line in enumerate(lines):
             base = middle + _WRAPPED * (place - (len(lines) - 1) / 2)
-            parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{_text(line)}</text>')
+            parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{escaped(line)}</text>')
         for engine, (value, least, greatest) in values.items():
             said = value_text(value, figure["unit"])
             parts.append(
-                f'<g class="c{colour[engine]}"><title>{_text(f"{label}, {engine}: {said}")}</title>'
+                f'<g class="c{colour[engine]}"><title>{escaped(f"{label}, {engine}: {said}")}</title>'
                 f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, x(value) - _LEFT):.1f}" height="{_BAR - 4}" '
                 f'fill="currentColor" opacity="0.75"/>'
                 f'<path class="error" d="M{x(least):.1f} {y + (_BAR - 4) / 2}H{x(greatest):.1f}"/></g>'
-                f'<text x="{x(greatest) + 6:.1f}" y="{y + 11}" font-size="12">{_text(said)}</text>'
+                f'<text x="{x(greatest) + 6:.1f}" y="{y + 11}" font-size="12">{escaped(said)}</text>'
             )
             y += _BAR
         y = end
@@ -130,7 +126,7 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
     for value, text in x.ticks(5):
         parts.append(f'<text x="{x(value):.1f}" y="{floor + 17}" text-anchor="middle">{text}</text>')
     label = figure["label"]
-    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{_text(label)}</text>')
+    parts.append(f'<text class="title" x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{escaped(label)}</text>')
     return _svg(parts, height, f"{figure['title']}: {label}")
 
 
@@ -153,13 +149,13 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
     for name, value in marks.items():
         parts.append(
             f'<g class="mark"><path d="M78 {y(value):.1f}H{WIDTH - 20}"/>'
-            f'<text x="{WIDTH - 24}" y="{y(value) - 5:.1f}" text-anchor="end">{_text(name)}</text></g>'
+            f'<text x="{WIDTH - 24}" y="{y(value) - 5:.1f}" text-anchor="end">{escaped(name)}</text></g>'
         )
     for name, value in figure.get("borders", {}).items():
         if x.low < value < x.high:
             parts.append(
                 f'<g class="mark"><path d="M{x(value):.1f} 16V{HEIGHT - 58}"/>'
-                f'<text x="{x(value) + 4:.1f}" y="28">{_text(name)}</text></g>'
+                f'<text x="{x(value) + 4:.1f}" y="28">{escaped(name)}</text></g>'
             )
     colour = colours(names_of(figure))
     taken: list[Box] = []  # areas without names
@@ -173,7 +169,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
         dots = "".join(
             f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{curve.get("radius", 3)}"><title>'
-            f"{_text(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
+            f"{escaped(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
             for (a, b), point in zip(at, curve["points"], strict=True)
         )
         dots += "".join(
@@ -198,8 +194,8 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
     for value, text in y.ticks(6):
         parts.append(f'<text x="70" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
     parts.append(
-        f'<text class="title" x="{WIDTH - 20}" y="{HEIGHT - 12}" text-anchor="end">{_text(figure["x"])}</text>'
-        f'<text class="title" transform="translate(15 16) rotate(-90)" text-anchor="end">{_text(figure["y"])}</text>'
+        f'<text class="title" x="{WIDTH - 20}" y="{HEIGHT - 12}" text-anchor="end">{escaped(figure["x"])}</text>'
+        f'<text class="title" transform="translate(15 16) rotate(-90)" text-anchor="end">{escaped(figure["y"])}</text>'
     )
     return _svg(parts, HEIGHT, f"{figure['title']}: {figure['y']} against {figure['x']}")
 
@@ -228,7 +224,7 @@ def _label(x: float, y: float, name: str, taken: list[Box]) -> str:
     begin = left if after else box[2]
     far = f'<path class="tick" d="M{x:.1f} {y:.1f}L{begin:.1f} {base - 4:.1f}"/>' if abs(base - y) > 1.5 * _LINE else ""
     end = "" if after else ' text-anchor="end"'
-    return f'{far}<text class="small" x="{begin:.1f}" y="{base:.1f}"{end}>{_text(name)}</text>'
+    return f'{far}<text class="small" x="{begin:.1f}" y="{base:.1f}"{end}>{escaped(name)}</text>'
 
 
 def _along(points: Sequence[tuple[float, float]]) -> list[Box]:
@@ -255,7 +251,4 @@ def _scale(values: Sequence[float], start: float, stop: float, *, log: bool) -> 
 
 
 def _svg(parts: Sequence[str], height: float, label: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(label, quote=True)}">'
-        f"{''.join(parts)}</svg>"
-    )
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escaped(label)}">{"".join(parts)}</svg>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sapwood.lab.studies.drawing import colours, draw, names_of
-from sapwood.show.html import document, machine_rows, table, tiles
+from sapwood.show.html import document, escaped, machine_rows, table, tiles
 from sapwood.show.svg import ALONE
 from sapwood.show.units import value_text
 
@@ -49,9 +48,9 @@ def render(content: Mapping[str, Any]) -> str:
     known = content.get("label") or content["settings"].get("label")
     label = f"{known} · " if known else ""
     head = (
-        f"<header><h1>sapwood lab {_text(content['study'])}{quick}</h1>"
-        f"<p>{_text(label)}started {_text(when)} on {_text(content['host']['name'])}</p>"
-        f'<p class="headline">{_text(content.get("headline", ""))}</p></header>'
+        f"<header><h1>sapwood lab {escaped(content['study'])}{quick}</h1>"
+        f"<p>{escaped(label)}started {escaped(when)} on {escaped(content['host']['name'])}</p>"
+        f'<p class="headline">{escaped(content.get("headline", ""))}</p></header>'
     )
     shown = content.get("tiles", ())
     rows = _printed(content)
@@ -71,8 +70,8 @@ def render(content: Mapping[str, Any]) -> str:
         SORT if any("keys" in one for one in content["tables"]) else "",
     ]
     footer = (
-        f"Made by sapwood {_text(content['versions'].get('sapwood', ''))}. The numbers behind this page are in "
-        f"<code>{_text(content['study'])}.json</code>."
+        f"Made by sapwood {escaped(content['versions'].get('sapwood', ''))}. The numbers behind this page are in "
+        f"<code>{escaped(content['study'])}.json</code>."
     )
     return document(f"{content['study']} – sapwood lab", body, footer)
 
@@ -120,18 +119,14 @@ def _height(figure: Mapping[str, Any], width: float) -> float:
     return width * (int(box[2]) / int(box[1]) if box else 1.0) + 10 + _LINE_MM * (legend + caption)
 
 
-def _text(value: object) -> str:
-    return html.escape(str(value))
-
-
 def _warnings(content: Mapping[str, Any]) -> str:
     if not content["warnings"] and not content["left_out"]:
         return ""
-    rows = [[_text(w["code"]), _text(w["text"]), _text(w["where"]), _text(w["advice"])] for w in content["warnings"]]
+    rows = [[escaped(one[name]) for name in ("code", "text", "where", "advice")] for one in content["warnings"]]
     by_reason: dict[str, list[str]] = {}
     for what, reason in content["left_out"].items():
-        by_reason.setdefault(reason, []).append(f"<strong>{_text(what)}</strong>")
-    out = [f"<p>Left out: {'; '.join(whats)} ({_text(reason)}).</p>" for reason, whats in by_reason.items()]
+        by_reason.setdefault(reason, []).append(f"<strong>{escaped(what)}</strong>")
+    out = [f"<p>Left out: {'; '.join(whats)} ({escaped(reason)}).</p>" for reason, whats in by_reason.items()]
     warned = table(["Warning", "Means", "Where", "Advice"], rows) if rows else ""
     return f'<div class="notice">{"".join(out)}{warned}</div>'
 
@@ -141,7 +136,7 @@ def _findings(content: Mapping[str, Any]) -> str:
     known = known[1:] if known and known[0] == content.get("headline") else known
     if not known:
         return ""
-    items = [f"<li>{_text(finding)}</li>" for finding in known]
+    items = [f"<li>{escaped(finding)}</li>" for finding in known]
     more = len(items) - _SHOWN
     rest = f"<details><summary>{more} more</summary><ul>{''.join(items[_SHOWN:])}</ul></details>" if more > 0 else ""
     return f"<section><h2>Findings</h2><ul>{''.join(items[:_SHOWN])}</ul>{rest}</section>"
@@ -160,9 +155,9 @@ def figure_block(figure: Mapping[str, Any]) -> str:
     picture, alone = draw(figure), figure_alone(figure)
     kind = "" if figure.get("printed", True) else ' class="minor"'
     return (
-        f"<figure{kind}><figcaption><strong>{_text(figure['title'])}</strong>"
+        f"<figure{kind}><figcaption><strong>{escaped(figure['title'])}</strong>"
         f"{_download(figure['title'], 'svg', 'image/svg+xml', alone)}{_legend(figure)}</figcaption>"
-        f'{picture}<p class="below">{_text(figure.get("caption", ""))}</p></figure>'
+        f'{picture}<p class="below">{escaped(figure.get("caption", ""))}</p></figure>'
     )
 
 
@@ -174,7 +169,7 @@ def figure_alone(figure: Mapping[str, Any], *, legend: bool = False) -> str:
     if names:
         rows = "".join(
             f'<g class="c{number}"><path class="line" d="M78 {12 - _ROW * (len(names) - place)}h24"/></g>'
-            f'<text x="110" y="{17 - _ROW * (len(names) - place)}">{_text(name)}</text>'
+            f'<text x="110" y="{17 - _ROW * (len(names) - place)}">{escaped(name)}</text>'
             for place, (name, number) in enumerate(names.items())
         )
         top = _ROW * len(names) + 8
@@ -194,21 +189,21 @@ def _download(name: str, ending: str, kind: str, data: str) -> str:
 
 def _legend(figure: Mapping[str, Any]) -> str:
     names = names_of(figure)
-    items = "".join(f'<li><i class="c{number}"></i>{_text(name)}</li>' for name, number in colours(names).items())
+    items = "".join(f'<li><i class="c{number}"></i>{escaped(name)}</li>' for name, number in colours(names).items())
     return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
 def table_block(one: Mapping[str, Any], place: str = "", *, printed: int = _ROWS) -> str:
     """Return a table with its title, its caption, and a link that saves it; `printed` rows of it are printed."""
-    rows = [[_text(cell) for cell in row] for row in one["rows"]]
+    rows = [[escaped(cell) for cell in row] for row in one["rows"]]
     said, hint, classes = one.get("caption", ""), "", "study"
     if "keys" in one:  # keys for sorting, if the cells are texts with units
         rows = [
-            [f'<data value="{_text(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
+            [f'<data value="{escaped(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
             for keys, row in zip(one["keys"], rows, strict=True)
         ]
         hint, classes = '<span class="screen"> Click on a column\'s head to sort by it.</span>', "study sortable"
-    below = f"<p>{_text(said)}{hint}</p>" if said or hint else ""
+    below = f"<p>{escaped(said)}{hint}</p>" if said or hint else ""
     words = one.get("words", ())  # columns with sentences
     numbers = [place for place in range(1, len(one["head"])) if place not in words]
     drawn = table(one["head"], rows, numbers=numbers, classes=classes)
@@ -220,7 +215,7 @@ def table_block(one: Mapping[str, Any], place: str = "", *, printed: int = _ROWS
         style = f"<style>@media print{{.{name} tr:nth-child(n + {printed + 2}){{display:none}}}}</style>"
         drawn = drawn.replace(f'class="{classes}"', f'class="{classes} {name}"', 1)
         drawn += f'{style}<p class="paper">The first {printed} rows; the page on screen has all.</p>'
-    return f"<section class='{place}'><h2>{_text(one['title'])} {save}</h2>{below}{drawn}</section>"
+    return f"<section class='{place}'><h2>{escaped(one['title'])} {save}</h2>{below}{drawn}</section>"
 
 
 def setting_text(value: Any) -> str:
@@ -238,9 +233,9 @@ def _raw(measurements: Sequence[Mapping[str, Any]]) -> str:
         return ""
     rows = [
         [
-            _text(measured["what"]),
-            _text(measured["engine"]),
-            _text(", ".join(value_text(value, measured["unit"]) for value in measured["values"])),
+            escaped(measured["what"]),
+            escaped(measured["engine"]),
+            escaped(", ".join(value_text(value, measured["unit"]) for value in measured["values"])),
         ]
         for measured in measurements
     ]
@@ -254,13 +249,13 @@ def _settings(content: Mapping[str, Any]) -> str:
     machine = [
         *machine_rows(content["host"]),
         ["Load at the start", f"{content['load']:.2f}"],
-        ["Commit", _text(content["commit"] or "–")],
+        ["Commit", escaped(content["commit"] or "–")],
         *(
-            [_text(name), _text(version)]
+            [escaped(name), escaped(version)]
             for name, version in {**content["versions"], **content.get("programs", {})}.items()
         ),
     ]
-    settings = [[_text(name), _text(setting_text(value))] for name, value in content["settings"].items()]
+    settings = [[escaped(name), escaped(setting_text(value))] for name, value in content["settings"].items()]
     return (
         '<section class="minor"><h2>How it was measured</h2><div class="halves">'
         f"{table(['Host', ''], machine)}{table(['Setting', ''], settings)}</div></section>"

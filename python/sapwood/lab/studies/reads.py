@@ -16,7 +16,7 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.advice.layout import tree_paths
 from sapwood.lab.studies.event import compiled, root_version
 from sapwood.lab.studies.study import parse_cache, scratch
-from sapwood.show.html import document, table, tiles
+from sapwood.show.html import captioned, document, table, tiles
 from sapwood.show.svg import Marks, draw_marks
 from sapwood.show.units import bytes_text, count_text, seconds_text
 from sapwood.storage.trace import Trace
@@ -198,7 +198,4 @@ def _figure(name: str, trace: Trace, entries: Any, last: int, high: int) -> str:
         f"The offset of each read in the file, against the entry of the read: {count_text(seen['ranges'])} reads, "
         f"{count_text(seen['backward'])} of them backward."
     )
-    return (
-        f"<figure><figcaption><strong>{html.escape(name)}</strong></figcaption>"
-        f'{drawing}<p class="below">{html.escape(below)}</p></figure>'
-    )
+    return captioned(name, drawing, below)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.pages.accesses import Decoded, offsets_figure
 from sapwood.pages.run import figure
 from sapwood.show.chart import charts_of
+from sapwood.show.html import captioned
 from sapwood.show.plot import Plot
 from sapwood.show.svg import draw_chart
 from sapwood.show.units import count_text
@@ -149,10 +149,7 @@ def _plotted(
     (curve,) = chart.curves  # pyright: ignore[reportAttributeAccessIssue]
     read = f"the first {count_text(entries)} of {count_text(total)}" if entries < total else f"all {count_text(total)}"
     caption = f"{curve.summary}; {read} entries" + (f" with {cut}" if cut else "")
-    return (
-        f'<figure class="wide"><figcaption><strong>{html.escape(expression)}</strong></figcaption>'
-        f'{draw_chart(chart, log=log)}<p class="below">{html.escape(caption)}</p></figure>'  # pyright: ignore[reportArgumentType]
-    )
+    return captioned(expression, draw_chart(chart, log=log), caption, wide=True)  # pyright: ignore[reportArgumentType]
 
 
 def layout(path: Path, key: str) -> str:
