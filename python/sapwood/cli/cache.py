@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show or clear the cache."""
     from sapwood.errors import ArgumentError
-    from sapwood.show.units import bytes_text
+    from sapwood.show.units import bytes_text, counted
     from sapwood.storage.sources import cache_of
     from sapwood.table.cache import cache_in
 
@@ -37,6 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(use._asdict() | {"folder": str(cache.folder), "cleared": arguments.clear}, indent=1))
         return 0
-    columns = f"{use.files} column{'' if use.files == 1 else 's'}, {bytes_text(use.bytes)}"
+    columns = f"{counted(use.files, 'column')}, {bytes_text(use.bytes)}"
     say(f"{cache.folder}: {f'removed {columns}' if arguments.clear else columns}")
     return 0

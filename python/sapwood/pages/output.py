@@ -21,7 +21,7 @@ from sapwood.show.chart import is_histogram
 from sapwood.show.picture import check_formats, draw_picture
 from sapwood.show.safe import safe_line
 from sapwood.show.tex import to_root
-from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.show.units import bytes_text, count_text, counted, seconds_text, share_text
 from sapwood.storage.placing import placed
 from sapwood.train import Dataset, Estimate, Plot, Run
 from sapwood.train.execution.checkpoint import check_folder
@@ -285,7 +285,7 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
     """Describe a run in a few lines, ending with the page to open; `again` is the command that resumes the run."""
     tasks = sum(task.time_cpu for task in run.tasks)
     counters = run.counters
-    files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
+    files = counted(len(run.files), "file")
     read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
     rate = f"{count_text(run.rate)} entries/s"
     used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"

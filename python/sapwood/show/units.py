@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from sapwood.errors import ArgumentError
@@ -79,9 +80,15 @@ def counted(count: int, word: str) -> str:
     return f"{count} {noun(count, word)}"
 
 
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return names as text: the first of them, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def noun(count: int, word: str) -> str:
     """Return a word as it follows a count."""
-    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith(("s", "ch")) else f"{word}s"
     return word if count == 1 else many
 
 

@@ -13,13 +13,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sapwood.errors import MissingFileError
 from sapwood.storage.sources import matching, plain_path
-
-if TYPE_CHECKING:
-    pass
 
 _SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz|fz)):(?!//)(.*)"
 _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"

@@ -19,6 +19,7 @@ from sapwood.errors import (
     stacklevel,
 )
 from sapwood.garbage import no_garbage
+from sapwood.show.units import listed
 from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -397,7 +398,7 @@ class Query:
         if lost:
             warnings.warn(
                 f"{len(lost)} {self.source.words.fields} have the same path as another one, which was read instead: "
-                f"{_listed(lost)}\n"
+                f"{listed(lost, _SHOWN)}\n"
                 f"in {self.source.object_path}",
                 SapwoodWarning,
                 stacklevel=stacklevel(),
@@ -601,16 +602,11 @@ def unreadable_error(fields: Iterable[Field]) -> UnsupportedError:
 def _warn(source: HasFields, fields: Iterable[Field]) -> None:
     found = [field.path_in(source) for field in fields]
     warnings.warn(
-        f"{len(found)} {source.words.fields} cannot be read and are left out: {_listed(found)}\n"
+        f"{len(found)} {source.words.fields} cannot be read and are left out: {listed(found, _SHOWN)}\n"
         f"({source.words.field}.reason says why)\nin {source.object_path}",
         SapwoodWarning,
         stacklevel=stacklevel(),
     )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _records(kind: Foreign) -> bool:

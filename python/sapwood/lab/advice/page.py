@@ -7,7 +7,7 @@ from sapwood.lab.advice.text import command, gain_text, tree_lines, verdict
 from sapwood.lab.advice.trials import COST_HEAD, cost_row
 from sapwood.lab.studies.page import figure_block, table_block
 from sapwood.show.html import document, escaped, table, tiles
-from sapwood.show.units import bytes_text, count_text, seconds_text
+from sapwood.show.units import bytes_text, count_text, counted, noun, seconds_text
 
 
 def advice_page(advice: Advice, version: str) -> str:
@@ -16,11 +16,11 @@ def advice_page(advice: Advice, version: str) -> str:
     best = next((one for one in ordered if advice.seconds(one) > 0), None)
     stored = sum(one.stored for one in advice.trees)
     count = len(advice.findings)
-    headline = "No problem was found" if not count else f"{count} problem{'s' * (count > 1)} found"
+    headline = "No problem was found" if not count else f"{counted(count, 'problem')} found"
     if best is not None:
         headline += f"; the remedy for {best.code} saves {seconds_text(advice.seconds(best))} in each reading"
     top = tiles([
-        (str(count), f"problem{'s' * (count != 1)} in {len(advice.files)} file{'s' * (len(advice.files) > 1)}"),
+        (str(count), f"{noun(count, 'problem')} in {counted(len(advice.files), 'file')}"),
         (bytes_text(stored), f"stored, {count_text(sum(one.entries for one in advice.trees))} entries"),
         (seconds_text(advice.seconds(best)) if best else "–", "saved by the best remedy in each reading"),
     ])  # fmt: skip

@@ -14,7 +14,7 @@ from sapwood.lab.advice.layout import BranchLayout, FileLayout, TreeLayout, plai
 from sapwood.lab.advice.price import WORSE, Price
 from sapwood.lab.advice.rewriting import Layout
 from sapwood.lab.advice.trials import Trial
-from sapwood.show.units import bytes_text, count_text, share_text
+from sapwood.show.units import bytes_text, count_text, counted, listed, share_text
 
 MEMORY = 400_000_000
 """Default limit of a cluster: bytes before compression."""
@@ -22,7 +22,6 @@ MEMORY = 400_000_000
 _BASKET, _BASKET_WANTED = 8192, 32_000
 _CLUSTER = 1_000_000
 _UNSPLIT = 100_000
-_NAMED = 5
 _PACKS = 1.1  # below this compression factor, compression does not pay
 _KEPT = 1.005  # up to this factor, baskets are stored uncompressed
 _SLOW = frozenset({1, 3})  # zlib, and ROOT's older codec
@@ -62,12 +61,6 @@ class Problem:
     of_rntuples: bool = True
     applied: bool = True
     named: bool = True
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first few names as text."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _tiny_baskets(tree: TreeLayout, used: Used, file: FileLayout) -> str | None:
@@ -146,7 +139,7 @@ def _lock_step_trees(tree: TreeLayout, used: Used, file: FileLayout) -> str | No
     others = len(file.trees) - 1
     return (
         f"the baskets are split into {count_text(runs)} pieces of {bytes_text(tree.stored / runs)} by those of "
-        f"{others} other tree{'s' * (others > 1)}"
+        + counted(others, "other tree")
     )
 
 

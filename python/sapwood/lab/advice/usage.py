@@ -12,9 +12,8 @@ import sapwood
 from sapwood.errors import ArgumentError, suggestion
 from sapwood.lab.advice.layout import TreeLayout, plain_path
 from sapwood.lab.wanted import wanted_of
+from sapwood.show.units import listed
 from sapwood.storage.trace import TRACES, Trace
-
-_SHOWN = 5
 
 
 class Recorded(list[str]):
@@ -96,6 +95,5 @@ def check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout
     if not unknown or (found and isinstance(used, Recorded)):
         return
     there = sorted({branch.name for tree in trees for branch in tree.branches})
-    shown = [repr(name) + suggestion(name, there) for name in unknown[:_SHOWN]]
-    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    raise ArgumentError(f"the usage names branches that these trees do not have: {', '.join(shown)}{more}")
+    shown = listed([repr(name) + suggestion(name, there) for name in unknown])
+    raise ArgumentError(f"the usage names branches that these trees do not have: {shown}")

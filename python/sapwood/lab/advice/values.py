@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from sapwood.lab.advice.layout import TreeLayout, readable
 from sapwood.lab.advice.price import WORSE
-from sapwood.lab.advice.problems import Problem, listed
+from sapwood.lab.advice.problems import Problem
 from sapwood.lab.advice.rewriting import Change
-from sapwood.show.units import bytes_text, count_text, share_text
+from sapwood.show.units import bytes_text, count_text, counted, listed, share_text
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -126,7 +126,7 @@ def _names(columns: Sequence[Column]) -> tuple[str, ...]:
 def _said(sample: Sampled, columns: Sequence[Column], what: str) -> str:
     full = sum(column.full for column in columns)
     return (
-        f"{len(columns)} branch{'es' * (len(columns) > 1)} {what}: {share_text(full, sample.full)} of the bytes before "
+        f"{counted(len(columns), 'branch')} {what}: {share_text(full, sample.full)} of the bytes before "
         f"compression ({listed(_names(columns))}), in the first {count_text(sample.entries)} entries"
     )
 

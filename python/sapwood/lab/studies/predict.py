@@ -17,7 +17,7 @@ import numpy as np
 from sapwood.errors import ArgumentError
 from sapwood.lab.studies import gsi
 from sapwood.lab.studies.queues import MEGA, Load, Outcome, Site, Storage, simulate
-from sapwood.lab.studies.site.cases import ALL, AS_IS, PROCESSOR, Case
+from sapwood.lab.studies.site.cases import ALL, AS_IS, PROCESSOR, Case, jobs_text
 from sapwood.lab.studies.study import Study, medians, read
 from sapwood.show.units import count_text, number_text
 from sapwood.train.data.dataset import parse_settings
@@ -480,7 +480,7 @@ def _describe(
     kinds = _kinds_of(given, str(description))
     outcomes = {count: simulate(site, load, count) for count in counts}
     for count, outcome in outcomes.items():
-        _keep(study, _jobs(count), "predicted", outcome.megabytes)
+        _keep(study, jobs_text(count), "predicted", outcome.megabytes)
     stations = list(next(iter(outcomes.values())).full)
     rows = [
         [
@@ -514,14 +514,10 @@ def _describe(
     most, best = max(outcomes.items(), key=lambda item: item[1].megabytes)
     name, full = max(best.full.items(), key=lambda item: item[1])
     return [
-        (f"{count_text(best.megabytes)} MB/s", f"at most, {_jobs(most)}"),
-        (f"{count_text(best.events)} events/s", f"{_jobs(most)}"),
+        (f"{count_text(best.megabytes)} MB/s", f"at most, {jobs_text(most)}"),
+        (f"{count_text(best.events)} events/s", jobs_text(most)),
         (f"{name}, {100 * full:.0f} %", "is the fullest station then"),
     ]
-
-
-def _jobs(count: int) -> str:
-    return f"{count} job{'s' * (count > 1)}"
 
 
 def _bend(outcomes: Mapping[int, Outcome]) -> str:
@@ -533,7 +529,7 @@ def _bend(outcomes: Mapping[int, Outcome]) -> str:
         kind = name.partition(" ")[0]
         kinds[kind] = min(full, kinds.get(kind, full))
     fullest, share = max(kinds.items(), key=lambda item: item[1])
-    words = f"{_jobs(enough)} get{'s' * (enough == 1)} {count_text(outcomes[enough].megabytes)} MB/s"
+    words = f"{jobs_text(enough)} get{'s' * (enough == 1)} {count_text(outcomes[enough].megabytes)} MB/s"
     if share >= _FULL:
         return f"{words}, more jobs hardly more; with {max(outcomes)}, {fullest} is {100 * share:.0f} % full."
     most = f"{fullest} is most, {100 * share:.0f} %"
@@ -550,8 +546,8 @@ def _check(
     worst, curves = 0.0, {"predicted": [], "measured": [[n, rate] for n, rate in measured.items()]}
     for count, rate in measured.items():
         outcome = simulate(site, load, count)
-        _keep(study, f"{data}, {_jobs(count)}", "predicted", outcome.megabytes)
-        _keep(study, f"{data}, {_jobs(count)}", "measured", rate)
+        _keep(study, f"{data}, {jobs_text(count)}", "predicted", outcome.megabytes)
+        _keep(study, f"{data}, {jobs_text(count)}", "measured", rate)
         off = outcome.megabytes / rate - 1
         worst = max(worst, abs(off)) if count > 1 else worst
         curves["predicted"].append([count, outcome.megabytes])

@@ -14,7 +14,7 @@ from typing import Any
 from sapwood.errors import ArgumentError
 from sapwood.lab.studies.machine import KERNELS, OPTIONS, OURS
 from sapwood.lab.studies.study import NOISE, Study, medians, read
-from sapwood.show.units import number_text, value_text
+from sapwood.show.units import listed, number_text, value_text
 
 _TIMES = ("µs", "ns", "s")
 _NAMED = 5  # maximum number of benchmarks in a finding
@@ -260,7 +260,6 @@ def _findings(
         said += f", and “{worst}” least ({100 * last.spread:.0f} %)"
     found = [said + "."]
     if len(alike) > 1:
-        more = f" and {len(alike) - 1 - _NAMED} more" if len(alike) - 1 > _NAMED else ""
-        names = ", ".join(f"“{what}”" for what in alike[1 : 1 + _NAMED])
-        found.append(f"Within their noise these follow it as closely as “{best}”: {names}{more}.")
+        names = listed([f"“{what}”" for what in alike[1:]], _NAMED)
+        found.append(f"Within their noise these follow it as closely as “{best}”: {names}.")
     return found

@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING
 
 from sapwood.errors import LimitError
 from sapwood.train.account import memory
 from sapwood.train.execution.parts import this_process
-
-if TYPE_CHECKING:
-    pass
 
 _WEIGHED = 16
 """The first step that runs alone, to measure the memory of the tasks; then every power of two."""

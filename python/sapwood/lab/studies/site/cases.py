@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sapwood.show.units import counted
+
 ENGINES = ("sapwood", "root", "uproot", "raw")
 DIRECT, PROCESSOR = ("direct", "direct random"), "processor"
 LIMITS = (*DIRECT, PROCESSOR)
@@ -46,4 +48,4 @@ class Case:
 
 def jobs_text(count: int) -> str:
     """Return a number of jobs as text."""
-    return f"{count} job{'s' * (count > 1)}"
+    return counted(count, "job")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sapwood.lab.studies import samples
 from sapwood.lab.studies.site.cases import (
@@ -18,16 +18,12 @@ from sapwood.lab.studies.site.cases import (
     Case,
     jobs_text,
 )
-from sapwood.lab.studies.study import NOISE, Study, clear
-from sapwood.show.units import bytes_text, count_text, number_text
-
-if TYPE_CHECKING:
-    pass
-
 from sapwood.lab.studies.site.front import MAINLY
 from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of, ratios_of, times_text
 from sapwood.lab.studies.site.report import curves_of, grid_of, unlike_text
+from sapwood.lab.studies.study import NOISE, Study, clear
+from sapwood.show.units import bytes_text, count_text, number_text
 
 _LARGE = 25e6  # size of large files in the findings, in bytes
 _WARM = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sapwood.lab.studies.site.cases import (
     ALL,
@@ -20,16 +20,12 @@ from sapwood.lab.studies.site.cases import (
     Case,
     jobs_text,
 )
-from sapwood.lab.studies.study import Study
-from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
-
-if TYPE_CHECKING:
-    pass
-
 from sapwood.lab.studies.site.front import front_figures, plain_limit
 from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of
 from sapwood.lab.studies.site.variants import figures_of_variants, tables_of_variants
+from sapwood.lab.studies.study import Study
+from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
 
 _ALIKE = 1.1  # up to this ratio of the largest to the smallest, files are alike
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sapwood
 from sapwood.compression import parse_codec
@@ -21,10 +20,6 @@ from sapwood.lab.studies.site.cases import (
 )
 from sapwood.show.units import bytes_text
 from sapwood.train.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    pass
-
 
 _ROOM = 0.9  # fraction of the free space that files may take
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sapwood.lab.studies.site.cases import ALL, AS_IS, COMPRESSED, LIMITS, PRIOR, Case
+from sapwood.lab.studies.site.cases import ALL, AS_IS, COMPRESSED, LIMITS, PRIOR, Case, jobs_text
 from sapwood.lab.studies.site.rates import rate_of, rates_of
 from sapwood.lab.studies.study import Study
 from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
@@ -82,7 +82,7 @@ def figures_of_variants(study: Study, cases: Sequence[Case], known: Mapping[str,
         if merged and case.task == ALL and case.engine not in LIMITS and rate_of(study, case):
             of = rates_of(study, case)
             place = known[case.data][case.variant]["file_bytes"] / 1e6
-            label = f"{case.data}, {case.engine}, {case.jobs} job{'s' * (case.jobs > 1)}"
+            label = f"{case.data}, {case.engine}, {jobs_text(case.jobs)}"
             sized.setdefault(label, []).append([place, statistics.median(of), min(of), max(of)])
     curves = [{"label": label, "points": sorted(points)} for label, points in sized.items() if len(points) > 1]
     if curves:
