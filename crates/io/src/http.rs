@@ -11,6 +11,7 @@ mod s3;
 
 pub use s3::Keys;
 
+use crate::lock;
 use address::{is_secret, joined, origin, server_of, told};
 use answer::{
     PIECE, WANTED, body, content_range, copy, fault, finish, forward, promised, redirection, refused,
@@ -31,7 +32,7 @@ use crate::trace::Cause;
 use crate::x509;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{Response, StatusCode};
@@ -245,7 +246,7 @@ impl Http {
             same: vec![self.first],
             elsewhere: Vec::new(),
         };
-        self.state.get(|_| Mutex::new(fresh())).lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.state.get(|_| Mutex::new(fresh())))
     }
 
     fn get(&self, way: &Way, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {

@@ -1,11 +1,12 @@
 //! Counters of requests, and a list of those that had problems.
 
 use crate::counters::{self, Counters};
+use crate::lock;
 use crate::plan::Range;
 use crate::trace::{self, Cause};
 use std::io::Error;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 /// A request that had a problem.
@@ -91,7 +92,7 @@ impl Ledger {
 
     /// Lists an incident that is not a request for bytes, without counting it.
     pub fn list(&self, spans: &[Range], attempt: u32, again: bool, message: String) {
-        let mut incidents = self.incidents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut incidents = lock(&self.incidents);
         if incidents.len() < INCIDENTS {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             incidents.push(Incident {
@@ -107,7 +108,7 @@ impl Ledger {
 
     /// Returns the incidents, oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
-        self.incidents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.incidents).clone()
     }
 }
 

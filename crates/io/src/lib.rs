@@ -25,7 +25,7 @@ pub use counters::Counters;
 pub use ledger::{Incident, Ledger};
 pub use plan::{Range, Request, coalesce};
 pub use prior::Prior;
-pub use process::{Owner, PerProcess};
+pub use process::{Owner, PerProcess, lock};
 pub use remote::{Announced, Fault, Options, Remote, Transport, Version};
 pub use source::{Local, Memory, Origin, Source, open};
 pub use trace::Cause;

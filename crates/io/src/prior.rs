@@ -6,6 +6,7 @@ use crate::cancel::Token;
 use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::ledger::{Incident, Ledger};
+use crate::lock;
 use crate::plan::Range;
 use crate::process::PerProcess;
 use crate::remote::{Announced, USUAL, Version};
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result, Seek, Write};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,7 @@ pub fn wanted(bytes: u64, size: u64) {
 }
 
 fn patience() -> MutexGuard<'static, BTreeMap<String, Option<Duration>>> {
-    LEFT.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(LEFT.get(|_| Mutex::default()))
 }
 
 fn pays(size: u64, latency: Duration) -> bool {

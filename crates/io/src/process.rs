@@ -1,4 +1,4 @@
-//! Values that belong to one process, including a process forked while other threads were running.
+//! Locks, and values that belong to one process, including a process forked while other threads were running.
 //!
 //! A lock that another thread held during the fork is never released in the child. A child therefore never waits for
 //! anything inherited: it creates the values that it needs again, behind a pointer, and leaves the old ones untouched.
@@ -9,6 +9,12 @@ use std::io::{Error, Result};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, also if a thread panicked while it held the lock.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A value of this process. A forked child gets another one.
 pub struct PerProcess<T> {

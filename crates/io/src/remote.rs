@@ -13,6 +13,7 @@ use crate::cancel::{self, LOOK};
 use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::ledger::{Incident, Ledger};
+use crate::lock;
 use crate::plan::{Range, Request, coalesce};
 use crate::prior;
 use crate::process::PerProcess;
@@ -26,7 +27,7 @@ pub use pace::USUAL;
 use std::collections::{HashMap, HashSet};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 pub use tries::{BEFORE_LEAVING, next_in_turn, pause_before, retries_of_opening};
@@ -461,7 +462,7 @@ impl Shared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Destinations of written bytes. The only module that creates files.
 
+use crate::lock;
 use crate::process::Owner;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 
 /// Bytes passed to the disk at a time, if they are passed on before the end.
@@ -217,7 +218,7 @@ impl MemorySink {
     }
     /// The written bytes.
     pub fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.bytes)
     }
 }
 

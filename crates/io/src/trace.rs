@@ -1,11 +1,12 @@
 //! Optional recording of every access.
 
 use crate::counters;
+use crate::lock;
 use crate::plan::Range;
 use crate::process::PerProcess;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 /// The reason for a read.
@@ -154,7 +155,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 static TRACE: PerProcess<Mutex<Option<Trace>>> = PerProcess::empty();
 
 fn trace() -> MutexGuard<'static, Option<Trace>> {
-    TRACE.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(TRACE.get(|_| Mutex::default()))
 }
 
 /// Whether accesses are being recorded; fast.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "certificates lie in files of their own")]
 
+use crate::lock;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::{CryptoProvider, KeyProvider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,7 +10,7 @@ use rustls::sign::{Signer, SigningKey};
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use ureq::tls::{Certificate, ClientCert, PemItem, parse_pem};
 
 /// Trusted authorities: those of the system, and those of the grid's folder, if there is one.
@@ -55,7 +56,7 @@ type Roots = Arc<Vec<Certificate<'static>>>;
 pub fn roots() -> Roots {
     static LAST: Mutex<Option<(Vec<Option<OsString>>, Roots)>> = Mutex::new(None);
     let places = ["X509_CERT_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os).to_vec();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = lock(&LAST);
     if let Some((_, roots)) = last.as_ref().filter(|(of, _)| *of == places) {
         return Arc::clone(roots);
     }

@@ -20,6 +20,7 @@ pub use list::list;
 use crate::cancel;
 use crate::checksum::Checksum;
 use crate::ledger::Ledger;
+use crate::lock;
 use crate::plan::Range;
 use crate::process::PerProcess;
 use crate::remote::{
@@ -32,7 +33,7 @@ use handle::{Handle, Stop, ask};
 use session::{Endpoint, SMALL, Stream};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wire::{Address, Answer, Refusal, WireReader, kind};
 
@@ -194,10 +195,6 @@ impl History {
         }
         self.tried.push(Tried { host, server, reason });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn refused(no: Refusal) -> Fault {

@@ -4,14 +4,14 @@ use crate::errors::raise;
 use crate::storage;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sapwood_io::{PerProcess, Source, Token, cancel};
+use sapwood_io::{PerProcess, Source, Token, cancel, lock};
 use sapwood_root::array::pool::{self as buffers, Hold};
 use sapwood_root::file::RootFile;
 use sapwood_root::table::Table;
 use sapwood_root::{Error, ErrorKind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// its threads and creates its own pool of the same size.
 fn slot() -> MutexGuard<'static, Option<Arc<rayon::ThreadPool>>> {
     static POOL: PerProcess<Mutex<Option<Arc<rayon::ThreadPool>>>> = PerProcess::empty();
-    POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(POOL.get(|_| Mutex::default()))
 }
 
 /// Number of its threads; 0 before the first pool.
@@ -187,7 +187,7 @@ fn receive<T: Send>(
     from: &Mutex<Receiver<T>>,
     limit: Duration,
 ) -> std::result::Result<T, RecvTimeoutError> {
-    py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
+    py.detach(|| lock(from).recv_timeout(limit))
 }
 
 /// Runs work that Ctrl-C and the deadline can stop. The calling thread only listens.
@@ -273,7 +273,7 @@ impl PyHeldBuffers {
         Self { hold: Mutex::new(Some(Hold::new())) }
     }
     fn close(&self, py: Python<'_>) {
-        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let hold = lock(&self.hold).take();
         py.detach(|| drop(hold));
     }
 }

@@ -5,10 +5,11 @@ use crate::file::{PyDirectory, PyFile, PyKey};
 use crate::runtime::pool;
 use pyo3::prelude::*;
 use rayon::prelude::*;
+use sapwood_io::lock;
 use sapwood_root::Result;
 use sapwood_root::file::Key;
-use sapwood_root::file::writer::{SharedSum, Sum, Sums, lock};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sapwood_root::file::writer::{SharedSum, Sum, Sums};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A sum of objects with the same shape.
 #[pyclass(frozen, name = "Sum", module = "sapwood._native")]
@@ -57,7 +58,7 @@ impl PySum {
 
 impl PySums {
     fn locked(&self) -> MutexGuard<'_, Sums> {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sums)
     }
 }
 

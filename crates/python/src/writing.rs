@@ -13,7 +13,7 @@ use crate::tree::PyTree;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_io::sink::{FileSink, Sink};
-use sapwood_io::{Owner, Token};
+use sapwood_io::{Owner, Token, lock};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
@@ -26,7 +26,7 @@ use sapwood_root::tree::writer::{TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The number of a table, and the names and types of its fields.
 type NumberedFields<'py> = (usize, Vec<(String, Bound<'py, PyTuple>)>);
@@ -92,7 +92,7 @@ impl Output {
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
-            let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut guard = lock(&self.inner);
             let inner: &mut Inner = &mut guard;
             pool.install(move || work(inner))
         })
@@ -105,7 +105,7 @@ impl Output {
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.owner.check().map_err(raise)?;
-        py.detach(|| work(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))).map_err(raise)
+        py.detach(|| work(&mut lock(&self.inner))).map_err(raise)
     }
     /// Works on the file as [`Self::with`] does. Ctrl-C stops the work, which checks for it, and its reads of `source`.
     fn copying<T: Send>(
@@ -119,7 +119,7 @@ impl Output {
         let token = Token::default();
         let theirs = token.clone();
         let work = || {
-            let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut guard = lock(&self.inner);
             let inner: &mut Inner = &mut guard;
             pool.install(move || theirs.during(|| work(inner)))
         };

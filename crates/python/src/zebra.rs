@@ -22,7 +22,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use sapwood_io::{Source, Token};
+use sapwood_io::{Source, Token, lock};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::streamer::Object;
 use sapwood_root::zebra::collect::{Collected, Collector};
@@ -33,7 +33,7 @@ use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::{self, Cycle, RzDirectory, RzFile};
 use sapwood_root::zebra::words::Order;
 use sapwood_root::{Error, ErrorKind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The class of subdirectories.
 const DIRECTORY: &str = "RZDirectory";
@@ -447,7 +447,7 @@ impl PyRzDirectory {
         let columns = with_source(py, self.file.source(), || {
             let keys = keys.iter().map(key).collect::<Result<Vec<&PyRzKey>, Error>>()?;
             let cycles = keys.iter().map(|key| key.object()).collect::<Result<Vec<Cycle>, Error>>()?;
-            let mut likely = self.likely.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut likely = lock(&self.likely);
             // No more than the bytes of the objects.
             let most = keys.iter().map(|key| key.object_bytes() as usize).fold(0, usize::saturating_add);
             likely.iter_mut().for_each(|bytes| *bytes = most.min(*bytes));
@@ -520,7 +520,7 @@ pub struct PyFzReader {
 impl PyFzReader {
     /// Returns the next record: type, byte offset, run number, user words, segments, text, and banks.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.reader);
         let (reader, _) = &mut *guard;
         let name = self.source.name().to_owned();
         let at = |error: Error| raise(error.within(name.clone()));
@@ -558,7 +558,7 @@ impl PyFzReader {
     }
     /// Skips the next record; returns its type.
     fn skip(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.reader);
         let (reader, _) = &mut *guard;
         Ok(with_source(py, &self.source, || reader.pass())?.map(kind_name))
     }
@@ -570,7 +570,7 @@ impl PyFzReader {
         names: Vec<String>,
         events: usize,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.reader);
         let (reader, likely) = &mut *guard;
         let (found, columns) = with_source(py, &self.source, || {
             let mut collector = Collector::new(&names, likely);

@@ -4,6 +4,7 @@ use super::scatter::Scatter;
 use super::tries::{Tries, pause_before};
 use super::{END, Fault, SLOWEST, Shared, WINDOW, WINDOWS};
 use crate::cancel::{LOOK, Token};
+use crate::lock;
 use crate::plan::{Range, coalesce};
 use crate::source;
 use crate::trace::Cause;
@@ -24,8 +25,7 @@ impl Shared {
         let (shared, token) = (self.clone(), Token::current());
         let ask = Arc::new(move || {
             let found = Mutex::new(Vec::new());
-            let put =
-                |range, bytes| found.lock().unwrap_or_else(PoisonError::into_inner).push((range, bytes));
+            let put = |range, bytes| lock(&found).push((range, bytes));
             let result = token.during(|| shared.vector(ranges.clone(), cause, &put, &|| true));
             // The waiting thread may be gone.
             let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -253,7 +253,7 @@ mod tests {
     impl Silent {
         /// Waits until `done` is true of the number of requests in flight; false if this takes too long.
         fn until(&self, done: impl Fn(usize) -> bool) -> bool {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = lock(&self.state);
             let limit = Duration::from_secs(10);
             self.changed
                 .wait_timeout_while(state, limit, |state| !done(state.0))
@@ -277,7 +277,7 @@ mod tests {
             _limit: Duration,
             _take: &mut dyn FnMut(u64, &[u8]) -> bool,
         ) -> std::result::Result<(), Fault> {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             let before = state.1;
             state.0 += 1;
             self.changed.notify_all();
@@ -290,7 +290,7 @@ mod tests {
             Err(Fault::passing(Error::from(ErrorKind::ConnectionReset)))
         }
         fn interrupt(&self) {
-            self.state.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
+            lock(&self.state).1 += 1;
             self.changed.notify_all();
         }
     }

@@ -2,12 +2,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place where sockets of this protocol are opened")]
 
+use crate::lock;
 use crate::x509;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ impl Link {
     }
 
     fn tls(&self) -> MutexGuard<'_, Option<Box<ClientConnection>>> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tls)
     }
 
     /// Sets the time limit of a read or a write.

@@ -6,13 +6,14 @@ use super::login::{FIRST_STREAM, HAS_PAGES, IS_SERVER, Login, Outcome, STANDS_BE
 use super::wire::{self, Answer, Frames, Head, WireReader, kind, status};
 use crate::cancel::{self, LOOK};
 use crate::ledger::said;
+use crate::lock;
 use crate::process::PerProcess;
 use crate::remote::Fault;
 use std::collections::{HashMap, HashSet};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -189,10 +190,6 @@ struct Pool {
 fn pool() -> &'static Pool {
     static POOL: PerProcess<Pool> = PerProcess::empty();
     POOL.get(|_| Pool::default())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ask {

@@ -3,12 +3,13 @@
 use crate::errors::raise;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
+use sapwood_io::lock;
 use sapwood_io::sink::FileSink;
 use sapwood_root::Error;
 use sapwood_root::zebra::layout::Kind;
 use sapwood_root::zebra::write::{Builder, Content, FzWriter, RzWriter, Shape};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The writer behind [`PyZebraWriter`].
 enum Inner {
@@ -50,7 +51,7 @@ impl PyZebraWriter {
         work: impl FnOnce(&mut (Inner, Builder)) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inner = lock(&self.inner);
             inner.as_mut().ok_or_else(|| Error::argument("the file is closed")).and_then(work)
         })
         .map_err(raise)
@@ -156,7 +157,7 @@ impl PyZebraWriter {
     }
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let taken = lock(&self.inner).take();
             match taken {
                 Some((Inner::Fz(mut writer), _)) => writer.finish(),
                 Some((Inner::Rz(mut writer), _)) => writer.finish(),

@@ -352,7 +352,7 @@ mod tests {
     /// Tests that change what is known about large pages take turns.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
         static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let guard = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let guard = sapwood_io::lock(&ALONE);
         for time in [&STATE.paused, &STATE.quick, &STATE.small] {
             time.store(0, Ordering::Relaxed);
         }

@@ -9,9 +9,9 @@ use super::pages::{LargePages, Room};
 use crate::error::{Error, Result};
 use arrow_buffer::{ArrowNativeType, Buffer, ToByteSlice};
 use bytes::Bytes;
-use sapwood_io::PerProcess;
+use sapwood_io::{PerProcess, lock};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,7 @@ pub fn kept() -> usize {
 
 fn pool() -> MutexGuard<'static, Pool> {
     static POOL: PerProcess<Mutex<Pool>> = PerProcess::empty();
-    POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(POOL.get(|_| Mutex::default()))
 }
 
 impl Pool {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use sapwood_io::PerProcess;
+use sapwood_io::{PerProcess, lock};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -144,25 +144,21 @@ enum Work {
     Taken,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Ahead {
     fn run(&self, gather: impl FnOnce() -> Result<Batch>) {
-        let mut work = locked(&self.work);
+        let mut work = lock(&self.work);
         if !matches!(*work, Work::Waiting) {
             return;
         }
         *work = Work::Begun;
         drop(work);
         let found = gather();
-        *locked(&self.work) = Work::Done(found);
+        *lock(&self.work) = Work::Done(found);
         self.done.notify_all();
     }
     /// Returns the batch, None if no thread has begun.
     fn finish(&self) -> Option<Result<Batch>> {
-        let mut work = locked(&self.work);
+        let mut work = lock(&self.work);
         while matches!(*work, Work::Begun) {
             work = self.done.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
@@ -186,7 +182,7 @@ impl Batches {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Last>> {
-        locked(self.last.get(|_| Mutex::default()))
+        lock(self.last.get(|_| Mutex::default()))
     }
 
     /// Returns the batch of rows from `start` up to `stop`.

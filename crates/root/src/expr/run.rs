@@ -9,10 +9,10 @@ use crate::read::{Carry, Part, read_with};
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use sapwood_io::{PerProcess, Token};
+use sapwood_io::{PerProcess, Token, lock};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 /// Approximate maximum of numbers of each column in a chunk: a few such arrays fit a second-level cache. As doubles, an
@@ -471,7 +471,7 @@ const MOST_POOLS: usize = 64;
 impl OwnPool {
     fn kept() -> MutexGuard<'static, Vec<ThreadPool>> {
         static POOLS: PerProcess<Mutex<Vec<ThreadPool>>> = PerProcess::empty();
-        POOLS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+        lock(POOLS.get(|_| Mutex::default()))
     }
     fn take() -> Result<Self> {
         let kept = Self::kept().pop();

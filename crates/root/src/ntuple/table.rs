@@ -16,11 +16,11 @@ use crate::streamer::Classes;
 use crate::streamer::compile::Programs;
 use crate::table::{FieldInfo, FieldReader, Hidden, PageCache, PageListed, PageWanted, Table};
 use crate::wire::{Cursor, cursor::Pointer};
-use sapwood_io::{Cause, Range, Source};
+use sapwood_io::{Cause, Range, Source, lock};
 use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// An RNTuple, opened for reading.
 pub struct NTuple {
@@ -265,7 +265,7 @@ impl NTuple {
     ///
     /// The last result is kept, because fields that are read together ask one after another.
     pub fn clusters(&self, start: u64, stop: u64) -> Result<Arc<[ClusterPages]>> {
-        let last = || self.last_clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || lock(&self.last_clusters);
         if let Some((_, found)) = last().as_ref().filter(|(range, _)| *range == (start..stop)) {
             return Ok(found.clone());
         }
@@ -292,7 +292,7 @@ impl NTuple {
     fn compiled(&self, field: usize, hidden: &Hidden) -> Result<Arc<FieldColumns>> {
         let slot = self.readers.get(field).zip(self.listed.get(field));
         let (slot, listed) = slot.ok_or_else(|| Error::argument(format!("no field {field}")))?;
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(slot);
         if let Some(reader) = slot.as_ref().filter(|reader| reader.hidden() == hidden) {
             return Ok(reader.clone());
         }

@@ -3,8 +3,8 @@
 use super::Part;
 use super::ahead::announce;
 use crate::table::{Hidden, Kept, Page, Tail};
-use sapwood_io::{Announced, Token};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sapwood_io::{Announced, Token, lock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Decompressed ends of pages that reach into the next step. No page is decompressed twice, except those that do not
 /// fit.
@@ -30,7 +30,7 @@ impl Carry {
         }
     }
     fn ahead(&self) -> MutexGuard<'_, Option<Announced>> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ahead)
     }
     /// Announces to storage, once, everything that the steps will need.
     pub fn announce(&self, part: &Part<'_>) {
@@ -54,7 +54,7 @@ impl Carry {
     }
     /// Classes that an earlier step could not decode.
     pub(super) fn hidden(&self) -> MutexGuard<'_, Hidden> {
-        self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hidden)
     }
     /// Takes the rest of a page of a stored column out, if it holds the items from `from` on.
     pub(super) fn take(&self, column: usize, page: usize, from: usize) -> Option<Arc<Tail>> {

@@ -32,6 +32,7 @@ use crate::array::Column;
 use crate::error::{Error, Result};
 use crate::table::{FieldReader, Hidden, PageCache, Table};
 use rayon::ThreadPool;
+use sapwood_io::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +116,7 @@ pub struct LeftOut {
 
 impl LeftOut {
     fn add(&self, column: usize, what: String, error: Error) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(&self.found);
         found.entry((column, what)).or_insert(error);
     }
     /// Returns an error for each class or member, with its first place in its column.

@@ -13,14 +13,14 @@ use crate::table::{
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, count};
-use sapwood_io::{Cause, Range, Request, Token, trace};
+use sapwood_io::{Cause, Range, Request, Token, lock, trace};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::iter;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -461,10 +461,6 @@ fn threads(pool: &ThreadPool, near: bool) -> usize {
     let processors =
         *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(usize::MAX, NonZero::get));
     pool.current_num_threads().min(if near { processors } else { processors.saturating_mul(2) })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'r> Chunks<'r, '_> {

@@ -10,6 +10,7 @@ use crate::error::{Error, Result, Within};
 use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, Table, Target};
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use sapwood_io::lock;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -458,6 +459,6 @@ fn request_large_pages(pool: &ThreadPool, targets: &mut [Group]) {
 /// Announces to storage that part `p` is read now and that the next one follows.
 pub fn announce(ahead: Option<&Mutex<Ahead>>, reading: &Reading<'_>, p: usize) {
     if let Some(ahead) = ahead {
-        ahead.lock().unwrap_or_else(std::sync::PoisonError::into_inner).go_on(reading.parts, p);
+        lock(ahead).go_on(reading.parts, p);
     }
 }

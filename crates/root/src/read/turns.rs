@@ -8,6 +8,7 @@ use crate::array::Builder;
 use crate::array::pages::Room;
 use crate::error::Result;
 use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PartsLeftOut, Unpacked};
+use sapwood_io::lock;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,7 +151,7 @@ impl<'a> Turns<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Decodes a page of `bytes` to the end of the column if it is next; otherwise separately, until its turn comes.

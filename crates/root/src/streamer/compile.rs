@@ -9,8 +9,9 @@ use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::Number;
 use crate::error::{Error, Result};
+use sapwood_io::lock;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The classes of a file with their programs, compiled on demand.
 #[derive(Debug)]
@@ -47,13 +48,13 @@ impl Programs {
     }
     /// Returns the program of an object after a pointer or in a `TClonesArray`.
     pub fn object(&self, name: &str) -> Kind {
-        let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(class) = lock().get(name) {
+        let compiled = || lock(&self.compiled);
+        if let Some(class) = compiled().get(name) {
             return Kind::Object(class.clone());
         }
         let kind = self.compiler().object(name);
         if let Kind::Object(class) = &kind {
-            lock().insert(name.to_owned(), class.clone());
+            compiled().insert(name.to_owned(), class.clone());
         }
         kind
     }

@@ -2,10 +2,10 @@
 
 use super::page::Page;
 use crate::array::{pages, pool};
-use sapwood_io::PerProcess;
+use sapwood_io::{PerProcess, lock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Maximum size of the page cache in bytes, over all tables of the process.
 const ROOM: usize = 64 << 20;
@@ -133,10 +133,6 @@ impl Kept {
             kept.insert(key, tail.clone(), reading);
         }
     }
-}
-
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tail {

@@ -24,9 +24,9 @@ use crate::table::{Page, PageCache};
 use crate::wire::Cursor;
 use basket::Embedded;
 use program::{BranchReader, Readers};
-use sapwood_io::Cause;
+use sapwood_io::{Cause, lock};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A tree, opened for reading.
 pub struct Tree {
@@ -415,7 +415,7 @@ impl Tree {
         if hidden.is_empty() {
             return self.readers.get(self, branch).cloned();
         }
-        let mut kept = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.without);
         let readers = kept.as_ref().filter(|readers| readers.hidden() == hidden).cloned();
         let readers = readers.unwrap_or_else(|| {
             let programs = self.programs().without(hidden.clone());

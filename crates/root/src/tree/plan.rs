@@ -12,9 +12,9 @@ use crate::table::{
     PageWanted, Table, Target, of_format,
 };
 use arrow_buffer::Buffer;
-use sapwood_io::{Range, Source};
+use sapwood_io::{Range, Source, lock};
 use std::any::Any;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The slot of a branch's values.
 const VALUES: usize = 0;
@@ -78,7 +78,7 @@ impl Table for Tree {
         Ok(self.compiled_reader(field, hidden)?)
     }
     fn left_out(&self, field: usize) -> Result<Vec<String>> {
-        let kept = self.without.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = lock(&self.without).clone();
         let readers = kept.as_deref().unwrap_or(&self.readers);
         Ok(readers.get(self, field)?.program.left_out.clone())
     }

@@ -6,9 +6,9 @@ use super::words::{Order, Words, six_bit};
 use crate::array::pool::Filled;
 use crate::error::{Error, Result, Within};
 use crate::wire::grow::{self, Grow};
-use sapwood_io::{Cause, Range, Source};
+use sapwood_io::{Cause, Range, Source, lock};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Words of a directory before the forms of its key words.
 const HEADER: usize = 32;
@@ -211,7 +211,7 @@ impl RzFile {
     /// Claims records for a directory; fails if another directory has one of them. No file has more directories than
     /// records.
     fn claim(&self, directory: u32, records: &[u32]) -> Result<()> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = lock(&self.owners);
         for &record in records {
             grow::place(&mut owners)?;
             let owner = *owners.entry(record).or_insert(directory);

@@ -665,7 +665,7 @@ mod update;
 pub use copy::Record;
 pub use key::{KeyNumbers, KeyText, encode_key};
 pub use stretch::Stretch;
-pub use sum::{SharedSum, Sum, Sums, lock};
+pub use sum::{SharedSum, Sum, Sums};
 pub use update::{Held, Holdings};
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use crate::streamer::{Object, Value};
 use crate::wire::Cursor;
 use crate::wire::grow::Grow;
 use rayon::prelude::*;
-use sapwood_io::{Cause, Range};
+use sapwood_io::{Cause, Range, lock};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// `TH1::kIsAverage`: adding such histograms averages them.
 const IS_AVERAGE: u32 = 1 << 18;
@@ -258,11 +258,6 @@ type Candidate<'a> = (usize, &'a Key, &'a SharedSum, Range);
 
 /// A sum with several owners.
 pub type SharedSum = Arc<Mutex<Sum>>;
-
-/// Locks a sum.
-pub fn lock(sum: &SharedSum) -> MutexGuard<'_, Sum> {
-    sum.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Sums by the paths of their objects, with the objects read from a file to be added.
 #[derive(Default)]
