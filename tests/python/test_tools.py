@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -117,6 +118,24 @@ def test_scan_prints_the_entries_that_pass(sample: str, capsys: pytest.CaptureFi
     assert lines[0]["x * 2"] == pytest.approx(2 * data()["x"][42])  # type: ignore[index]
     assert main(["head", sample, "-n", "2", "r*"]) == 0
     assert capsys.readouterr().out.split() == ["entry", "run", "0", "0", "1", "1"]
+
+
+def test_json_has_texts_for_floats_that_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "x.root")
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": np.array([np.nan, np.inf, 1.0]), "l": ak.Array([[-np.inf], [], [2.0]])}
+
+    def printed(*words: str) -> list[Any]:
+        assert main([*words, "--json"]) == 0
+        return [json.loads(line, parse_constant=pytest.fail) for line in capsys.readouterr().out.splitlines()]
+
+    assert printed("head", path) == [
+        {"entry": 0, "x": "nan", "l": ["-inf"]}, {"entry": 1, "x": "inf", "l": []}, {"entry": 2, "x": 1, "l": [2]},
+    ]  # fmt: skip
+    for command in ("stats", "show"):
+        assert main([command, path, "--json"]) == 0
+        text = capsys.readouterr().out
+        assert '"inf"' in text and json.loads(text, parse_constant=pytest.fail)
 
 
 def test_rows_are_limited(sample: str) -> None:

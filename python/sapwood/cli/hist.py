@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.show.json import json_text
 from sapwood.show.safe import say
 
 HELP = "Draw a histogram of an expression, or a stored histogram, in the terminal or as a picture."
@@ -36,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw the histogram; with an expression, fill it first."""
-    import json
-
     from sapwood.errors import ArgumentError
     from sapwood.storage.sources import options_of
     from sapwood.tools.drawing import draw, histogram_of, parse_limits, stored_histogram, text_of
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         edges = [axis.edges.tolist() for axis in shown.axes]
         flow = {"values": shown.values(flow=True).tolist(), "variances": shown.variances(flow=True).tolist()}
-        print(json.dumps({"edges": edges[0] if len(edges) == 1 else edges, **flow}))
+        print(json_text({"edges": edges[0] if len(edges) == 1 else edges, **flow}))
     elif not arguments.output:
         text = text_of(shown, known=known)
         say(f"{title}\n{text}" if arguments.expression is None and title else text, end="")

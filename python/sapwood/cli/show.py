@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.show.json import json_text
 from sapwood.show.safe import say
 
 HELP = "Show the branches and entries of a tree, a histogram as text, or the members of another object."
@@ -33,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the tree or object."""
-    import json
     import os
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # otherwise importing NumPy starts one thread per core
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             shown = described_object(found, arguments.path)
             text = f"{shown['object']}: {shown['class']} {shown['title']}".rstrip() + f"\n{shown['text']}"
     if arguments.json:
-        print(json.dumps(shown, indent=1))
+        print(json_text(shown, indent=1))
     else:
         say(text, end="")
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from sapwood.cli import storage
 from sapwood.cli.progress import bytes_read
+from sapwood.show.json import json_text
 from sapwood.show.safe import say
 
 HELP = "Print bytes, decode time, range and mean of each field; write an index that cuts use."
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     with bytes_read(shown=not arguments.json):
         found, index = statistics_of(arguments.table, arguments.fields, index=arguments.index, options=options)
     if arguments.json:
-        print(json.dumps([as_dict(one) for one in found], indent=1))
+        print(json_text([as_dict(one) for one in found], indent=1))
         return 0
     say(text_of(found), end="")
     if index is not None:

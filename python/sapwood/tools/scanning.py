@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
+from sapwood.show.json import json_text
 from sapwood.show.text import layout
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _value(value: Foreign) -> Foreign:
 def lines_of(found: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     """Yield rows as lines of JSON, with the entry number as ``entry``."""
     for entry, values in found:
-        yield json.dumps({"entry": entry, **values}, default=str)
+        yield json_text({"entry": entry, **values})
 
 
 def text_of(found: Iterable[tuple[int, dict[str, Any]]], block: int = 100) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sapwood.errors import ArgumentError, MissingPackageError
 from sapwood.pages.listing import layout
+from sapwood.show.json import json_text
 from sapwood.storage.locate import split_path
 
 _QUOTED = r"(?i)\b(?:from|join)\s+'((?:[^']|'')+)'"
@@ -70,7 +70,7 @@ def _rows(result: Any) -> Iterator[tuple[Any, ...]]:
 def lines_of(names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     """Yield rows as lines of JSON."""
     for row in rows:
-        yield json.dumps(dict(zip(names, row, strict=True)), default=str)
+        yield json_text(dict(zip(names, row, strict=True)))
 
 
 def text_of(names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
