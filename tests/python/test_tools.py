@@ -129,11 +129,11 @@ def test_json_has_texts_for_floats_that_it_does_not_know(tmp_path: Path, capsys:
         assert main([*words, "--json"]) == 0
         return [json.loads(line, parse_constant=pytest.fail) for line in capsys.readouterr().out.splitlines()]
 
-    assert printed("head", path) == [
+    assert printed("head", path, "x", "l") == [
         {"entry": 0, "x": "nan", "l": ["-inf"]}, {"entry": 1, "x": "inf", "l": []}, {"entry": 2, "x": 1, "l": [2]},
     ]  # fmt: skip
-    for command in ("stats", "show"):
-        assert main([command, path, "--json"]) == 0
+    for command, more in (("stats", []), ("show", ["-n", "3"])):
+        assert main([command, path, "--json", *more]) == 0
         text = capsys.readouterr().out
         assert '"inf"' in text and json.loads(text, parse_constant=pytest.fail)
 
