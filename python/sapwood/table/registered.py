@@ -17,7 +17,7 @@ class Registered(NamedTuple):
 
     source: Foreign
     """The `Readable` that has the fields."""
-    own: dict[str, Field]
+    own: dict[str, Any]
     """The fields with a registered interpretation, by name."""
     rest: Expressions
     """The other expressions; None for all fields that the filters of `wanted` let pass."""
