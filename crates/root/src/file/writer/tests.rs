@@ -130,7 +130,7 @@ fn a_full_disk_is_an_error_that_names_the_place() {
     let mut file = FileWriter::create(Box::new(sink), "x.root", Options::default()).unwrap();
     let error = file.write_object(0, "s", "", &text_object(&"z".repeat(200))).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Io);
-    assert!(error.to_string().contains("shared"), "{error}");
+    assert!(error.to_string().contains("memory"), "{error}");
 }
 
 #[test]
