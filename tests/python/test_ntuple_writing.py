@@ -153,13 +153,13 @@ def test_members_are_added_to_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("none.y", "the record none was not found"),
-        ("r.none.y", "the record r.none was not found"),
+        ("none.y", "there is no record none"),
+        ("r.none.y", "there is no record r.none"),
         ("r.x", "a field named r.x already exists"),
         ("list.y", "list is not a record"),
         ("number.y", "number of type std::int64_t is not a record"),
-        ("typed.y", "typed has the type Point, whose members are fixed"),
-        ("r.", "a field without a name"),
+        ("typed.y", "cannot add members to typed: the class Point has fixed members"),
+        ("r.", "a field has no name"),
     ],
 )
 def test_members_are_not_added_to_what_is_no_open_record(tmp_path: Path, name: str, reason: str) -> None:
@@ -269,7 +269,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root") as file:
         for data, words in (
             ({}, "at least one field"),
-            ({"a.b": [1]}, "cannot name a field"),
+            ({"a.b": [1]}, "is not a valid field name"),
             ({"x": "list<int>"}, "std::list"),
             ({"x": np.array([1 + 2j])}, "complex"),
         ):
@@ -428,7 +428,7 @@ def test_fields_show_parts_of_others(tmp_path: Path) -> None:
     muons = ak.Array([[{"pt": i + k / 2, "v": [i, k]} for k in range(i % 3)] for i in range(50)])
     shown = {"Muon_pt": "Muon.pt", "nMuon": "Muon", "Muon_v": "Muon._0.v", "id": "event"}
     with sapwood.recreate(tmp_path / "a.root") as file:
-        with pytest.raises(sapwood.ArgumentError, match=r"field \"Muon\.eta\", which it projects, does not exist"):
+        with pytest.raises(sapwood.ArgumentError, match=r"cannot project the field \"Muon\.eta\": it does not exist"):
             file.mkrntuple("n", {"Muon": muons}, projections={"eta": "Muon.eta"})
         with pytest.raises(sapwood.ArgumentError, match="two fields"):
             file.mkrntuple("n", {"Muon": muons}, projections={"Muon": "Muon.pt"})

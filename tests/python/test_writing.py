@@ -241,7 +241,7 @@ def test_types_in_all_spellings(path: Path) -> None:
         ({"x": np.zeros(1, np.float16)}, UnsupportedError, "float16"),
         ({"x": np.zeros((1, 0))}, UnsupportedError, "arrays of length 0"),
         ({"x": 1}, ArgumentError, "single value"),
-        ({"x": [1, 2], "y": [1]}, ArgumentError, "branch y has 1 entries where another has 2"),
+        ({"x": [1, 2], "y": [1]}, ArgumentError, "branch y has 1 entries, but another branch has 2"),
         ({}, ArgumentError, "at least one branch"),
         ({1: [2]}, TypeError, "strings, not 1"),
         (7, TypeError, "not from int"),

@@ -178,7 +178,7 @@ impl Correction {
             let (mut depth, mut most, mut sum) = (1, 0, 1usize);
             for child in content.children() {
                 let Some(&(inner, visits)) = known.get(child) else {
-                    return Err(Error::argument("a content uses a later one"));
+                    return Err(Error::argument("a content of the correction refers to a later content"));
                 };
                 depth = depth.max(inner + 1);
                 most = most.max(visits);
@@ -187,18 +187,18 @@ impl Correction {
             let visits = if matches!(content, Content::Transform { .. }) { sum } else { most + 1 };
             if depth > MOST_DEPTH || visits > MOST_VISITS {
                 return Err(Error::limit(format!(
-                    "the correction {name:?} has more than {MOST_DEPTH} contents inside each other"
+                    "the contents of the correction {name:?} are nested more than {MOST_DEPTH} levels deep"
                 )));
             }
             if !content.is_whole(inputs.len()) {
                 return Err(Error::argument(format!(
-                    "a part of the correction {name:?} does not fit its inputs"
+                    "a content of the correction {name:?} has inconsistent bins, inputs or steps"
                 )));
             }
             known.push((depth, visits));
         }
         if contents.is_empty() {
-            return Err(Error::argument(format!("the correction {name:?} is empty")));
+            return Err(Error::argument(format!("the correction {name:?} has no content")));
         }
         Ok(Self { name, inputs, contents })
     }
@@ -206,7 +206,7 @@ impl Correction {
     fn beyond(&self, input: usize, value: f64, what: &str) -> Error {
         let input = self.inputs.get(input).map_or("", String::as_str);
         Error::argument(format!(
-            "the correction {:?} has no {what} for {value} of its input {input:?}",
+            "the correction {:?} has no {what} for the value {value} of its input {input:?}",
             self.name
         ))
     }
@@ -276,7 +276,7 @@ impl Correction {
                 }
                 found
             }
-            None => Err(Error::argument("a correction has no such content")),
+            None => Err(Error::argument("the correction has no content of this number")),
         }
     }
 
@@ -284,7 +284,7 @@ impl Correction {
     pub fn evaluate<'a>(&self, values: &[&Value<'a>]) -> Result<Value<'a>> {
         if values.len() != self.inputs.len() {
             return Err(Error::argument(format!(
-                "the correction {:?} has {} inputs of numbers, not {}",
+                "the correction {:?} takes {} numbers, but {} were given",
                 self.name,
                 self.inputs.len(),
                 values.len()
@@ -292,7 +292,7 @@ impl Correction {
         }
         broadcast(values, &mut |values| {
             let Some(length) = values.iter().find_map(|value| value.len()) else {
-                return Err(Error::unsupported("a correction of constants"));
+                return Err(Error::unsupported("the engine cannot evaluate a correction of constants only"));
             };
             let mut there: Option<Cells<'a, u8>> = None;
             let mut columns: Vec<(Option<Cells<'_, f64>>, f64)> = Vec::with_capacity(values.len());
@@ -303,7 +303,11 @@ impl Correction {
                         there = both(there.as_ref(), own.as_ref());
                         columns.push((Some(f64::of(numbers)), 0.0));
                     }
-                    Value::Lists(..) => return Err(Error::unsupported("a correction of such lists")),
+                    Value::Lists(..) => {
+                        return Err(Error::unsupported(
+                            "the engine cannot evaluate a correction of lists of lists",
+                        ));
+                    }
                 }
             }
             let (mut row, mut stack) = (vec![0.0; columns.len()], Vec::new());

@@ -101,7 +101,9 @@ impl Axis {
             Edges::Integer { .. } | Edges::Category(_)
                 if matches!(numbers, Numbers::F32(_) | Numbers::F64(_) | Numbers::U64(_)) =>
             {
-                return Err(Error::unsupported("integer axis for these values"));
+                return Err(Error::unsupported(
+                    "an integer axis cannot be filled with floating-point numbers or uint64",
+                ));
             }
             Edges::Category(known) => {
                 for (&cell, place) in i64::of(numbers).iter().zip(places) {
@@ -369,7 +371,7 @@ impl Bins {
         let sizes = fill.axes.iter().map(|(axis, _)| axis.extent());
         let bins = sizes.fold(1usize, usize::saturating_mul);
         if bins > MOST_BINS {
-            return Err(Error::limit(format!("a histogram of {bins} bins; the limit is {MOST_BINS}")));
+            return Err(Error::limit(format!("the histogram has {bins} bins; the limit is {MOST_BINS}")));
         }
         let none = if matches!(fill.storage, Storage::Sum | Storage::Entries) { 0 } else { bins };
         let deviations = if fill.storage == Storage::Mean { bins } else { 0 };
@@ -414,7 +416,7 @@ impl Bins {
         }
         let per_entry = |value: &&Value<'_>| matches!(value, Value::Numbers(..) | Value::Constant(_));
         if fill.storage == Storage::Entries && !values.iter().all(per_entry) {
-            return Err(Error::argument("counting entries requires cuts and weights without lists"));
+            return Err(Error::argument("cuts and weights of a number of entries cannot have lists"));
         }
         if values.iter().all(|value| value.len().is_none()) {
             // Only constants: every entry counts.

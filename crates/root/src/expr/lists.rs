@@ -21,11 +21,11 @@ pub use reductions::{Reduction, reduce, sum_where};
 pub(super) const MOST: usize = 1 << 23;
 
 pub(super) fn not_lists() -> Error {
-    Error::argument("a list is expected here")
+    Error::argument("expected lists, found numbers")
 }
 
 pub(super) fn no_such(what: &str) -> Error {
-    Error::unsupported(format!("the engine has no {what} of these values"))
+    Error::unsupported(format!("the engine has no {what} for these values"))
 }
 
 /// Iterates over the items of each list.
@@ -100,7 +100,7 @@ pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     }
     let Value::Numbers(Numbers::I64(wanted), None) = &**inner else { return Err(no_such("places")) };
     if offsets.len() != ends.len() {
-        return Err(Error::argument("the lists differ in number"));
+        return Err(Error::argument("the arrays have different numbers of lists"));
     }
     let mut found = Vec::with_capacity(wanted.len());
     for ((start, n), wanted) in places(offsets).zip(each_list(ends, wanted)) {
@@ -108,7 +108,7 @@ pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
             let place = if place < 0 { place + n as i64 } else { place };
             match usize::try_from(place) {
                 Ok(place) if place < n => found.push(start + place),
-                _ => return Err(Error::argument("an index is beyond the end of its list")),
+                _ => return Err(Error::argument("an index is outside of its list")),
             }
         }
     }
@@ -127,7 +127,7 @@ pub fn at<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
         let place = if place < 0 { place + n as i64 } else { place };
         match usize::try_from(place) {
             Ok(place) if place < n => found.push(start + place),
-            _ if exists(row) => return Err(Error::argument("an index is beyond the end of its list")),
+            _ if exists(row) => return Err(Error::argument("an index is outside of its list")),
             _ => found.push(usize::MAX),
         }
     }
@@ -143,7 +143,7 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
         return take(value, mask);
     }
     if !same_lists(offsets, ends) {
-        return Err(Error::argument("the lists differ in length"));
+        return Err(Error::argument("the lists have different lengths"));
     }
     if let (Value::Lists(..), Value::Lists(..)) = (&**items, &**inner) {
         return Ok(Value::Lists(offsets.clone(), Box::new(filter(items, inner)?)));
@@ -173,7 +173,7 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
 pub fn slice<'a>(value: &Value<'a>, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Value<'a>> {
     let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
     if step == 0 {
-        return Err(Error::argument("the step of a slice cannot be 0"));
+        return Err(Error::argument("the step of a slice must not be 0"));
     }
     let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::new());
     ends.push(0i64);
@@ -204,14 +204,14 @@ pub fn index<'a>(value: &Value<'a>, place: i64) -> Result<Value<'a>> {
         let place = if place < 0 { place + n as i64 } else { place };
         match usize::try_from(place) {
             Ok(place) if place < n => found.push(begin + place),
-            _ => return Err(Error::argument("a list is too short")),
+            _ => return Err(Error::argument("a list has no item at the requested place")),
         }
     }
     Ok(items.gather(&found))
 }
 
 pub(super) fn too_many() -> Error {
-    Error::limit(format!("more than {MOST} combinations in a few entries"))
+    Error::limit(format!("a few entries have more than {MOST} combinations"))
 }
 
 /// Number of items written at once.
@@ -268,7 +268,7 @@ fn doubles<'v, 'a>(parts: &[&'v Value<'a>]) -> Result<(&'v Cells<'a, i64>, Vec<&
             return Err(no_such("sum of combinations"));
         };
         if offsets.is_some_and(|first| !same_lists(first, own)) {
-            return Err(Error::argument("the lists differ in length"));
+            return Err(Error::argument("the lists have different lengths"));
         }
         offsets = offsets.or(Some(own));
         cells.push(items);
@@ -324,7 +324,7 @@ pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
     }
     let (Some(number), Some((first, _))) = (number, lists.first()) else { return Err(not_lists()) };
     if lists.iter().any(|(offsets, _)| offsets.len() != first.len()) {
-        return Err(Error::argument("the lists differ in number"));
+        return Err(Error::argument("the arrays have different numbers of lists"));
     }
     let (ends, items) = typed!(number, T => {
         let cells = lists.iter().map(|(offsets, numbers)| (*offsets, T::of(numbers)));
@@ -347,7 +347,7 @@ pub fn cartesian<'a>(values: &[&Value<'a>], k: usize) -> Result<Value<'a>> {
     }
     let length = lists.first().map_or(0, Vec::len);
     if lists.iter().any(|list| list.len() != length) || k >= lists.len() {
-        return Err(Error::argument("the lists differ in number"));
+        return Err(Error::argument("the arrays have different numbers of lists"));
     }
     let (mut ends, mut found) = (Vec::with_capacity(length + 1), Vec::<i64>::new());
     ends.push(0i64);

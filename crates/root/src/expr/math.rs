@@ -158,7 +158,7 @@ impl Binary {
 }
 
 fn no_such(what: &str) -> Error {
-    Error::unsupported(format!("the engine has no {what} of these types"))
+    Error::unsupported(format!("the engine has no {what} for these types"))
 }
 
 /// Result type of functions that return a float; an error if `NumPy` returns half precision.

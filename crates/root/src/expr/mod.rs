@@ -128,7 +128,7 @@ impl Program {
     pub fn new(mut nodes: Vec<Node>, kept: &[usize], regular: bool) -> Result<Self> {
         if nodes.len() > MOST_NODES {
             return Err(Error::limit(format!(
-                "a program of {} operations; the limit is {MOST_NODES}",
+                "the expressions have {} operations; the limit is {MOST_NODES}",
                 nodes.len()
             )));
         }
@@ -138,14 +138,14 @@ impl Program {
             for &arg in &node.args {
                 match last_use.get_mut(arg).filter(|_| arg < number) {
                     Some(slot) => *slot = number,
-                    None => return Err(Error::argument("a node uses a later one")),
+                    None => return Err(Error::argument("a node of the program refers to a later node")),
                 }
             }
         }
         for &node in kept {
             match last_use.get_mut(node) {
                 Some(slot) => *slot = usize::MAX,
-                None => return Err(Error::argument("there is no such node")),
+                None => return Err(Error::argument("a kept node is not in the program")),
             }
         }
         Ok(Self { nodes, last_use, regular })
@@ -207,7 +207,7 @@ impl Program {
                         values
                             .get(arg)
                             .and_then(Option::as_ref)
-                            .ok_or_else(|| Error::argument("no such value"))?,
+                            .ok_or_else(|| Error::argument("a value of the program is missing"))?,
                     );
                 }
                 node.compute(views, &args, rows)?
@@ -390,7 +390,9 @@ impl Node {
     fn compute<'a>(&self, views: &'a [View<'a>], args: &[&Value<'a>], rows: &Rows) -> Result<Value<'a>> {
         match (&self.op, args) {
             (Op::Input(column, path), []) => {
-                let view = views.get(*column).ok_or_else(|| Error::argument("there is no such column"))?;
+                let view = views
+                    .get(*column)
+                    .ok_or_else(|| Error::argument("a column of the program is missing"))?;
                 let value = view.slice(path, rows.start, rows.stop)?;
                 Ok(match &rows.chosen {
                     Some(chosen) => value.gather_knowing(chosen, &rows.ends),
@@ -430,7 +432,7 @@ impl Node {
             (Op::LocalIndex, [of]) => lists::local_index(of),
             (Op::Concatenate, values) => lists::concatenate(values),
             (Op::FillNone(with), [of]) => lists::fill_none(of, *with),
-            _ => Err(Error::argument("an operation has a wrong number of arguments")),
+            _ => Err(Error::argument("an operation has the wrong number of arguments")),
         }
     }
 }

@@ -30,7 +30,7 @@ impl Test {
         if known {
             Ok(Self { all, compared, with, joined })
         } else {
-            Err(Error::argument("no test of distances"))
+            Err(Error::argument("the nodes are not a test of distances"))
         }
     }
 
@@ -41,7 +41,7 @@ impl Test {
         let (offsets, [eta, phi]) = pair(eta, phi)?;
         let (others, [other_eta, other_phi]) = pair(other_eta, other_phi)?;
         if offsets.len() != others.len() {
-            return Err(Error::argument("the lists differ in number"));
+            return Err(Error::argument("the arrays have different numbers of lists"));
         }
         if places(offsets).zip(places(others)).any(|((_, n), (_, many))| n.saturating_mul(many) > MOST) {
             return Err(too_many());
@@ -217,7 +217,7 @@ fn pair<'v, 'a>(
         return Err(no_such("distances"));
     };
     if !same_lists(offsets, same) {
-        return Err(Error::argument("the lists differ in length"));
+        return Err(Error::argument("the lists have different lengths"));
     }
     Ok((offsets, [items, more]))
 }

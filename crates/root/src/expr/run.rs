@@ -57,7 +57,7 @@ impl<'a> Inputs<'a> {
         let mut views = Vec::with_capacity(columns.len());
         for column in columns {
             if column.len() != length {
-                return Err(Error::argument("the columns differ in length"));
+                return Err(Error::argument("the columns have different lengths"));
             }
             views.push(View::of(column, program.regular, &mut known)?);
         }
@@ -134,7 +134,7 @@ impl Growing {
 }
 
 fn changed() -> Error {
-    Error::unsupported("the type of an expression changed from chunk to chunk")
+    Error::unsupported("the type of an expression differs between chunks")
 }
 
 /// Copies bytes to an address aligned for their numbers.
@@ -186,7 +186,10 @@ pub fn columns(
 }
 
 fn value_of<'v, 'a>(values: &'v [Option<Value<'a>>], node: usize) -> Result<&'v Value<'a>> {
-    values.get(node).and_then(Option::as_ref).ok_or_else(|| Error::argument("there is no such value"))
+    values
+        .get(node)
+        .and_then(Option::as_ref)
+        .ok_or_else(|| Error::argument("a value of the program is missing"))
 }
 
 /// Fills histograms from columns with a program: on this thread, or on those of a pool. The bins are equal, to the last
@@ -446,7 +449,7 @@ pub fn fill_tables(
     };
     let worker = || -> Result<Vec<Bins>> {
         let own = OwnPool::take()?;
-        let Some(own) = &own.0 else { return Err(Error::argument("a pool without threads")) };
+        let Some(own) = &own.0 else { return Err(Error::argument("the thread pool has no threads")) };
         let run = || token.during(|| work(own));
         // Waits for storage happen outside the pool.
         if near { own.install(run) } else { run() }
@@ -511,7 +514,8 @@ fn steps(
         let columns = read_with(pool, &[Part { start, stop, ..*part }], carry.as_ref(), None)?;
         work(
             &columns,
-            usize::try_from(stop - start).map_err(|_| Error::limit("the step has too many entries"))?,
+            usize::try_from(stop - start)
+                .map_err(|_| Error::limit("a step has too many entries for this machine"))?,
         )?;
         start = stop;
     }

@@ -421,7 +421,7 @@ impl<'a> Value<'a> {
     /// Returns number type, list depth and whether values may be missing.
     pub fn type_of(&self) -> Result<(Number, usize, bool)> {
         match self {
-            Self::Constant(_) => Err(Error::unsupported("a constant")),
+            Self::Constant(_) => Err(Error::unsupported("a constant has no column")),
             Self::Numbers(numbers, there) => Ok((numbers.number(), 0, there.is_some())),
             Self::Lists(_, items) => items.type_of().map(|(number, depth, some)| (number, depth + 1, some)),
         }
@@ -449,7 +449,7 @@ pub fn broadcast<'a>(
     for value in values {
         if let Value::Lists(offsets, _) = value {
             if lists.is_some_and(|first| !same_lists(first, offsets)) {
-                return Err(Error::argument("the lists differ in length"));
+                return Err(Error::argument("the lists have different lengths"));
             }
             lists = lists.or(Some(offsets));
         }
@@ -458,14 +458,14 @@ pub fn broadcast<'a>(
         let mut lengths = values.iter().filter_map(|value| value.len());
         let first = lengths.next();
         if lengths.any(|length| Some(length) != first) {
-            return Err(Error::argument("the lengths differ"));
+            return Err(Error::argument("the columns have different lengths"));
         }
         return work(values);
     };
     let mut spread: Vec<Value<'a>> = Vec::with_capacity(values.len());
     for value in values {
         if matches!(value, Value::Numbers(..)) && value.len() != Some(offsets.len().saturating_sub(1)) {
-            return Err(Error::argument("the lengths differ"));
+            return Err(Error::argument("the columns have different lengths"));
         }
         spread.push(match value {
             Value::Lists(_, items) => (**items).clone(),
@@ -496,7 +496,7 @@ impl<'a> View<'a> {
                 let outside =
                     found.first().is_some_and(|&o| o < 0) || found.last().is_some_and(|&o| o > length);
                 if !ordered || outside {
-                    return Err(Error::argument("the offsets of lists do not fit their items"));
+                    return Err(Error::argument("the offsets of lists do not match the number of items"));
                 }
                 match same {
                     Some(same) => found = same.clone(),
@@ -515,7 +515,7 @@ impl<'a> View<'a> {
                 Self::Record(views.collect::<Result<_>>()?)
             }
             _ => {
-                return Err(Error::unsupported("the engine computes with numbers and lists of numbers only"));
+                return Err(Error::unsupported("the engine computes only with numbers and lists of numbers"));
             }
         })
     }

@@ -118,7 +118,7 @@ pub fn combination_items<'a>(value: &Value<'a>, of: &Value<'a>, n: usize, k: usi
         return Err(no_such("combinations"));
     }
     if !same_lists(offsets, others) {
-        return Err(Error::argument("the lists differ in length"));
+        return Err(Error::argument("the lists have different lengths"));
     }
     let combined = Combined::of(offsets, n)?;
     let found = match &**items {
@@ -227,7 +227,7 @@ fn sums_at<const D: usize, const N: usize>(
         let mut rest = match usize::try_from(place) {
             Ok(place) if place < all => place,
             _ if there.is_none_or(|there| there.get(row).is_some_and(|&cell| cell != 0)) => {
-                return Err(Error::argument("an index is beyond the end of its list"));
+                return Err(Error::argument("an index is outside of its list"));
             }
             _ => {
                 found.push([0.0; D]);

@@ -18,7 +18,7 @@ struct Nested {
 impl Nested {
     fn of(offsets: &[i64], others: &[i64]) -> Result<Self> {
         if offsets.len() != others.len() {
-            return Err(Error::argument("the lists differ in number"));
+            return Err(Error::argument("the arrays have different numbers of lists"));
         }
         let (mut ends, mut total) = (vec![0i64; span(offsets) + 1], 0usize);
         let mut rows = Vec::with_capacity(offsets.len());
@@ -90,7 +90,7 @@ pub fn nested_items<'a>(
     };
     let nested = Nested::of(offsets, others)?;
     if k > 1 || !same_lists(own, if k == 0 { offsets } else { others }) {
-        return Err(Error::argument("the lists differ in length"));
+        return Err(Error::argument("the lists have different lengths"));
     }
     let found = match &**items {
         Value::Numbers(Numbers::Bool(cells), None) => Value::bools(nested.items(cells, k)),

@@ -151,7 +151,7 @@ pub fn pending(
 ) -> Result<()> {
     let mut add = |stored: &Stored, memory: Option<Number>| {
         let column = stored.choices.first().copied();
-        let column = column.ok_or_else(|| Error::corrupt("a field without columns"))?;
+        let column = column.ok_or_else(|| Error::corrupt("the field has no columns"))?;
         let encoding = encoding(column)?;
         let memory = memory.unwrap_or_else(|| encoding.natural());
         to.push((stored.slot, Pending::new(column, encoding, memory)));
@@ -176,7 +176,7 @@ pub fn pending(
             items.iter().try_for_each(|item| pending(item, encoding, to))
         }
         Structure::Sizes { .. } | Structure::Streamed { .. } => {
-            Err(Error::unsupported("objects that their class streams cannot be added to"))
+            Err(Error::unsupported("cannot add values of a class that writes its own bytes"))
         }
     }
 }
@@ -192,25 +192,31 @@ fn check_offsets(offsets: &[u8], end: usize) -> Result<()> {
     let mut last = 0;
     for offset in words(offsets) {
         if offset < last {
-            return Err(Error::argument(format!("list offsets fall from {last} to {offset}")));
+            return Err(Error::argument(format!("the offsets of lists decrease from {last} to {offset}")));
         }
         last = offset;
     }
     if last as u64 > end as u64 {
-        return Err(Error::argument(format!("list offsets reach {last} where there are {end} elements")));
+        return Err(Error::argument(format!(
+            "the offsets of lists end at {last}, but there are {end} elements"
+        )));
     }
     Ok(())
 }
 
 /// Checks that a column holds values of a structure.
 pub fn check(structure: &Structure, column: &Column) -> Result<()> {
-    let wrong = || Error::argument(format!("it takes {}, not {}", takes(structure), kind_of(column)));
+    let wrong = || Error::argument(format!("the field takes {}, not {}", takes(structure), kind_of(column)));
     match (structure, column) {
         (Structure::Number { number, .. }, Column::Number { number: got, values }) if number == got => {
             if values.len().is_multiple_of(number.size()) {
                 return Ok(());
             }
-            Err(Error::argument(format!("{} bytes of {}-byte numbers", values.len(), number.size())))
+            Err(Error::argument(format!(
+                "{} bytes are not a whole number of values of {} bytes",
+                values.len(),
+                number.size()
+            )))
         }
         (Structure::Text { .. }, Column::Text { offsets, bytes }) => check_offsets(offsets, bytes.len()),
         (Structure::List { item, .. }, Column::List { offsets, values }) => {
@@ -221,7 +227,9 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
             check(item, values)?;
             let end = values.len() as i64;
             match words(index).find(|place| *place >= end) {
-                Some(place) => Err(Error::argument(format!("value {place} of {end}"))),
+                Some(place) => {
+                    Err(Error::argument(format!("an index is {place}, but there are {end} values")))
+                }
                 None => Ok(()),
             }
         }
@@ -232,7 +240,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
             if length.checked_mul(*size).is_some_and(|want| want <= values.len()) {
                 return Ok(());
             }
-            Err(Error::argument(format!("{} values where {length} arrays of {size} belong", values.len())))
+            Err(Error::argument(format!("{} values are too few for {length} arrays of {size}", values.len())))
         }
         (Structure::Record { fields, .. }, Column::Record { length, fields: got, .. })
             if fields.len() == got.len() =>
@@ -241,7 +249,7 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
                 check(member, values).map_err(|e| e.within(format!("member {name}")))?;
                 if values.len() < *length {
                     return Err(Error::argument(format!(
-                        "member {name} has {} values where there are {length} records",
+                        "member {name} has {} values, but there are {length} records",
                         values.len()
                     )));
                 }
@@ -255,12 +263,14 @@ pub fn check(structure: &Structure, column: &Column) -> Result<()> {
                 check(item, present(item, values))?;
             }
             if tags.len() * 8 != index.len() {
-                return Err(Error::argument("a union needs as many tags as indexes"));
+                return Err(Error::argument("the union has different numbers of tags and indexes"));
             }
             for (tag, place) in tags.iter().zip(words(index)) {
                 let end = variants.get(usize::from(*tag)).map_or(0, Column::len);
                 if place < 0 || place as u64 >= end as u64 {
-                    return Err(Error::argument(format!("value {place} of type {tag}, which has {end}")));
+                    return Err(Error::argument(format!(
+                        "the index of a value of type {tag} is {place}, but there are {end} values of that type"
+                    )));
                 }
             }
             Ok(())
@@ -431,10 +441,10 @@ fn takes(structure: &Structure) -> String {
         Structure::Number { number, .. } => number.dtype().into(),
         Structure::Text { .. } => "strings".into(),
         Structure::List { item, .. } => format!("lists of {}", takes(item)),
-        Structure::Option { item, .. } => format!("{} or none", takes(item)),
+        Structure::Option { item, .. } => format!("{} or missing", takes(item)),
         Structure::Fixed { size, item } => format!("arrays of {size} {}", takes(item)),
         Structure::Record { fields, .. } => format!("records of {} members", fields.len()),
-        Structure::Variant { items, .. } => format!("values of {} types", items.len()),
+        Structure::Variant { items, .. } => format!("unions of {} types", items.len()),
         Structure::Sizes { .. } | Structure::Streamed { .. } => "nothing".into(),
     }
 }
@@ -446,8 +456,8 @@ fn kind_of(column: &Column) -> String {
         Column::FixedList { size, values, .. } => format!("arrays of {size} {}", kind_of(values)),
         Column::List { values, .. } => format!("lists of {}", kind_of(values)),
         Column::Record { fields, .. } => format!("records of {} members", fields.len()),
-        Column::Option { values, .. } => format!("{} or none", kind_of(values)),
-        Column::Union { variants, .. } => format!("values of {} types", variants.len()),
+        Column::Option { values, .. } => format!("{} or missing", kind_of(values)),
+        Column::Union { variants, .. } => format!("unions of {} types", variants.len()),
         Column::Empty => "nothing".into(),
     }
 }

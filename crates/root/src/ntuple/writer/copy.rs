@@ -218,11 +218,12 @@ impl Blocks {
             let from = (offset - start) as usize;
             block.get(from..from + range.length as usize)
         });
-        let found = found.ok_or_else(|| Error::corrupt("a page that was not read").at(offset))?;
+        let found = found
+            .ok_or_else(|| Error::corrupt("a page is missing in the bytes that were read").at(offset))?;
         let (stored, sum) = found.split_at_checked(bytes as usize).unwrap_or_default();
         let wanted = sum.first_chunk().copied().map(u64::from_le_bytes);
         if wanted.is_some_and(|wanted| wanted != checksum(stored)) {
-            return Err(Error::corrupt("the checksum of a page is not that of its bytes").at(offset));
+            return Err(Error::corrupt("the checksum of a page does not match its bytes").at(offset));
         }
         Ok(stored)
     }

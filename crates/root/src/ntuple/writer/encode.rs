@@ -157,7 +157,7 @@ fn quantize(
     };
     pack_bits(numbers.map(step), bits, out);
     match outside {
-        Some(value) => Err(Error::argument(format!("{value} is outside the range from {min} to {max}"))),
+        Some(value) => Err(Error::argument(format!("{value} is outside of the range from {min} to {max}"))),
         None => Ok(()),
     }
 }

@@ -242,7 +242,7 @@ pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
                         let mut before = 0;
                         for page in pages {
                             let elements = i32::try_from(page.end - before)
-                                .map_err(|_| Error::limit("a page of more than 2^31 elements"))?;
+                                .map_err(|_| Error::limit("a page has more than 2^31 elements"))?;
                             before = page.end;
                             out.0.extend((if page.checksum { -elements } else { elements }).to_le_bytes());
                             out.locator(page.locator)?;

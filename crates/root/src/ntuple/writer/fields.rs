@@ -65,7 +65,7 @@ fn packed(single: bool, range: &str, split: bool) -> Result<Stored> {
         // `Float16_t` keeps 12 bits of the mantissa, sign and exponent; `Double32_t` is single precision.
         return Ok(if single { (0x1c, 21, None) } else { single_column });
     }
-    let wrong = || Error::argument(format!("[{range}] does not state how to pack a number"));
+    let wrong = || Error::argument(format!("cannot pack numbers in [{range}]: invalid range"));
     let (low, high, bits) = Packing::range(range).ok_or_else(wrong)?;
     if low < high {
         let bits = bits.filter(|bits| (1..=32).contains(bits)).unwrap_or(32);
@@ -144,7 +144,7 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
             return Err(Error::argument(if known {
                 format!("a field named {} already exists", spec.name)
             } else {
-                format!("two fields have the name {}", spec.name)
+                format!("several fields have the name {}", spec.name)
             }));
         }
         let split = spec.compression.unwrap_or(default) != Compression::None;
@@ -152,7 +152,7 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
     }
     while let Some((parent, name, shape, split, depth, repeat)) = queue.pop_front() {
         if depth > DEEPEST {
-            return Err(Error::limit(format!("fields nested deeper than {DEEPEST}")));
+            return Err(Error::limit(format!("the fields are nested more than {DEEPEST} levels deep")));
         }
         let id = schema.fields.len();
         let place = || format!("field {name}");
@@ -194,24 +194,24 @@ fn record(schema: &Schema, path: &str) -> Result<(usize, usize)> {
     for name in path.split('.') {
         let mut fields = schema.fields.iter().enumerate();
         let Some((id, field)) = fields.find(|(_, field)| field.parent == found && field.name == name) else {
-            return Err(Error::argument(format!("the record {path} was not found")));
+            return Err(Error::argument(format!("there is no record {path}")));
         };
         if field.role != Role::Record || field.source.is_some() {
             let kind = if field.typename.is_empty() { "" } else { " of type " };
             return Err(Error::argument(format!(
-                "{name}{kind}{} is not a record, and cannot have more members",
+                "cannot add members: {name}{kind}{} is not a record",
                 field.typename
             )));
         }
         if !field.typename.is_empty() {
             return Err(Error::argument(format!(
-                "{name} has the type {}, whose members are fixed",
+                "cannot add members to {name}: the class {} has fixed members",
                 field.typename
             )));
         }
         (found, depth) = (Some(id), depth + 1);
     }
-    found.map(|id| (id, depth)).ok_or_else(|| Error::argument("a path without names"))
+    found.map(|id| (id, depth)).ok_or_else(|| Error::argument("the path has no names"))
 }
 
 /// Adds projections to a linked schema and links it again.
@@ -223,7 +223,7 @@ pub fn project(schema: &mut Schema, projections: &[Projection]) -> Result<()> {
         let place = || format!("field {}", projection.name);
         check_name(&projection.name)?;
         if !names.insert(projection.name.clone()) {
-            return Err(Error::argument(format!("two fields have the name {}", projection.name)));
+            return Err(Error::argument(format!("several fields have the name {}", projection.name)));
         }
         let path = resolve(schema, &projection.source).within(place)?;
         added.projection(schema, &projection.name, &path).within(place)?;
@@ -242,7 +242,7 @@ fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
     let find = |among: &[usize], name: &str| {
         among.iter().copied().find(|&id| schema.fields.get(id).is_some_and(|field| field.name == name))
     };
-    let missing = || Error::argument(format!("the field {path:?}, which it projects, does not exist"));
+    let missing = || Error::argument(format!("cannot project the field {path:?}: it does not exist"));
     let mut found: Vec<usize> = Vec::new();
     for name in path.split('.') {
         loop {
@@ -270,7 +270,7 @@ struct Added {
 impl Added {
     fn projection(&mut self, schema: &Schema, name: &str, path: &[usize]) -> Result<()> {
         let (&last, above) =
-            path.split_last().ok_or_else(|| Error::argument("a projection without a field"))?;
+            path.split_last().ok_or_else(|| Error::argument("the projection has no field"))?;
         let get = |id: usize| schema.fields.get(id).ok_or_else(|| Error::argument(format!("no field {id}")));
         let source = get(last)?;
         let mut lists = Vec::new();
@@ -281,7 +281,7 @@ impl Added {
                 Role::Collection if !field.typename.starts_with("std::optional<") => lists.push(id),
                 _ => {
                     return Err(Error::unsupported(format!(
-                        "it would show a part of field {}, which is neither a record nor a list",
+                        "cannot project a part of field {}: it is neither a record nor a list",
                         field.name
                     )));
                 }
@@ -289,7 +289,7 @@ impl Added {
         }
         if source.role == Role::Collection {
             if !lists.is_empty() {
-                return Err(Error::unsupported("it would show the sizes of lists in lists"));
+                return Err(Error::unsupported("cannot project the sizes of lists in lists"));
             }
             let sizes = Field {
                 role: Role::Leaf,
@@ -368,7 +368,10 @@ fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
         }
         Shape::Other(collection, like) => {
             if matches!(collection.name, "list" | "deque" | "forward_list") {
-                return Err(Error::unsupported(format!("RNTuples do not hold std::{}", collection.name)));
+                return Err(Error::unsupported(format!(
+                    "RNTuples have no field type for std::{}",
+                    collection.name
+                )));
             }
             let (role, columns, children) = match like.as_ref() {
                 Shape::Map(..) | Shape::Vector(_) => field(like, split).map(|(f, c, s)| (f.role, c, s))?,
@@ -378,7 +381,7 @@ fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
         }
         Shape::Variant(items) => {
             if !(1..=MOST_VARIANTS).contains(&items.len()) {
-                return Err(Error::unsupported(format!("a variant of {} types", items.len())));
+                return Err(Error::unsupported(format!("a variant has {} types", items.len())));
             }
             (Role::Variant, vec![SWITCH], numbered(&items.iter().collect::<Vec<_>>()))
         }
@@ -394,7 +397,7 @@ fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
     let whole = !typename.is_empty();
     if !whole && !matches!(shape, Shape::Vector(_) | Shape::Class(_)) {
         return Err(Error::unsupported(
-            "records in an array, an optional value, a map, a tuple or a variant are of a class: give its name",
+            "records in an array, optional value, map, tuple or variant need a class name",
         ));
     }
     let array_size = if let Shape::Array(size, _) = shape { Some(*size as u64) } else { None };
@@ -432,10 +435,10 @@ fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
 fn check_name(name: &str) -> Result<()> {
     let wrong = |c: char| c == '.' || c == '/' || c == '\\' || c.is_control();
     if name.is_empty() {
-        return Err(Error::argument("a field without a name"));
+        return Err(Error::argument("a field has no name"));
     }
     match name.chars().find(|c| wrong(*c)) {
-        Some(c) => Err(Error::argument(format!("{name:?} cannot name a field: it has {c:?}"))),
+        Some(c) => Err(Error::argument(format!("{name:?} is not a valid field name: it has {c:?}"))),
         None => Ok(()),
     }
 }

@@ -146,7 +146,7 @@ impl NTupleWriter {
         let place = || format!("RNTuple {name}");
         if options.cluster_bytes == 0 || options.page_bytes == 0 || options.cluster_entries == Some(0) {
             return Err(Error::argument(
-                "pages and clusters need at least one byte, clusters at least one entry",
+                "the sizes of pages and clusters must be at least one byte, and those of clusters at least one entry",
             ));
         }
         let (schema, header, tops) = describe(name, fields, file.compression(), &options).within(place)?;
@@ -344,8 +344,9 @@ impl NTupleWriter {
         }
         let (tops, usual) = (&self.tops, file.compression());
         let seal = |room: &mut [Vec<u8>; 2], &(top, column, from, to): &(usize, usize, usize, usize)| {
-            let top = tops.get(top).ok_or_else(|| Error::argument("no such field"))?;
-            let pending = top.columns.get(column).ok_or_else(|| Error::argument("no such column"))?;
+            let top = tops.get(top).ok_or_else(|| Error::argument("the field does not exist"))?;
+            let pending =
+                top.columns.get(column).ok_or_else(|| Error::argument("the column does not exist"))?;
             pending
                 .seal(from, to, top.compression.unwrap_or(usual), room)
                 .within(|| format!("field {}", top.name))
@@ -577,7 +578,7 @@ fn describe(
     options: &NTupleOptions,
 ) -> Result<(Schema, Vec<u8>, Vec<Top>)> {
     if fields.is_empty() {
-        return Err(Error::argument("an RNTuple needs at least one field"));
+        return Err(Error::argument("an RNTuple must have at least one field"));
     }
     let mut schema = Schema::default();
     fields::add(&mut schema, fields, compression, 0)?;
@@ -601,7 +602,11 @@ fn sum_of(envelope: &[u8]) -> u64 {
 
 /// Returns the top-level fields that take data, with their columns.
 fn tops(schema: &Schema) -> Result<Vec<Top>> {
-    let programs = || Err(Error::unsupported("objects that their class streams can be copied, not added to"));
+    let programs = || {
+        Err(Error::unsupported(
+            "objects of a class that writes its own bytes can be copied, but not extended",
+        ))
+    };
     let mut tops = Vec::with_capacity(schema.top.len());
     for &id in &schema.top {
         let Some(field) = schema.fields.get(id).filter(|field| field.source.is_none()) else { continue };
@@ -609,7 +614,8 @@ fn tops(schema: &Schema) -> Result<Vec<Top>> {
         let structure = Compiler::new(schema, &programs).field(id);
         let mut columns = Vec::new();
         let encoding = |id: usize| {
-            let column = schema.columns.get(id).ok_or_else(|| Error::argument("no such column"))?;
+            let column =
+                schema.columns.get(id).ok_or_else(|| Error::argument("the column does not exist"))?;
             column.encoding.clone()
         };
         match &structure {
@@ -649,7 +655,7 @@ impl TableWriter for NTupleWriter {
         let place = self.place();
         self.check_sound().within(|| place.clone())?;
         if columns.len() != self.tops.len() {
-            let text = format!("{} columns for {} fields", columns.len(), self.tops.len());
+            let text = format!("{} columns were given for {} fields", columns.len(), self.tops.len());
             return Err(Error::argument(text).within(place));
         }
         let rows = columns.first().map_or(0, Column::len);
@@ -662,7 +668,7 @@ impl TableWriter for NTupleWriter {
                 .within(|| place.clone())?;
             if column.len() != rows {
                 let text =
-                    format!("field {} has {} entries where another has {rows}", top.name, column.len());
+                    format!("field {} has {} entries, but another field has {rows}", top.name, column.len());
                 return Err(Error::argument(text).within(place));
             }
         }

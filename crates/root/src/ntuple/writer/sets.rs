@@ -71,13 +71,15 @@ impl NTupleWriter {
         let place = || format!("attribute set {name} of {}", self.place());
         // ROOT reserves these names.
         if name.is_empty() || name == "ROOT" || name.starts_with("ROOT.") {
-            return Err(Error::argument(format!("{name:?} cannot name an attribute set")).within(place()));
+            return Err(
+                Error::argument(format!("{name:?} is not a valid name of an attribute set")).within(place())
+            );
         }
         if self.sets.iter().any(|set| set.about.name == name) {
-            return Err(Error::argument("that name is taken").within(place()));
+            return Err(Error::argument("an attribute set of this name exists already").within(place()));
         }
         if fields.is_empty() {
-            return Err(Error::argument("it needs at least one field").within(place()));
+            return Err(Error::argument("an attribute set must have at least one field").within(place()));
         }
         let members = fields.iter().map(|field| (field.name.clone(), field.shape.clone())).collect();
         let number = || Shape::Number(Number::U64);
@@ -112,7 +114,8 @@ impl NTupleWriter {
         let place = || format!("attribute set {name} of RNTuple {}", self.name);
         let set = self.sets.iter_mut().find(|set| set.about.name == name);
         let set = set.ok_or_else(|| Error::not_found("it does not exist").within(place()))?;
-        let refused = || Error::unsupported("entries cannot be added to a set of this kind").within(place());
+        let refused =
+            || Error::unsupported("entries cannot be added to this kind of attribute set").within(place());
         let writer = set.writer.as_mut().ok_or_else(refused)?;
         writer.linked_to = Some(needed);
         writer.extend(file, columns).within(place)

@@ -75,12 +75,16 @@ impl<'a> Offsets<'a> {
         for offset in offsets {
             let offset = i64::from_ne_bytes(*offset);
             if offset < last {
-                return Err(Error::argument(format!("list offsets fall from {last} to {offset}")));
+                return Err(Error::argument(format!(
+                    "the offsets of lists decrease from {last} to {offset}"
+                )));
             }
             last = offset;
         }
         if last as u64 > end as u64 {
-            return Err(Error::argument(format!("list offsets reach {last} where there are {end} elements")));
+            return Err(Error::argument(format!(
+                "the offsets of lists end at {last}, but there are {end} elements"
+            )));
         }
         Ok(Self(offsets))
     }
@@ -144,7 +148,7 @@ impl<'a> View<'a> {
                 let view = Self::new(item, field).map_err(|e| e.within(format!("member {name}")))?;
                 if view.len() < length {
                     return Err(Error::argument(format!(
-                        "member {name} has {} values where there are {length} records",
+                        "member {name} has {} values, but there are {length} records",
                         view.len()
                     )));
                 }

@@ -299,7 +299,11 @@ impl TreeWriter {
     /// Returns the column of each branch that has entries of its own.
     fn project<'a>(&self, columns: &'a [Column]) -> Result<Vec<Option<Cow<'a, Column>>>> {
         if columns.len() != self.columns {
-            return Err(Error::argument(format!("{} columns for {} branches", columns.len(), self.columns)));
+            return Err(Error::argument(format!(
+                "{} columns were given for {} branches",
+                columns.len(),
+                self.columns
+            )));
         }
         let project = |branch: &Branch| {
             if branch.item.is_none() {
@@ -545,7 +549,7 @@ impl TableWriter for TreeWriter {
         for (length, branch) in lengths {
             if length != rows {
                 return Err(Error::argument(format!(
-                    "branch {} has {length} entries where another has {rows}",
+                    "branch {} has {length} entries, but another branch has {rows}",
                     branch.name
                 ))
                 .within(self.place()));

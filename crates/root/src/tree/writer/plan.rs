@@ -74,7 +74,7 @@ fn packing(single: bool, range: &str) -> Result<Packing> {
     }
     Packing::ranged(single, range).ok_or_else(|| {
         Error::argument(format!(
-            "[{range}] does not state how to pack a number: [low, high], [low, high, bits] or [0, 0, bits]"
+            "cannot pack numbers in [{range}]: expected [low, high], [low, high, bits] or [0, 0, bits]"
         ))
     })
 }

@@ -312,8 +312,8 @@ fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
         Column::List { offsets: Buffer::from_vec(vec![0_i64, 2, 1]), values: Box::new(float_column([1.0])) };
     let numbers = Column::Number { number: Number::F64, values: Buffer::from_vec(vec![1.0_f64; 8]) };
     for (columns, message) in [
-        (good[..3].to_vec(), "3 columns for 4 branches"),
-        (replaced(0, float_column([1.0])), "branch x has 1 entries where another has 8"),
+        (good[..3].to_vec(), "3 columns were given for 4 branches"),
+        (replaced(0, float_column([1.0])), "branch x has 1 entries, but another branch has 8"),
         (replaced(0, numbers), "takes F32"),
         (replaced(1, falling), "list offsets fall"),
         (replaced(1, list_column(&[0; 7])), "has 7 entries"),
