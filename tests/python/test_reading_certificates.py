@@ -67,7 +67,7 @@ def test_without_a_certificate(address: str, home: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("X509_USER_PROXY", str(home / "nothing"))
     with pytest.raises(sapwood.StorageError, match="nothing"):
         total(f"davs://{address}")
-    for wrong, why in (("ca.pem", "no private key"), ("user.key", "no certificate")):
+    for wrong, why in (("ca.pem", "no unencrypted private key"), ("user.key", "no certificate")):
         with pytest.raises(sapwood.StorageError, match=why):
             total(f"https://{address}", certificate=home / wrong)
     with pytest.raises(sapwood.ArgumentError, match="certificate is the path"):

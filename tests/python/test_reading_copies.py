@@ -213,7 +213,7 @@ def test_copies_with_a_wrong_checksum_are_made_again(server: Server, path: Path,
 def test_checksums_that_do_not_come(server: Server, local: Any, how: str) -> None:
     """They are asked for once, hold nothing up, and are listed; but not where a server has none."""
     server.head = how
-    why = {"hang": "none came in time", "405": None}.get(how, how)
+    why = {"hang": "the server did not answer in time", "405": None}.get(how, how)
     for again in (False, True):
         if why is None or not again:  # else it is not asked for
             server.after_heads = [(len(server.log) + 2, server.heads + 1)]

@@ -448,7 +448,7 @@ def test_an_answer_without_an_end(tmp_path: Path) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/f.root"
         with pytest.raises(
-            sapwood.StorageError, match="does not say how long the file is, and sent more than 1073741824 "
+            sapwood.StorageError, match="does not report the size of the file, and sent more than 1073741824 "
         ):
             sapwood.open(url, retries=0)
         start = time.monotonic()

@@ -232,7 +232,12 @@ S3_REFUSALS = [
     (404, "NoSuchBucket", "", "404 Not Found: NoSuchBucket"),
     (403, "AccessDenied", "", "403 Forbidden: AccessDenied"),
     (400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>", "the bucket is in eu-west-1 (AWS_REGION)"),
-    (301, "PermanentRedirect", "<Region>eu-west-1</Region>", "does not say where to (for a bucket of S3 in another"),
+    (
+        301,
+        "PermanentRedirect",
+        "<Region>eu-west-1</Region>",
+        "redirects without a target (set AWS_REGION",
+    ),
     (503, "SlowDown", "", "503 Service Unavailable: SlowDown"),
     (400, "RequestTimeout", "", "400 Bad Request: RequestTimeout"),
 ]

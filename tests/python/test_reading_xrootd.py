@@ -237,10 +237,10 @@ def test_sss(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
                 sapwood.open(server.url("b/e.root"))
             right.chmod(0o644)
             monkeypatch.setenv("XrdSecPROTOCOL", "sss")
-            with pytest.raises(sapwood.StorageError, match="others may read it"):
+            with pytest.raises(sapwood.StorageError, match="other users can read this file"):
                 sapwood.open(url)
             monkeypatch.setenv("XrdSecPROTOCOL", "unix")
-            with pytest.raises(sapwood.StorageError, match="XrdSecPROTOCOL rules out"):
+            with pytest.raises(sapwood.StorageError, match="XrdSecPROTOCOL excludes all logins"):
                 sapwood.open(url)
 
 
@@ -579,7 +579,7 @@ def test_pages_that_are_refused(scripted: Scripted, code: int) -> None:
     with sapwood.open(scripted.url, prior="memory", num_workers=1, retries=0) as file:
         assert file["t"].num_entries == ENTRIES
         (entry,) = file.file.ledger()
-        assert "gives no pages with checksums" in entry.reason
+        assert "does not send pages with checksums" in entry.reason
     assert [kind for kind, _ in scripted.log].count(3030) == 1
 
 
@@ -633,7 +633,7 @@ def test_checksums_of_copies(scripted: Scripted, path: Path, local: Any) -> None
 
 def test_checksums_that_do_not_come(path: Path, local: Any) -> None:
     """They are asked for once, hold nothing up, and are listed; but not where a server has none."""
-    for code, why in ((None, "none came in time"), (3012, "3012 ServerError"), (3013, None)):
+    for code, why in ((None, "the server did not answer in time"), (3012, "3012 ServerError"), (3013, None)):
         with scripting(path.read_bytes()) as server:
             asked: list[bytes] = []
 

@@ -125,4 +125,4 @@ file.close()
     command = [sys.executable, "-W", "ignore", "-c", script, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "it is being written already" in done.stdout
+    assert "is already open for writing" in done.stdout

@@ -383,7 +383,7 @@ impl Http {
             }
             if copied > ENDLESS && length.is_none() {
                 return Err(Fault::lasting(Error::other(format!(
-                    "the server sends no ranges, does not say how long the file is, and sent more than {ENDLESS} bytes"
+                    "the server supports no ranges, does not report the size of the file, and sent more than {ENDLESS} bytes"
                 ))));
             }
             file.flush().map_err(Fault::lasting)?;
@@ -476,7 +476,7 @@ impl Http {
         let closed = fault.again && fault.error.kind() != ErrorKind::TimedOut && asked > 1;
         if closed && self.cuts.fetch_add(1, Ordering::Relaxed) > 0 {
             self.fewer(if asked > 10 { 10 } else { 1 });
-            return Fault::learnt(format!("{}, asked for {asked} ranges", fault.error));
+            return Fault::learnt(format!("{}, {asked} ranges requested", fault.error));
         }
         fault
     }
@@ -531,7 +531,7 @@ impl Http {
             return Ok(());
         }
         state.elsewhere.push(way.replica);
-        let error = Error::other("another file by this name: it begins otherwise");
+        let error = Error::other("this is another file of the same name: its first bytes differ");
         Err(Fault::lasting(error).at(&server_of(&way.url)))
     }
 
@@ -605,7 +605,10 @@ impl Http {
             while let Some((range, size)) = body.next_part().map_err(unclear)? {
                 self.verify(version.as_ref().filter(|_| parts == 0), size)?;
                 if range.length > most {
-                    let text = format!("a part of {} bytes where {most} were asked for", range.length);
+                    let text = format!(
+                        "the server sent a part of {} bytes, but at most {most} were requested",
+                        range.length
+                    );
                     return Err(unclear(Error::new(ErrorKind::InvalidData, text)));
                 }
                 parts += 1;
@@ -633,7 +636,7 @@ impl Http {
                 let size = length.unwrap_or(self.size);
                 (Range { offset: 0, length: size }, size)
             }
-            None => return Err(Fault::passing(Error::other("an answer without a Content-Range"))),
+            None => return Err(Fault::passing(Error::other("the answer has no Content-Range"))),
         };
         self.verify(version.as_ref(), size)?;
         if asked > 1 && status != StatusCode::OK && ranges.iter().take(asked).any(|r| r.end() > range.end()) {
@@ -643,7 +646,7 @@ impl Http {
             && asked > 1
             && range.length > 2 * ranges.iter().map(|r| r.length).sum::<u64>()
         {
-            return Err(Fault::learnt(format!("{asked} ranges: the whole file came")));
+            return Err(Fault::learnt(format!("{asked} ranges requested: the server sent the whole file")));
         }
         let mut body = response.into_body().into_reader();
         if forward(&mut body, range, take)? {

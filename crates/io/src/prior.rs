@@ -96,7 +96,10 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
         };
         let error = Error::new(error.kind(), format!("{}: {error}", source.name()));
         if !source.miscopied(attempt, &error) {
-            return Err(Error::new(error.kind(), format!("{error} (prior=None reads it uncompared)")));
+            return Err(Error::new(
+                error.kind(),
+                format!("{error} (prior=None reads the file without this check)"),
+            ));
         }
         attempt += 1;
     }
@@ -140,7 +143,9 @@ impl Asked {
         let copied = Instant::now();
         let answer = match self.answer.recv_timeout((latency + self.patience).min(left)) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(Error::new(ErrorKind::TimedOut, "none came in time")),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Error::new(ErrorKind::TimedOut, "the server did not answer in time"))
+            }
             Err(RecvTimeoutError::Disconnected) => Ok(None),
         };
         let over = copied.elapsed().saturating_sub(latency);
@@ -164,14 +169,16 @@ impl Drop for Asked {
 fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option<Announced>)> {
     let size = source.size();
     if size > LARGEST {
-        let message =
-            format!("{}: {size} bytes are too many for a copy (prior=None reads it as it is)", source.name());
+        let message = format!(
+            "{}: cannot copy {size} bytes into memory (prior=None reads the file without a copy)",
+            source.name()
+        );
         return Err(Error::other(message));
     }
     let mut bytes = Vec::new();
     if !disk {
         let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
-        let message = || format!("{}: no memory for a copy of {size} bytes", source.name());
+        let message = || format!("{}: not enough memory to copy {size} bytes", source.name());
         room.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, message()))?;
     }
     let pieces: Vec<Range> = pieces(size).collect();

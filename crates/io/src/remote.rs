@@ -445,7 +445,7 @@ impl Shared {
             return Err(Error::other(format!("the file is closed: {}", self.transport.name())));
         }
         if cancel::given_up() {
-            let message = format!("{}: given up", self.transport.name());
+            let message = format!("{}: cancelled", self.transport.name());
             return Err(Error::new(ErrorKind::Interrupted, message));
         }
         Ok(())

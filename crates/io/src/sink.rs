@@ -107,7 +107,7 @@ impl FileSink {
         let found = file.metadata()?;
         // Devices are not locked.
         if found.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-            let text = format!("{name}: it is being written already; close the other writer first");
+            let text = format!("{name} is already open for writing; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
         let length = if found.is_file() { found.len() } else { 0 };

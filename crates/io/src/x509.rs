@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<ClientCert> {
             _ => {}
         }
     }
-    let key = key.ok_or_else(|| failed("no private key that is not encrypted".to_owned()))?;
+    let key = key.ok_or_else(|| failed("no unencrypted private key".to_owned()))?;
     if chain.is_empty() {
         return Err(failed("no certificate".to_owned()));
     }

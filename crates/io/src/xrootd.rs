@@ -350,7 +350,8 @@ impl Xrootd {
             return Ok(());
         }
         let server = handle.session.endpoint.server();
-        let error = Error::other(format!("{server} has another file by this name: it begins otherwise"));
+        let error =
+            Error::other(format!("{server} has another file of the same name: its first bytes differ"));
         if handle.redirected {
             // The redirector may name another server.
             history.add(&handle.session.endpoint, "ioerr");
@@ -392,13 +393,13 @@ impl Xrootd {
         // Retry temporary failures and other servers until the time is out.
         loop {
             if cancel::given_up() {
-                return Err(Fault::lasting(Error::new(ErrorKind::Interrupted, "given up")));
+                return Err(Fault::lasting(Error::new(ErrorKind::Interrupted, "cancelled")));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
                 // Retries were made all the time.
-                let error = Error::new(ErrorKind::TimedOut, format!("not opened in time{why}"));
+                let error = Error::new(ErrorKind::TimedOut, format!("the file was not opened in time{why}"));
                 return Err(Fault::lasting(error));
             }
             let server = stop.endpoint.server();
@@ -438,7 +439,7 @@ impl Xrootd {
                     let reason = no.reason();
                     (refused(no), reason)
                 }
-                Ok(_) => return Err(Fault::lasting(Error::other("an unexpected answer"))),
+                Ok(_) => return Err(Fault::lasting(Error::other("the server sent an unexpected answer"))),
                 Err(fault) => (fault, "srverr"),
             };
             if fault.error.kind() != ErrorKind::PermissionDenied {
@@ -518,7 +519,7 @@ impl Transport for Xrootd {
             Ok(Some(Answer::Redirect(target))) => {
                 // The next server that is queried knows the current location of the file.
                 self.lose(&handle, None);
-                Err(Fault::learnt(format!("{server} sends to {}", target.host)))
+                Err(Fault::learnt(format!("{server} redirects to {}", target.host)))
             }
             Ok(Some(Answer::Refused(no))) => {
                 let (lasting, reason) = (no.lasting(), no.reason());
@@ -532,7 +533,7 @@ impl Transport for Xrootd {
             }
             Ok(Some(_)) => Err(Fault::lasting(Error::new(
                 ErrorKind::InvalidData,
-                format!("{server}: an unexpected answer"),
+                format!("{server} sent an unexpected answer"),
             ))),
             Err(fault) => {
                 if fault.again {

@@ -143,7 +143,7 @@ fn offsets(buffer: Buffer) -> Result<OffsetBuffer<i64>> {
     if starts.first().is_none_or(|&first| first < 0)
         || starts.windows(2).any(|pair| pair.first() > pair.last())
     {
-        return Err(Error::argument("the offsets of a list do not rise from zero"));
+        return Err(Error::argument("the offsets of lists do not increase from zero"));
     }
     Ok(OffsetBuffer::new(starts))
 }
@@ -199,7 +199,8 @@ fn array(column: Column) -> Result<ArrayRef> {
         }
         Column::FixedList { length, size, values } => {
             let values = array(*values)?;
-            let size = i32::try_from(size).map_err(|_| Error::limit(format!("lists of {size} elements")))?;
+            let size = i32::try_from(size)
+                .map_err(|_| Error::limit(format!("lists of {size} elements are too long for Arrow")))?;
             let list = FixedSizeListArray::try_new_with_length(item(&values), size, values, None, length);
             Arc::new(list.map_err(|e| wrong(&e))?)
         }

@@ -150,7 +150,7 @@ impl<'a, 'py> Maker<'a, 'py> {
                 let why = format!("it follows member {name}, which cannot be read: {error}");
                 self.unreadable.call1((why, error.kind() == ErrorKind::Corrupt))
             }
-            _ => self.unreadable.call1(("it follows what cannot be read", false)),
+            _ => self.unreadable.call1(("it follows a member that cannot be read", false)),
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a, 'py> Maker<'a, 'py> {
                 if let Some(object) = self.graph.seen.get(reference) {
                     self.object(object)?
                 } else {
-                    let why = format!("a pointer to the object at byte {reference}, where none was read");
+                    let why = format!("a pointer refers to byte {reference}, but no object begins there");
                     self.unreadable.call1((why, true))?
                 }
             }

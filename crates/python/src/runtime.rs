@@ -81,8 +81,9 @@ fn num_threads() -> PyResult<usize> {
 
 #[pyfunction]
 fn set_kept_memory(limit: i64, py: Python<'_>) -> PyResult<usize> {
-    let bytes =
-        usize::try_from(limit).map_err(|_| raise(Error::argument(format!("{limit} bytes of memory"))))?;
+    let bytes = usize::try_from(limit).map_err(|_| {
+        raise(Error::argument(format!("the memory limit must not be negative, but is {limit} bytes")))
+    })?;
     Ok(py.detach(|| buffers::set_most_kept(bytes)))
 }
 
@@ -161,21 +162,18 @@ fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>
         match receive(py, from, left) {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(raise(Error::new(
-                    ErrorKind::Io,
-                    "a worker thread ended before its work was done",
-                )));
+                return Err(raise(Error::new(ErrorKind::Io, "a worker thread ended before it had finished")));
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }
         if cancel::given_up() {
-            return Err(raise(Error::new(ErrorKind::Io, "given up")));
+            return Err(raise(Error::new(ErrorKind::Io, "cancelled")));
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             let limit = limit.unwrap_or_default().as_secs_f64();
             return Err(raise(Error::new(
                 ErrorKind::Io,
-                format!("not done within its deadline of {limit} s"),
+                format!("not finished within the deadline of {limit} s"),
             )));
         }
     }

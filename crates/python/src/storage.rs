@@ -41,7 +41,7 @@ impl Far {
         let timeout = Duration::try_from_secs_f64(self.timeout).ok().filter(|t| !t.is_zero());
         let timeout = timeout.ok_or_else(|| {
             raise(Error::argument(format!(
-                "a timeout must be a number of seconds above 0, not {}",
+                "the timeout must be a number of seconds above 0, not {}",
                 self.timeout
             )))
         })?;
@@ -61,7 +61,7 @@ impl Far {
     /// Maximum time of an operation.
     pub fn deadline(&self) -> PyResult<Option<Duration>> {
         let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
-        deadline.map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))
+        deadline.map_err(|e| raise(Error::argument(format!("the deadline must be a number of seconds: {e}"))))
     }
     fn settings(&self) -> PyResult<Settings> {
         let keys =
@@ -98,7 +98,7 @@ pub fn source(
         Some("memory") => Prior::Memory,
         Some("disk") => Prior::Disk,
         Some(other) => {
-            let message = format!("prior is 'memory', 'disk', 'auto' or None, not {other:?}");
+            let message = format!("prior must be 'memory', 'disk', 'auto' or None, not {other:?}");
             return Err(raise(Error::argument(message)));
         }
     };
@@ -237,7 +237,7 @@ fn plan_requests(
     let size = ranges.iter().map(|range| range.end()).max().unwrap_or(0);
     let options = Options { ahead: prefetch, workers: workers.max(1), ..Options::default() };
     let latency = Duration::try_from_secs_f64(latency)
-        .map_err(|e| raise(Error::argument(format!("a latency is a number of seconds: {e}"))))?;
+        .map_err(|e| raise(Error::argument(format!("the latency must be a number of seconds: {e}"))))?;
     let storage = imagined(size, most_ranges, latency, bandwidth as u64, options);
     Ok(storage.requests(&ranges, 1).iter().map(|request| pairs(request)).collect())
 }

@@ -388,7 +388,7 @@ impl PyRzDirectory {
         self.keys.get(index).cloned().ok_or_else(|| PyIndexError::new_err(index))
     }
     fn subdirectory(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<Self> {
-        let Err(record) = key.place else { return Err(PyValueError::new_err("not a directory")) };
+        let Err(record) = key.place else { return Err(PyValueError::new_err("the key is not a directory")) };
         with_source(py, self.file.source(), || Self::read(&self.file, record))
     }
     /// Returns an ntuple.

@@ -23,9 +23,8 @@ pub(super) fn redirection(response: &Response<Body>) -> std::result::Result<Opti
         return Ok(None);
     }
     let to = response.headers().get("location").and_then(|to| to.to_str().ok());
-    let hint = "for a bucket of S3 in another region: AWS_REGION";
-    let unknown =
-        || Fault::lasting(Error::other(format!("it redirects, and does not say where to ({hint})")));
+    let hint = "set AWS_REGION if it is an S3 bucket of another region";
+    let unknown = || Fault::lasting(Error::other(format!("it redirects without a target ({hint})")));
     to.map(|to| Some(to.to_owned())).ok_or_else(unknown)
 }
 

@@ -47,7 +47,7 @@ impl Shared {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    break Err(Error::other("a worker thread ended before its work was done"));
+                    break Err(Error::other("a worker thread ended before it had finished"));
                 }
             }
         };

@@ -83,7 +83,7 @@ impl Offer {
             UNIX => Ok(unix(who).1),
             "host" => Ok(b"host\0".to_vec()),
             "sss" => self.sss(who, own_address),
-            "ztn" if !tls => Err("a token is sent over TLS only".to_owned()),
+            "ztn" if !tls => Err("a token is only sent over TLS".to_owned()),
             "ztn" => self.ztn(who),
             _ => Err("not supported (supported are unix, sss and ztn)".to_owned()),
         }
@@ -94,7 +94,10 @@ impl Offer {
         let token = token(who.number)?.ok_or("there is no token (BEARER_TOKEN, BEARER_TOKEN_FILE)")?;
         let most = self.parameters.split(':').nth(1).and_then(|n| n.parse().ok()).unwrap_or(4096);
         if token.len() >= usize::min(most, usize::from(u16::MAX)) {
-            return Err(format!("the token has {} bytes, the server takes {most}", token.len()));
+            return Err(format!(
+                "the token has {} bytes, but the server accepts at most {most}",
+                token.len()
+            ));
         }
         let length = (token.len() as u16 + 1).to_be_bytes();
         Ok([b"ztn\0\0T\0\0", length.as_slice(), token.as_bytes(), b"\0"].concat())
@@ -112,7 +115,7 @@ impl Offer {
         let key = Key::find(Path::new(offered))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let mut random = [0; 128];
-        SystemRandom::new().fill(&mut random).map_err(|_| "no random numbers")?;
+        SystemRandom::new().fill(&mut random).map_err(|_| "cannot get random numbers")?;
         let (salt, filling) = random.split_at(32);
 
         let mut data = salt.to_vec();
@@ -177,7 +180,7 @@ impl Key {
             match Self::parse(line, now) {
                 Some((key, false)) => return Ok(key),
                 Some(_) => {}
-                None => return Err(format!("{}: a line is not a key", path.display())),
+                None => return Err(format!("{}: a line cannot be parsed as a key", path.display())),
             }
         }
         Err(format!("{}: all keys have expired", path.display()))
@@ -206,7 +209,7 @@ fn private(path: &Path, forbidden: u32, most: u64) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
     let about: Metadata = fs::metadata(path).map_err(failed)?;
     if about.mode() & forbidden != 0 {
-        return Err(format!("{}: others may read it (chmod 600)", path.display()));
+        return Err(format!("{}: other users can read this file; use chmod 600", path.display()));
     }
     if about.len() > most {
         return Err(format!("{}: too large", path.display()));
@@ -239,7 +242,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// Blowfish with 8-byte cipher feedback, starting from zeros.
 fn encrypt(key: &[u8], data: &mut [u8]) -> Result<(), String> {
-    let cipher: Blowfish = Blowfish::new_from_slice(key).map_err(|_| "a key of wrong length")?;
+    let cipher: Blowfish = Blowfish::new_from_slice(key).map_err(|_| "the key has the wrong length")?;
     let mut block = Block::<Blowfish>::default();
     for piece in data.chunks_mut(8) {
         cipher.encrypt_block(&mut block);

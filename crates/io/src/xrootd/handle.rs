@@ -62,7 +62,7 @@ impl Watch {
         if now.size != before.size {
             Some(format!("it had {} bytes, now it has {}", before.size, now.size))
         } else if now != *before {
-            Some("it is another one, or was written to".to_owned())
+            Some("it is another file, or it was written to".to_owned())
         } else {
             None
         }

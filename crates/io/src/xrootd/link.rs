@@ -38,7 +38,7 @@ fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> 
         let _ = send.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
     })?;
     let found: Result<Vec<_>> = receive.recv_timeout(left(deadline)?).unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::TimedOut, format!("the address of {host} was not found in time")))
+        Err(Error::new(ErrorKind::TimedOut, format!("looking up the address of {host} took too long")))
     });
     found.map_err(|e| Error::new(e.kind(), format!("no address found for {host}: {e}")))
 }

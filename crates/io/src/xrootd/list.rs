@@ -76,7 +76,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
                 }
                 missing = Some(error);
             }
-            _ => return Err(at(Error::new(ErrorKind::InvalidData, "an unexpected answer"))),
+            _ => return Err(at(Error::new(ErrorKind::InvalidData, "the server sent an unexpected answer"))),
         }
     }
     match missing {
@@ -102,7 +102,7 @@ fn answered(
         };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Error::new(ErrorKind::TimedOut, format!("not listed in time: {why}")));
+            return Err(Error::new(ErrorKind::TimedOut, format!("the folder was not listed in time: {why}")));
         }
         cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
     }

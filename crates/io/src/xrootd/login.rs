@@ -170,14 +170,14 @@ impl<'a> Login<'a> {
             match self.reply(AUTH) {
                 Ok((status::OK, _)) => return Ok(true),
                 Ok(_) => {
-                    trouble.push(format!("{name}: the server asks for more credentials than are available"));
+                    trouble.push(format!("{name}: the server requests more credentials than are available"));
                 }
                 Err(fault) if !fault.again => trouble.push(format!("{name}: {}", fault.error)),
                 Err(fault) => return Err(fault),
             }
         }
         if offers.is_empty() {
-            trouble.push(format!("XrdSecPROTOCOL rules out all that is offered ({offered})"));
+            trouble.push(format!("XrdSecPROTOCOL excludes all logins that the server offers ({offered})"));
         }
         Err(denied(format!("login refused: {}", trouble.join("; "))))
     }
@@ -223,7 +223,7 @@ impl<'a> Login<'a> {
                 Answer::Wait(_, why) => {
                     Err(Fault::passing(Error::other(format!("the server asks to wait: {why}"))))
                 }
-                _ => Err(Fault::passing(Error::other("an unexpected answer to the login"))),
+                _ => Err(Fault::passing(Error::other("the server sent an unexpected answer to the login"))),
             };
         }
     }

@@ -38,7 +38,7 @@ impl Xrootd {
         let answer = self.read_so(handle, ranges, false, deadline, take)?;
         if matches!(answer, None | Some(Answer::Done)) && has_pages.swap(false, Ordering::Relaxed) {
             let server = handle.session.endpoint.server();
-            let why = format!("{server} gives no pages with checksums: {}", Error::from(no));
+            let why = format!("{server} does not send pages with checksums: {}", Error::from(no));
             lock(&self.state().remarks).push(Error::other(why));
         }
         Ok(answer)
@@ -107,7 +107,7 @@ impl Xrootd {
                     if !self.unwatched.swap(true, Ordering::Relaxed) {
                         let server = handle.session.endpoint.server();
                         let why = format!(
-                            "{server} does not report the state of the file; later changes go unnoticed"
+                            "{server} does not report the state of the file; later changes of the file are not detected"
                         );
                         lock(&self.state().remarks).push(Error::new(ErrorKind::TimedOut, why));
                     }
@@ -189,7 +189,7 @@ impl VectorParts {
                 self.offset = from.u64()?;
                 self.head.clear();
                 if i32::try_from(self.left).is_err() || i64::try_from(self.offset).is_err() {
-                    return Err(Error::new(ErrorKind::InvalidData, "an unexpected range"));
+                    return Err(Error::new(ErrorKind::InvalidData, "the server sent an unexpected range"));
                 }
                 continue;
             }

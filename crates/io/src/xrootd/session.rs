@@ -460,7 +460,7 @@ impl Session {
             return self.data(head, bytes, last);
         }
         if body.len() + bytes.len() > MOST_BODY {
-            return Err(Error::new(ErrorKind::InvalidData, "an answer that is too long"));
+            return Err(Error::new(ErrorKind::InvalidData, "the server sent an answer that is too long"));
         }
         body.extend_from_slice(bytes);
         if !last {
@@ -478,7 +478,10 @@ impl Session {
                 let inner = from.take(head.length as usize)?;
                 match head.status {
                     status::OK | status::OK_SO_FAR => self.data(head, inner, true),
-                    status::ATTENTION => Err(Error::new(ErrorKind::InvalidData, "an answer within answers")),
+                    status::ATTENTION => Err(Error::new(
+                        ErrorKind::InvalidData,
+                        "the server sent an answer inside of another answer",
+                    )),
                     _ => self.answer(head, inner),
                 }
             }
@@ -500,7 +503,10 @@ impl Session {
         streams.hear(head.stream, self.now());
         let Some(slot) = streams.slots.get_mut(&head.stream) else { return Ok(()) };
         if head.paged != slot.paged {
-            return Err(Error::new(ErrorKind::InvalidData, "data of another kind than was asked for"));
+            return Err(Error::new(
+                ErrorKind::InvalidData,
+                "the server sent data of another kind than requested",
+            ));
         }
         slot.budget = slot
             .budget

@@ -74,7 +74,7 @@ pub struct WireReader<'a>(pub &'a [u8]);
 
 impl<'a> WireReader<'a> {
     pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
-        let cut = || Error::new(ErrorKind::InvalidData, "an answer that is too short");
+        let cut = || Error::new(ErrorKind::InvalidData, "the server sent an answer that is too short");
         let (taken, rest) = self.0.split_at_checked(length).ok_or_else(cut)?;
         self.0 = rest;
         Ok(taken)
@@ -116,7 +116,7 @@ impl Head {
     pub fn parse(from: &mut WireReader<'_>) -> Result<Self> {
         let head = Self { stream: from.u16()?, status: from.u16()?, length: from.u32()?, paged: false };
         if i32::try_from(head.length).is_err() {
-            return Err(Error::new(ErrorKind::InvalidData, "an answer of negative length"));
+            return Err(Error::new(ErrorKind::InvalidData, "the server sent an answer of negative length"));
         }
         Ok(head)
     }
@@ -211,7 +211,7 @@ fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
             i32::try_from(length).map_err(|_| wrong("of negative length"))?;
             Ok((mark, length, *last == 0))
         }
-        _ => Err(wrong("that makes no sense")),
+        _ => Err(wrong("of an unexpected kind")),
     }
 }
 
@@ -245,7 +245,7 @@ impl Answer {
             other => {
                 return Err(Error::new(
                     ErrorKind::InvalidData,
-                    format!("an answer of unknown kind ({other})"),
+                    format!("the server sent an answer of unknown kind {other}"),
                 ));
             }
         })
@@ -342,7 +342,7 @@ impl From<Refusal> for Error {
             _ => ErrorKind::Other,
         };
         let hint = match no.name() {
-            "SigVerErr" => " (this server wants signed requests, which are not supported)",
+            "SigVerErr" => " (this server requires signed requests, which are not supported)",
             _ if no.text.contains("relative path") => " (an absolute path has two slashes after the host)",
             _ => "",
         };

@@ -37,7 +37,9 @@ fn kind_of(letter: char) -> PyResult<Kind> {
         'B' => Kind::Bits,
         'I' => Kind::Int,
         'F' => Kind::Float,
-        other => return Err(raise(Error::argument(format!("words are of kind B, I or F, not {other:?}")))),
+        other => {
+            return Err(raise(Error::argument(format!("the kind of words must be B, I or F, not {other:?}"))));
+        }
     })
 }
 
@@ -89,7 +91,7 @@ impl PyZebraWriter {
         let inner = match kind {
             "fz" => FzWriter::new(sink, record_words).map(Inner::Fz),
             "rz" => RzWriter::new(sink, record_words, top, "NUMBER").map(Inner::Rz),
-            other => Err(Error::argument(format!("a file is 'fz' or 'rz', not {other:?}"))),
+            other => Err(Error::argument(format!("the format must be 'fz' or 'rz', not {other:?}"))),
         };
         Ok(Self { inner: Mutex::new(Some((inner.map_err(raise)?, builder))), sizes })
     }
@@ -119,7 +121,7 @@ impl PyZebraWriter {
         let sizes = &self.sizes;
         if parts.len() != sizes.len() {
             return Err(raise(Error::argument(format!(
-                "{} kinds of banks, not {}",
+                "expected {} kinds of banks, found {}",
                 sizes.len(),
                 parts.len()
             ))));
@@ -127,7 +129,8 @@ impl PyZebraWriter {
         self.with(py, |(inner, builder)| {
             let each = top.len() / count.max(1);
             for event in 0..count {
-                let short = || Error::argument(format!("no words for structure {event} of {count}"));
+                let short =
+                    || Error::argument(format!("there are no words for structure {event} of {count}"));
                 let mut content = Content {
                     top: top.get(each * event..each * (event + 1)).ok_or_else(short)?,
                     parts: Vec::new(),
