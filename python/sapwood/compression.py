@@ -23,7 +23,7 @@ class Compression:
     """
 
     algorithm: ClassVar[int] = 0
-    """The number that ROOT gives the codec (`ROOT::RCompressionSetting::EAlgorithm`)."""
+    """ROOT's number of the codec (`ROOT::RCompressionSetting::EAlgorithm`)."""
 
     def __init__(self, level: int) -> None:
         if not 0 <= level <= 99:
@@ -119,8 +119,8 @@ def compress(data: Foreign, compression: Compression | None) -> Foreign:
     Returns
     -------
     bytes
-        The blocks, each with its header. `data` itself if the blocks would not be smaller, if the level is 0, and
-        without a codec: then ROOT stores what was given.
+        The blocks, each with its header. `data` itself if the blocks would not be smaller, if the level is 0, or
+        without a codec: then ROOT stores the bytes uncompressed.
     """
     from sapwood import _native
 
@@ -147,7 +147,7 @@ def decompress(
     context
         Has no effect.
     compressed_bytes, uncompressed_bytes
-        Total size of the blocks with their headers, and of what they hold.
+        Total size of the blocks with their headers, and of their uncompressed content.
     block_info
         A list that gets codec, compressed and uncompressed size of each block, as its header states them.
 

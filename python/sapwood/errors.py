@@ -59,7 +59,7 @@ class CorruptError(SapwoodError, ValueError):
 
 
 class CutOffError(CorruptError, OSError):
-    """The file is empty, or ends before what it must have."""
+    """The file is empty, or ends before its header or its list of keys."""
 
 
 class UnsupportedError(SapwoodError, NotImplementedError):
@@ -141,7 +141,7 @@ class Incident(_Incident):
     __slots__ = ()
 
     def __new__(cls, time: int, offset: int, length: int, attempt: int, again: bool, reason: str) -> Self:
-        """Take what the native ledger has."""
+        """Copy a line of the native ledger."""
         return super().__new__(cls, time, offset, length, attempt, again, without_secrets(reason))
 
 
@@ -153,7 +153,7 @@ class StorageError(SapwoodError, OSError):
 
 
 class ChangedFileError(StorageError):
-    """The file was written to while it was read; open it again to read what it holds now."""
+    """The file was written to while it was read. Open it again to read its present content."""
 
 
 class MissingFileError(StorageError, FileNotFoundError):
@@ -230,7 +230,7 @@ def suggestion(name: str, names: Iterable[str], count: int = 3) -> str:
 
 
 def no_form(reason: str) -> UnsupportedError:
-    """Make the error for what has no Awkward form; code that catches uproot's `CannotBeAwkward` catches it, too."""
+    """Make the error for a type without an Awkward form; it is also uproot's `CannotBeAwkward` if that is imported."""
     theirs = getattr(sys.modules.get("uproot.interpretation.objects"), "CannotBeAwkward", None)
     kind = UnsupportedError if theirs is None else type("UnsupportedError", (UnsupportedError, theirs), {})
     return kind(reason)

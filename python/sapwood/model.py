@@ -1,7 +1,7 @@
 """The class of objects that were read, and classes by their names in C++, in the module in which uproot has them.
 
-No classes are generated. A class that is asked for by name is a `NamedClass`: it says what `isinstance` asks, and has
-the methods of the Python class, if there is one.
+No classes are generated. A class that is looked up by name is a `NamedClass`: it supports `isinstance`, and has the
+methods of the Python class, if there is one.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def test_a_file_is_copied_first(server: Server, path: Path, local: Any, prior: s
         assert before == path.stat().st_size
         assert ak.array_equal(file["t"].arrays(), local)
         assert file.file.counters()["bytes_read"] == before
-    with pytest.raises(sapwood.ArgumentError, match="prior is"):
+    with pytest.raises(sapwood.ArgumentError, match="prior must be"):
         sapwood.open(server.url("events.root"), prior="tape")
 
 

@@ -100,7 +100,7 @@ def test_options_that_nobody_knows(server: Server, local: Any) -> None:
         ({"timeout": "soon"}, "timeout is a number of seconds"),
         ({"deadline": []}, "deadline is a number of seconds"),
         ({"headers": ["a"]}, "headers are a dict"),
-        ({"prior": True}, "prior is"),
+        ({"prior": True}, "prior must be"),
         ({"prefetch_size": "much"}, "prefetch_size: a memory size"),
         ({"block_cache": "x", "block_cache_size": -1}, "block_cache_size must be a number"),
         ({"block_cache": True}, "block_cache is the path"),
@@ -221,7 +221,7 @@ def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPa
     with pytest.raises(sapwood.ArgumentError, match="must be given together"):
         sapwood.open(url, key="me")
     server.fault = lambda _number: "403"
-    with pytest.raises(sapwood.StorageError, match="403 Forbidden: nobody's keys were sent"):
+    with pytest.raises(sapwood.StorageError, match="403 Forbidden: no keys were sent"):
         sapwood.open(url)
     with pytest.raises(sapwood.StorageError, match=r"403 Forbidden$"):
         sapwood.open(url, key="me", secret="x")

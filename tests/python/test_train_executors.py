@@ -420,7 +420,9 @@ def test_what_cannot_be_joined_is_the_fault_of_one_task(
 ) -> None:
     outcome = train.run([Fill(), Truth()], folder, executor=executor, step_size=10, threads=2, ordered=ordered)
     same_counts(outcome["fill"], expected)
-    with pytest.raises(train.TaskError, match=r"gave what cannot be joined: results\['true'\]: true and false"):
+    with pytest.raises(
+        train.TaskError, match=r"returned a result that cannot be joined: results\['true'\]: true and false"
+    ):
         outcome["truth"]
 
 
@@ -472,7 +474,7 @@ def test_results_of_whatever_kind_are_the_matter_of_their_task(
     assert outcome["nested"]["counts"]["a"]["b"] == FILES * ENTRIES
     assert type(outcome["nested"]["own"]).__module__ == tasks[0].__module__
     if outcome.executor in ("processes", "dask"):
-        with pytest.raises(train.TaskError, match=r"gave what cannot be sent .*generator"):
+        with pytest.raises(train.TaskError, match=r"returned a result that cannot be sent .*generator"):
             outcome["lazy"]
 
 

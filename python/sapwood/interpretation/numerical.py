@@ -26,7 +26,7 @@ class Numerical(Interpretation):
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The type of the elements that ``library="np"`` gives."""
+        """The type of the elements with ``library="np"``."""
         return self.to_dtype
 
     @property

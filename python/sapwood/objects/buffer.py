@@ -63,7 +63,7 @@ def emptied(h: Foreign, fills: Array) -> dict[str, Any]:
         found = np.asarray(h.member(name))
         return found.copy() if len(found) == size else np.zeros(size, dtype=found.dtype)
 
-    # Sums of squared weights begin with the first weight that is not one, and with what is there then.
+    # Sums of squared weights begin with the first weight that is not one, from the contents at that time.
     squares, plain = ("fBinSumw2", "fBinEntries") if profile else ("fSumw2", "fArray")
     others = np.flatnonzero(weights != 1)
     first = 0
@@ -173,7 +173,7 @@ def _with_limits(h: Foreign, places: Array) -> tuple[list[TAxis], dict[str, Any]
 
 
 def _extended(h: Foreign, axes: list[TAxis], places: Array) -> list[TAxis]:
-    """Set limits that hold all for axes that grow with what is filled: twice the range until they do."""
+    """Set limits that include all values, for axes that grow: double the range until they do."""
     growing = [axis.member("fBits2", none_if_missing=True) or 0 for axis in axes]
     found = list(axes)
     for i, (axis, bits) in enumerate(zip(axes, growing, strict=True)):

@@ -101,7 +101,7 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     tail = (1 - level) / 2
 
     def probability(p: Array) -> Array:
-        """Return that of more than observed, and half that of what was observed."""
+        """Return the probability of more than the observed number, plus half the probability of that number."""
         at_least = _beta_cdf(p, np.maximum(passed, 1e-12), total - passed + 1)
         more = _beta_cdf(p, passed + 1, np.maximum(total - passed, 1e-12))
         at_least = np.where(passed <= 0, 1.0, at_least)

@@ -103,7 +103,7 @@ class Document:
         return None if known is None else known()
 
     def adopt(self, model: Model) -> None:
-        """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
+        """Let pointers to the object of the key lead to its model; the key's object has reference 1."""
         self._shared[1] = weakref.ref(model)
 
 

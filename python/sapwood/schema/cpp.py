@@ -110,7 +110,7 @@ class _Unit:
         self.infos = {info.name: info for info in wanted}
         self.bases = {base.name for info in wanted for base in info.bases}
         self.includes: set[str] = set()
-        # Of enumerations the type of number below, of aliases what they stand for.
+        # The underlying number type of each enumeration, and the type of each alias.
         self.enums: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.missing: dict[str, None] = {}
@@ -132,9 +132,9 @@ class _Unit:
             for argument in class_names(name):
                 if self._is_unknown(argument):
                     self.missing[argument] = None
-        # One member says of a name that it is a number, another one nothing.
+        # One member may declare a name as a number, while another only uses it.
         self.missing = {name: None for name in self.missing if name not in self.enums and name not in self.aliases}
-        # What is declared inside of each class: other classes, enumerations and what is not described.
+        # The names declared inside of each class: other classes, enumerations, and names without a description.
         self.inside: dict[str, list[str]] = {}
         for name in [*self.infos, *self.enums, *self.aliases, *self.missing]:
             outer = _split(name)[0]
@@ -165,7 +165,7 @@ class _Unit:
             self._declare_number(name, _BASIC[element.fType], self.enums)
 
     def _add(self, name: str, of_numbers: bool = False) -> None:
-        """Add a type and what it holds."""
+        """Add a type and its content."""
         outer, bracket, _ = name.partition("<")
         if bracket and (outer in CONTAINERS or outer == "ROOT::VecOps::RVec"):
             self.containers[name] = None

@@ -99,7 +99,7 @@ class StreamerElement:
 
     @property
     def base_version(self) -> int | str:
-        """The version of the base class; ``"max"`` where it has none of its own."""
+        """The version of the base class; ``"max"`` if it has no version."""
         version: int = self._members["fBaseVersion"]
         return "max" if version == -1 else version
 
@@ -515,9 +515,9 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
 
 def class_names(typename: str) -> Iterator[str]:
-    """Return every class that a C++ type names: itself, what it points to, and what its template arguments are.
+    """Return every class that a C++ type names: the type itself, its pointee, and its template arguments.
 
-    Of containers only pairs are classes, which maps have, too: a file describes them.
+    Pairs are the only containers that count as classes, because files describe them. Maps contain pairs.
     """
     if typename.count("<") > _DEEPEST:
         raise UnsupportedError(f"the type {typename[:80]}... nests templates more than {_DEEPEST} deep")

@@ -62,7 +62,7 @@ def find_region() -> str:
 
 
 def has_profile() -> bool:
-    """Whether there are files or names of profiles: what they have besides keys, other packages understand."""
+    """Return whether a profile is named or a credentials file exists. Other packages handle profiles without keys."""
     return bool(os.environ.get("AWS_PROFILE")) or _file("AWS_SHARED_CREDENTIALS_FILE", "credentials").exists()
 
 
@@ -71,7 +71,7 @@ def _file(variable: str, name: str) -> Path:
 
 
 def _profile() -> dict[str, str]:
-    """Return what the files say of the chosen profile; those of credentials count more than those of settings."""
+    """Return the settings of the chosen profile. Those in the credentials file take precedence."""
     name = os.environ.get("AWS_PROFILE") or "default"
     found: dict[str, str] = {}
     section = name if name == "default" else f"profile {name}"
@@ -113,7 +113,7 @@ def _of_identity(role: str, file: str) -> Keys:
             text = answer.read(_LARGEST_ANSWER).decode(errors="replace")
     except HTTPError as error:
         why = _part("Message", error.read(_LARGEST_ANSWER).decode(errors="replace")) or str(error)
-        raise StorageError(f"{service} gives no keys for role {role}: {why}") from None
+        raise StorageError(f"{service} returned no keys for role {role}: {why}") from None
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot get keys for role {role} with the token in {file}: {error}") from None
     key, secret, token = (_part(name, text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))

@@ -74,9 +74,9 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
         and ``"uuid"`` have no effect; an open tree; or an
         iterable of these.
     is_tree
-        Tells an open tree from other things.
+        Returns whether an object is an open tree.
     options
-        How folders are asked for that URLs with patterns name.
+        Options for listing the folders in URLs with patterns.
 
     Raises
     ------

@@ -75,7 +75,7 @@ _PRIORS = (None, "auto", "memory", "disk")
 # Classes by which uproot reads: they have no effect here.
 _HANDLERS = frozenset(["file_handler", "handler", "http_handler", "object_handler", "s3_handler", "xrootd_handler"])
 _BY_CLIENT: set[str] = set()
-"""Servers of XRootD that have admitted the client of the project, and nobody else."""
+"""Servers of XRootD that accepted only the client of the project."""
 _NO_CLIENT = "for X.509 proxies and Kerberos: pip install 'sapwood[xrootd]'"
 _NO_PROXY = " (X.509 needs a proxy, X509_USER_PROXY; Kerberos needs a ticket, kinit)"
 _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
@@ -152,7 +152,7 @@ class FileLike:
         self._system = system
         self._lock = threading.Lock()
         self._process = os.getpid()
-        # A forked process has the same place in an open file, which both would move: it is not asked for one.
+        # A forked process shares the position in the open file, and both would move it. Reads therefore name offsets.
         plain = type(stream) in (io.FileIO, io.BufferedReader) and isinstance(getattr(stream, "raw", stream), io.FileIO)
         self._number: int | None = stream.fileno() if plain else None
         with self._lock:
@@ -303,10 +303,10 @@ class Found(NamedTuple):
             raise type(error)(said if refused is None else f"{refused}; {said.partition(': ')[2]}{_NO_PROXY}") from None
 
     def failed(self, error: OSError) -> StorageError:
-        """Make the error that it cannot be opened."""
+        """Make the error for a source that cannot be opened."""
         alone = self.far is not None and self.far.keys is None and self.name.lower().startswith("s3://")
         refused = alone and re.search(r": 40[13]\b", str(error))
-        hint = "nobody's keys were sent (key and secret, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)"
+        hint = "no keys were sent (set key and secret, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)"
         return storage_error(self.label, error, f": {hint}" if refused else "")
 
 
@@ -381,7 +381,7 @@ def at_rest(look: Callable[[], T]) -> T:
 
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
-    """Return what the native core can open for options of `open`, and whether it is copied first: see `_source_of`."""
+    """Return a source for the native core, and whether to copy it first; see `_source_of`."""
     if isinstance(carried := getattr(given, "storage_options", None), Mapping) and not hasattr(given, "read"):
         given = str(given)
         # They are meant for a remote file system, of which a local path has none.
@@ -391,12 +391,12 @@ def source_of(given: object, options: Mapping[str, Any]) -> Found:
     options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | COLUMN_CACHE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
-        raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")
+        raise ArgumentError(f"prior must be 'memory', 'disk', 'auto' or None, not {prior!r}")
     return _source_of(given, options)._replace(prior=prior)
 
 
 def _source_of(given: object, options: Mapping[str, Any]) -> Found:
-    """Return what the native core can open.
+    """Return a source that the native core can open.
 
     Parameters
     ----------
@@ -408,10 +408,10 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     Raises
     ------
     TypeError
-        There are options, and the file is a local one.
+        Options are given for a local file.
     ArgumentError
-        The path is of another kind, an option is not known or makes no sense, or the URL needs `fsspec`, which is not
-        there.
+        The path has an unsupported type, an option is unknown or invalid, or the URL needs `fsspec`, which is not
+        installed.
     StorageError
         The URL cannot be opened.
     """
@@ -645,7 +645,7 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
         from fsspec.dircache import DirCache  # pyright: ignore[reportMissingTypeStubs]
 
-        # What the last constructor takes by `**kwargs` goes to the cache of listings; `fsspec` takes two itself.
+        # The last constructor passes its `**kwargs` to the cache of listings; `fsspec` itself takes two options.
         taken |= _parameters(fsspec.get_filesystem_class(kind)) | _parameters(DirCache)
         taken |= {"skip_instance_cache", kind}
         if kind in {"http", "https"}:
@@ -653,7 +653,7 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
 
             import aiohttp
 
-            # What is left goes to each request.
+            # The remaining options go to each request.
             session: Foreign = aiohttp.ClientSession
             taken |= inspect.signature(session._request).parameters.keys()
     except ImportError as error:
@@ -667,7 +667,7 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
 
 
 def _parameters(made: Foreign) -> set[str]:
-    """Return the names of what the constructors of a class take, its own and those that it inherits."""
+    """Return the names of the parameters of a class's constructors, inherited ones included."""
     import inspect
 
     every = (one for base in made.__mro__[:-1] for one in inspect.signature(base.__init__).parameters.values())

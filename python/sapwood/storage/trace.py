@@ -37,8 +37,8 @@ COLUMNS = {
     "which it was made",
     "entry_stop": "the entry behind the last one that was wanted",
     "offset": "the first byte in the file",
-    "length": "bytes in the file; 0 for what was carried",
-    "request": "the number of the request; its ranges share it, each with a row of its own; 0 for a page",
+    "length": "bytes in the file; 0 for a page that was carried over",
+    "request": "the number of the request; its ranges share it, one row each; 0 for a page",
     "start_ns": "when it began, in nanoseconds since the trace began",
     "end_ns": "when it ended",
     "decompression_ns": "time of decompression",
@@ -168,7 +168,7 @@ class Trace:
         """Make a trace of reads of a file that another program has recorded.
 
         `numbers` are ``offset``, ``length``, ``start_ns``, ``end_ns`` and others of `COLUMNS`; each read is a request.
-        What is not given is 0, and -1 where a request has none.
+        Missing columns are 0, or -1 if requests have no such value.
         """
         count, trace = len(numbers["offset"]), cls()
         none: dict[str, int] = dict.fromkeys(("basket", "cluster", "entry_start", "entry_stop"), -1)
@@ -185,7 +185,7 @@ class Trace:
 
     @classmethod
     def so_far(cls) -> Self | None:
-        """Return what the trace that is being recorded in this process has so far; None if there is none."""
+        """Return a copy of the trace that this process is recording, up to now; None if it records no trace."""
         from sapwood import _native
 
         found = _native.trace_so_far()
@@ -207,17 +207,17 @@ class Trace:
         Parameters
         ----------
         process
-            A name of the other process: its requests and threads get numbers of their own.
+            A name of the other process. Its requests and threads get unique numbers.
         epoch_ns
-            When it began to record, in nanoseconds since 1970.
+            Start of its recording, in nanoseconds since 1970.
         columns
-            Part of what it recorded, by the names of `COLUMNS`; parts come in their order.
+            Part of its rows, as columns with the names of `COLUMNS`; parts arrive in order.
         """
         if cls._recording is not None:
             cls._recording._others.setdefault(process, []).append((epoch_ns, columns))
 
     def _set(self, own: _Recorded, others: Mapping[str, Sequence[_Recorded]]) -> None:
-        """Take what was recorded here, and behind it that of others: times since this trace began, numbers unique."""
+        """Join the rows of this process and of others, with times since the start of this trace and unique numbers."""
         self.epoch_ns, self._columns = own
         parts: dict[str, list[Column]] = {name: [column] for name, column in self._columns.items()}
         for recorded in others.values():
@@ -253,11 +253,11 @@ class Trace:
         return found
 
     def order(self) -> dict[str, int]:
-        """Return how the ranges that were read lie in their files, in the order in which they were asked for.
+        """Return the pattern of the requested ranges in their files, in the order of the requests.
 
-        ``ranges``; how many begin before the end of the one before (``backward``) or behind it (``gaps``, ``gap_bytes``
-        in all); the middle and the largest size (``median_bytes``, ``most_bytes``). Ranges of other files come between
-        without effect.
+        ``ranges``: their number. ``backward``, ``gaps``: the number of ranges that begin before and behind the end of
+        the previous range of the same file. ``gap_bytes``: total size of the gaps. ``median_bytes``, ``most_bytes``:
+        median and largest size of a range.
         """
         rows = np.flatnonzero(self.is_request)
         rows = rows[np.lexsort((rows, self["start_ns"][rows]))]
@@ -274,7 +274,7 @@ class Trace:
         }  # fmt: skip
 
     def layers(self) -> dict[str, int]:
-        """Return the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
+        """Return the bytes at the four layers, under the names of the counters (see `layers`)."""
         pages = self["cause"] == "decode"
         counted = {
             "bytes_requested": int(self["length"][pages].sum()),
@@ -289,19 +289,23 @@ class Trace:
         return _summary(self)
 
     def __repr__(self) -> str:
-        """Show how much there is."""
+        """Show the number of rows."""
         state = "recording" if self._running else f"{len(self)} rows"
         return f"<Trace, {state}, at 0x{id(self):012x}>"
 
 
 def layers(counters: Mapping[str, int], served: Mapping[str, int]) -> dict[str, int]:
-    """Return bytes at four layers, of counters and of what was served for each cause.
+    """Return bytes at four layers, from counters and from the bytes served for each cause.
 
-    ``bytes_requested`` (asked): of the pages that were decoded, in the file; ``bytes_read`` (served): of all
-    requests to storage; ``bytes_decompressed``; ``bytes_used``: of the wanted entries. ``over_read`` is what was
-    served for pages and is in none that was asked for, ``records`` what was served for the file's own records and
-    the heads of pages:
-    asked, over-read and records are together what was served, unless bytes were asked for more often than served.
+    - ``bytes_requested``: stored bytes of the decoded pages.
+    - ``bytes_read``: bytes of all requests to storage ("served").
+    - ``bytes_decompressed``: bytes after decompression.
+    - ``bytes_used``: bytes of the requested entries.
+    - ``over_read``: bytes served for pages that are not in any requested page.
+    - ``records``: bytes served for the file's own records and the heads of pages.
+
+    Requested bytes, over-read and records add up to the served bytes, unless bytes were requested more often than
+    served.
     """
     of_pages = sum(served.get(cause, 0) for cause in ("basket", "prefetch", "miss"))
     names = ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used")

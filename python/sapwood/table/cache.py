@@ -1,13 +1,12 @@
 """A cache of decoded columns: Arrow IPC files in a folder, which all processes of a machine share.
 
-A file holds one field over a range of entries that was read, as a rule whole clusters. Its name is a hash of what it
-was read from (UUID, size and version of the ROOT file, table, field, the places of its pages) and the range. A reading
-of other entries uses what is there of them, joined from several files where it must. Each array of the column is one
-row of a column of large lists, so that arrays of any lengths fit into one record batch and are used where they are
-mapped.
+A file holds one field over a range of entries that was read, usually whole clusters. Its name is a hash of the source
+(UUID, size and version of the ROOT file, table, field, the places of its pages) and the range. Reading other entries
+uses the cached ones among them, joined from several files if necessary. Each array of the column is one row of a column
+of large lists, so that arrays of any lengths fit into one record batch and can be used directly in the mapped file.
 
-A file is written beside its place, in room that was reserved for it, and renamed when it is whole. It is not synced:
-the checksums of its arrays, and of their description, are compared when a process uses it for the first time.
+A file is written under a temporary name, in space that was reserved for it, and renamed when it is complete. It is not
+synced: the checksums of its arrays and of their description are compared when a process uses the file first.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ class ColumnCache:
     Parameters
     ----------
     folder
-        It is made when something is written; only its owner may look into it.
+        It is created at the first write, and only its owner can read it.
     size
-        The most bytes of all files. What was not used for the longest time is removed first.
+        Maximum size of all files, in bytes. The least recently used files are removed first.
     """
 
     def __init__(self, folder: str | os.PathLike[str], size: int) -> None:
@@ -265,9 +264,9 @@ class ColumnCache:
         return CacheUse(len(states), size, max((state.st_mtime for state in states), default=None))
 
     def clear(self) -> CacheUse:
-        """Remove all columns, and what writers left that ended; return what was there.
+        """Remove all columns and the remains of writers that ended; return the use before.
 
-        Programs that use columns keep them until they let them go.
+        Programs that use columns keep them until they release them.
         """
         found = self.use()
         if found.files or any(True for _ in self._files(_PARTIAL)):

@@ -31,7 +31,7 @@ class Opened(Protocol):
         ...
 
     def skip(self, path: str, error: NotFoundError) -> None:
-        """Note a file that lacks what was requested, or raise the error where that is not allowed."""
+        """Record a file that lacks the table or a field, or raise the error if that is not allowed."""
         ...
 
     def done_with(self, table: HasFields) -> None:
@@ -210,7 +210,7 @@ class _Batch:
         self._bytes += size
 
     def flush(self) -> None:
-        """Read what was added, and close its files."""
+        """Read the added files, and close them."""
         if self._slices:
             entries = sum(one.stop - one.start for one in self._slices)
             if entries or not self.pieces:
@@ -223,7 +223,7 @@ class _Batch:
         self.close()
 
     def close(self) -> None:
-        """Close the files of what was added, read or not."""
+        """Close the added files, read or not."""
         while self._slices:
             source = self._slices.pop().query.source
             if not self._slices or self._slices[-1].query.source is not source:

@@ -54,7 +54,7 @@ class StoredField(Protocol):
 
     @property
     def has_data(self) -> bool:
-        """Whether it has values of its own, not only parts."""
+        """Whether the field has values, not only parts."""
         ...
 
     @property
@@ -156,7 +156,7 @@ class Carry(Protocol):
 
     @property
     def announced(self) -> bool:
-        """Whether storage was told."""
+        """Whether the ranges were announced to storage."""
         ...
 
     def give_up(self) -> None:
@@ -172,7 +172,7 @@ class Engine(Protocol):
     ) -> list[Column]:
         """Read fields: one column for each place in the lists of numbers, all parts joined.
 
-        `left_out` takes reasons for what is left out of fields; without it, that is an error.
+        `left_out` is a list that gets the reasons for parts of fields that are left out. Without it, these are errors.
         """
         ...
 
@@ -207,7 +207,7 @@ class File(Protocol):
         ...
 
     def counters(self) -> dict[str, int]:
-        """Count what was read from the file so far."""
+        """Return the counters of the reads from the file so far."""
         ...
 
     def close(self) -> None:

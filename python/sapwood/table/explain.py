@@ -47,11 +47,11 @@ class Explanation:
 
     @property
     def bytes_over(self) -> int:
-        """Bytes planned that nobody asked for; none where the file was copied before, so that nothing is requested."""
+        """Planned bytes that are not part of a requested page; 0 if the file was copied first."""
         return max(0, self.bytes_planned - self.bytes_asked)
 
     def __str__(self) -> str:
-        """Show what would be read, and what was."""
+        """Show the planned reads, and those that were done."""
         words = self.words
         lines = [
             f"{self.fields} {words.fields}, entries {self.entry_start} to {self.entry_stop}",

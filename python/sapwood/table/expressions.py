@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sapwood.table.corrections import Given
 
 _MAX_BITS = 4096
-"""The largest whole number that an expression may make out of its own numbers, in bits."""
+"""Maximum size of whole numbers that an expression computes from its constants, in bits."""
 _MAX_TEXT = 1 << 16
 """The longest text of an expression, in characters."""
 MAX_DEPTH = 200
@@ -189,7 +189,7 @@ def _awkward(name: str) -> Callable[..., Any]:
         import awkward as ak
 
         if name in _REDUCERS and options.get("axis", arguments[1] if len(arguments) > 1 else None) is None:
-            raise ValueError(f"ak.{name} needs an axis: axis=1 gives one value for each entry")
+            raise ValueError(f"ak.{name} needs an axis: axis=1 returns one value for each entry")
         return getattr(ak, name)(*arguments, **options)
 
     return call

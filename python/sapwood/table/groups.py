@@ -1,9 +1,9 @@
 """Visiting entries grouped by a key, such as the run or the luminosity block.
 
-The keys of all entries are read first. Then the groups come in the order of their keys, and in each its entries in the
-order of the table; over several tables, in the order of these. What is read at a time is a step of a table, whole
-clusters as a rule; where several groups meet in it, it is kept until the last of them came, so that its pages are
-decompressed once. If more than `HELD` bytes would be kept, what is needed last is read again.
+The keys of all entries are read first. Then the groups follow in the order of their keys, each with its entries in the
+order of the tables. One step of a table, usually whole clusters, is read at a time. A step that several groups share is
+kept until the last of them is done, so that its pages are decompressed once. If more than `HELD` bytes would be kept,
+the steps that are needed last are read again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def plan_visits(groups: Array, steps: Sequence[tuple[int, int]], sizes: Sequence
         later[step].pop(0)
         fresh = step not in held
         held.add(step)
-        # The present step counts, too; what is needed last goes first.
+        # The current step counts too. The steps that are needed last are dropped first.
         dropped = [] if later[step] else [step]
         while sum(sizes[s] for s in held.difference(dropped)) > room:
             dropped.append(max(held.difference(dropped), key=lambda s: later[s][0]))
@@ -151,7 +151,7 @@ class _Steps:
             number = self._where[step][0]
             scan = self._scans.get(number)
             if scan is None:
-                # What the steps leave for each other is of use in any order, but announced in one.
+                # Pages that a step leaves for others are useful in any order, but can only be announced in order.
                 in_order = orders[number] == sorted(set(orders[number]))
                 query, ranges = self._stretches[number].query, self._ranges[number]
                 scan = self._scans[number] = Scan.stepping(query, self._step_size, ranges, announce=in_order)
@@ -161,7 +161,7 @@ class _Steps:
                 scan.carry = None
 
     def give_up(self) -> None:
-        """End what is being read."""
+        """Cancel the reads that are running."""
         for scan in list(self._scans.values()):
             scan.give_up()
 

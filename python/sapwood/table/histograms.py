@@ -132,7 +132,7 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
     Raises
     ------
     ArgumentError
-        An expression cannot be computed, or gives no numbers.
+        An expression cannot be computed, or its values are not numbers.
     """
     from sapwood import _native
 
@@ -142,7 +142,7 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
         try:
             Filling(query, wanted, histograms).read(ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
-            # What is wrong with an expression is found, and marked, where it is computed without the engine.
+            # Computing without the engine finds and marks the fault of an expression.
             for histogram in histograms:
                 histogram.reset()
         else:
@@ -293,7 +293,7 @@ def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:
 
 
 def _values(wanted: Wants, arrays: Foreign) -> tuple[list[Array], dict[str, Array]]:
-    """Return what the method `fill` of a histogram takes: values for each axis, weights and a sample."""
+    """Return the arguments of a histogram's method `fill`: values for each axis, weights and a sample."""
     import awkward as ak
 
     try:

@@ -1,13 +1,13 @@
 """The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
 
-It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. One that does
-not belong, is damaged, or was written by another user than the data is not used. The file has the magic, the length of
-a header in JSON, a hash of it, the header, and one block of arrays for each field, with its hash in the header: only
-the blocks that a query needs are read.
+It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. An index is
+not used if it belongs to another file, is damaged, or was written by another user than the data. The index file has a
+magic, the length of a header in JSON, a hash of the header, the header, and one block of arrays for each field, with
+its hash in the header. Only the blocks that a query needs are read.
 
-A table of a format that has a place for it may have its index in the file itself: a table of zones, each of which says
-which entries it has, and what is known of each field in them. Entries that it does not name, which were added later,
-are always read. An index beside the file goes before it.
+Some formats can store the index in the data file itself: a table of zones, each with its entries and the statistics of
+each field in them. Entries without a zone, which were added later, are always read. An index beside the file takes
+precedence.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _identity(table: Table) -> dict[str, Any] | None:
 
 @dataclass
 class Zones:
-    """The zones of a table: their edges (the first entry of each, and the end), and what is known of fields in them."""
+    """The zones of a table: their edges (the first entry of each, and the end), and the statistics of fields."""
 
     edges: list[int]
     fields: Mapping[str, FieldZones]
@@ -286,7 +286,7 @@ class _Blocks(_Read):
 
 
 def index_set(zones: Zones) -> dict[str, Column]:
-    """Return an index as columns with a value for each zone, by names that stand for what is known of which field."""
+    """Return an index as columns with a value for each zone, named after the field and the kind of number."""
     names = ("low", "high", *_COUNTS)
     found: dict[str, Column] = {}
     for path, known in zones.fields.items():
@@ -319,7 +319,7 @@ class _Stored(_Read):
         return sum(1 for _ in self)
 
     def ranges(self, names: Sequence[str]) -> list[Array]:
-        """Read the first entries and the lengths of the zones, and with them what is known of some fields.
+        """Read the first entries and the lengths of the zones, and the statistics of some fields.
 
         Raises
         ------
@@ -353,7 +353,7 @@ class _Stored(_Read):
         try:
             arrays = self._ahead.get(name) or _columns_of(self._stored, places)
         except (SapwoodError, KeyError, ValueError) as error:
-            return _not_used(self._stored.object_path, f"what it says of {name!r} cannot be read ({error})")
+            return _not_used(self._stored.object_path, f"its statistics of {name!r} cannot be read ({error})")
         types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
         if [one.dtype for one in arrays] != types:
             return _not_used(self._stored.object_path, f"{name!r} has another type now")

@@ -1,10 +1,10 @@
-"""Reading fields that were not named beforehand: those that were used in the first entries are fetched ahead.
+"""Fetch fields ahead that were not named in advance: those that were used in the first entries.
 
-Only remote storage gains by it. Where fields are read one by one over a range of entries, and then over the range
-behind it, all that were used so far are announced for that range and as many entries again as were read, up to the end
-of a cluster: what is fetched in vain is no more than what was used. In another file with a table of the same name,
-the fields of the file before are expected from the first read on. A field that was not expected is a miss
-(`misses` of the counters) and fetched by itself.
+Only remote storage gains by this. If fields are read one by one over a range of entries, and then over the next range,
+all fields used so far are announced for that range, and for as many further entries as were read, up to the end of a
+cluster. So at most as many bytes are fetched needlessly as were used. In another file with a table of the same name,
+the fields of the previous file are expected from the first read. An unexpected field is a miss (`misses` in the
+counters) and is fetched by itself.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Learned:
         return max(stop, self.clusters[place] if place < len(self.clusters) else far)
 
     def announced(self, fields: list[int], start: int, stop: int) -> _Window | None:
-        """Announce what is expected."""
-        # What was announced before is let go first: nobody waits for its memory.
+        """Announce the expected fields."""
+        # Release the previous announcement first, because its memory is no longer needed.
         self.window = None
         carry = self.engine.Carry(_CARRIED)
         carry.announce(self.native, fields, start, stop)
@@ -97,7 +97,7 @@ def learned_carry(field: Field, start: int, stop: int) -> Carry | None:
 
 
 def give_up_on(table: Table) -> None:
-    """Let go of what was announced of a table and could not be fetched; the next reader requests it again."""
+    """Drop the announcements of a table that could not be fetched; the next reader requests them again."""
     with _LOCK:
         if (known := _learned.get(table)) is not None:
             known.window = None

@@ -45,7 +45,7 @@ class Result:
         self.field = field
         """The stored field that the result is, if it is one: it has the C++ types."""
         self.mark = mark
-        """Gives Awkward layouts the parameters of sets and maps, if there are any."""
+        """A function that gives Awkward layouts the parameters of sets and maps, if there are any."""
 
     @property
     def column(self) -> Column:

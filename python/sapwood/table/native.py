@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sapwood.table.expressions import Expression
 
 _REFUSED = (NotNativeError, ArgumentError, NotFoundError, UnsupportedError, LimitError)
-"""Errors after which an expression is computed without the engine, so that Python reports what is wrong with it."""
+"""Errors after which an expression is computed without the engine, so that Python reports the fault."""
 
 
 class Lowering:
@@ -147,7 +147,7 @@ def exact_column(expression: Expression, given: Mapping[str, Column], length: in
     Parameters
     ----------
     expression
-        What is to be computed.
+        The expression to compute.
     given
         Columns by the names in it.
     length

@@ -51,10 +51,10 @@ BoundsOf = Callable[[str], Bounds | None]
 
 
 class Predicate:
-    """A condition of which nothing is known."""
+    """A condition that sapwood cannot analyse: it may be true or false anywhere."""
 
     def possible(self, bounds: BoundsOf) -> Possible:
-        """Return what can come of it in each zone."""
+        """Return the possible results in each zone."""
         del bounds
         return Possible(true=True, false=True)
 
@@ -87,7 +87,7 @@ class Constant(Predicate):
     value: bool | None
 
     def possible(self, bounds: BoundsOf) -> Possible:
-        """Return what can come of it."""
+        """Return the possible results."""
         del bounds
         return Possible(true=self.value is True, false=self.value is False)
 
@@ -99,7 +99,7 @@ class Not(Predicate):
     of: Predicate
 
     def possible(self, bounds: BoundsOf) -> Possible:
-        """Swap what can come of the condition."""
+        """Swap the possible results of the condition."""
         inner = self.of.possible(bounds)
         return Possible(inner.false, inner.true)
 
@@ -311,7 +311,7 @@ def _of_syntax(root: ast.AST, formula: Formula) -> Predicate:
 
 
 def _is_condition(root: ast.AST) -> bool:
-    """Return whether an expression gives bools, so that ``~`` means "not"."""
+    """Return whether an expression has bool values, so that ``~`` means "not"."""
     match root:
         case ast.Compare():
             return True

@@ -95,7 +95,7 @@ Node = Leaf | Group | Formula
 
 
 class Whole(NamedTuple):
-    """All fields of a table, as `arrays` reads them when it is not told which."""
+    """All fields of a table, as `arrays` reads them by default."""
 
     numbers: list[int]
     names: list[str]
@@ -116,9 +116,9 @@ class Query:
     Raises
     ------
     NotFoundError, ArgumentError
-        A name is not there, an expression cannot be understood.
+        A name is unknown, or an expression is invalid.
     UnsupportedError
-        A field that was asked for by name cannot be read, or none of those that the filters let pass can.
+        A field that was requested by name cannot be read, or no field that passes the filters can be read.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Query:
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter
         self._unreadable: dict[Field, None] = {}
         self.named: set[Field] = set()
-        """The fields that were asked for by name, which filters did not merely let pass."""
+        """The fields that were requested by name, not only selected by a filter."""
         self._reads: dict[Field, int] = {}
         self._nodes: dict[Field, Leaf | Group] = {}
         self._formulas: dict[str, Formula] = {}
@@ -161,14 +161,14 @@ class Query:
         self.prepared: Any = None
         """The engine that computes its expressions natively, after its first use (see `sapwood.table.native.Exact`)."""
         self.whole: Whole | None = None
-        """All fields of the table, where they are what is read; they are looked at one by one only if need be."""
+        """All fields of the table, if the query reads all of them. They are examined one by one only if necessary."""
         self._outputs: list[tuple[str, Node]] = []
         self.fills: dict[str, Callable[[Array], Array]] = {}
         """Functions that write a result into an array of the caller, by the name of the result."""
         self.of_leaf = False
-        """Whether the source only stands in for one of its fields, which has no fields of its own."""
+        """Whether the source represents one of its own fields, which has no subfields."""
         self.repeated: list[str] = []
-        """The names as they were given: tuples and lists of results have one that is given twice in both places."""
+        """The requested names. In tuples and lists of results, a repeated name is repeated too."""
         if expressions is None:
             names, typenames = Filter(filter_name), Filter(filter_typename)
             everything = cut is None and names.everything and typenames.everything
@@ -217,10 +217,10 @@ class Query:
         return query
 
     def nested(self) -> Query:
-        """Put parts of fields that are chosen by their paths into records of the fields, where the table does so.
+        """Put parts of fields that are selected by their paths into records of the fields, if the table does so.
 
-        Parts of a field whose type is not records in lists stay as they are. If the source is a field itself, what is
-        chosen of it is put into records of the source.
+        Parts of a field whose type is not records in lists stay as they are. If the source is a field itself, its
+        selected parts are put into records of the source.
         """
         if not self.source.nests or self.whole is not None:
             return self
@@ -245,7 +245,7 @@ class Query:
         return self
 
     def _within(self, field: Field, found: dict[str, Node]) -> dict[str, Node]:
-        """Put what was chosen of the parts of a field into records of the field, where they are its members."""
+        """Put the selected parts of a field into records of the field, if they are its members."""
         inner = [(name, node) for name, node in found.items() if not isinstance(node, Formula)]
         if not inner or len(inner) < len(found) or not _records(field.type):
             return found
@@ -263,7 +263,7 @@ class Query:
         return field
 
     def _look(self) -> None:
-        """Look at the fields of a whole table, if nobody has."""
+        """Examine the fields of a whole table, at the first use."""
         if self.whole is not None and not self._outputs:
             every = self.source.table.every_field
             with no_garbage():
@@ -275,7 +275,7 @@ class Query:
 
     @property
     def outputs(self) -> list[tuple[str, Node]]:
-        """The names of the results, and what they are made of."""
+        """The names of the results with their nodes."""
         self._look()
         return self._outputs
 
@@ -584,7 +584,7 @@ def names_in(expressions: Expressions) -> list[tuple[str, Interpretation | None]
 
 
 def unreadable_error(fields: Iterable[Field]) -> UnsupportedError:
-    """Make the error that names all fields that were asked for and cannot be read, with class and reason."""
+    """Make the error that names all requested fields that cannot be read, with class and reason."""
     found = list(fields)
     words = found[0].words
     lines = [

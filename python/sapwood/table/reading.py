@@ -98,10 +98,10 @@ class Readable(HasFields):
             How the arrays are put together: None (the library's table; a dict for NumPy), tuple, list, dict, or for
             Awkward ``"zip"``: lists of the same lengths become lists of records.
         virtual
-            Return Awkward arrays that are read when they are looked at; only with filters and a range. If the file
-            was closed by then, it is opened again.
+            Return Awkward arrays that are read at their first use; only with filters and a range. If the file was
+            closed by then, it is opened again.
         access_log
-            With `virtual`: a list (or what has ``+=``) that gets an entry for every field when it is read.
+            With `virtual`: a list (or an object with ``+=``) that gets an entry for every field when it is read.
         array_cache
             Where the arrays of fields are kept for the next time: a mutable mapping, None, or ``"inherit"`` for that
             of the file (see `sapwood.open`). Arrays of a call with a cut, virtual or documented arrays are not.

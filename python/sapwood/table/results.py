@@ -104,7 +104,7 @@ class ResultForm(NamedTuple):
 
 
 def _marker(node: Node) -> Callable[[Foreign], Foreign] | None:
-    """Return what gives layouts of a result the parameters of sets and maps; None where there are none."""
+    """Return a function that gives layouts the parameters of sets and maps; None if the result has none of them."""
     if isinstance(node, Formula):
         return None
     if isinstance(node, Leaf):
@@ -186,7 +186,7 @@ class _Work:
             value = np.full(self._length, value)
         if len(value) != self._length:
             raise ArgumentError(
-                f"an expression gives one value per entry: {text!r} gives {len(value)} for {self._length} entries"
+                f"an expression must have one value per entry: {text!r} has {len(value)} for {self._length} entries"
             )
         return value
 
@@ -240,7 +240,7 @@ def _in_records(kind: Foreign, parts: list[tuple[str, Column]]) -> Column:
 def documentation(node: HasFields, add_doc: bool | Mapping[str, str]) -> dict[str, Any] | None:
     """Return the parameters that `ak_add_doc` attaches to the array of a table or field."""
     if isinstance(add_doc, Mapping):
-        # A table has no type: what is said of fields only is left out there.
+        # A table has no type, so the line about types of fields is left out.
         said = {key: value for key, value in add_doc.items() if isinstance(node, Field) or hasattr(node, value)}
         return {key: getattr(node, value) for key, value in said.items()} or None
     return {"__doc__": node.title} if add_doc else None

@@ -67,9 +67,9 @@ class Lost(set[int]):
 
 
 class Scan:
-    """Reads a query range by range. What was left out of the first range is left out of all.
+    """Reads a query range by range. Fields that are left out of the first range are left out of all.
 
-    Entries of which the index of the table says that the cut drops them are not read.
+    Entries are not read if the index of the table shows that they fail the cut.
     """
 
     def __init__(self, query: Query, carry: Carry | None = None) -> None:
@@ -83,11 +83,11 @@ class Scan:
 
     @staticmethod
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
-        """Return a scan that keeps from one step what the next one needs; arguments as in `carry_for`."""
+        """Return a scan that keeps pages of a step for the next one; arguments as in `carry_for`."""
         first = next(iter(steps), None) if announce else None
         cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():
-            announce = False  # what is cached is not fetched
+            announce = False  # cached fields are not fetched
         room = carried_bytes(query, step_size, steps)
         carry = carry_for(query, room, steps, announce=announce)
         scan = Scan(query, carry)
@@ -139,7 +139,7 @@ class Scan:
         return data
 
     def give_up(self) -> None:
-        """End what is being read."""
+        """Cancel the reads that are running."""
         for carry in [self.carry, *self.friend_carries]:
             if carry is not None:
                 carry.give_up()
@@ -185,10 +185,10 @@ def read(
 ) -> list[Column | None]:
     """Read the fields of all slices, joined in order, and behind them those of friends.
 
-    It is one call of the engine for each table, in which other Python threads run. A single slice that follows another
-    may use what that has left in `carry`, and for each friend in `friend_carries`. Fields that nobody asked for by name
-    and that turn out to be unreadable when they are decoded are left out with a warning (None in their place); of
-    steps, which share `lost`, in the first one only.
+    Each table takes one call of the engine, during which other Python threads run. A single slice may use the pages
+    that the slice before it left in `carry`, and for each friend in `friend_carries`. A field that was not requested
+    by name is left out with a warning (None in its place) if it turns out to be unreadable while it is decoded. For
+    steps, which share `lost`, this is so in the first step only.
     """
     found, left_out = _read(slices, carry, lost)
     warn_of_parts(left_out)
@@ -243,7 +243,7 @@ def _by_index(slices: Sequence[Slice], place: int, found: Sequence[Column | None
 
 
 def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tuple[list[Column | None], list[str]]:
-    """Do what `read` does, but return what was left out of the fields instead of a warning."""
+    """Read as `read` does, but return the reasons for parts that were left out instead of a warning."""
     if not slices or not slices[0].numbers:
         return [], []
     lost = Lost() if lost is None else lost
@@ -301,7 +301,7 @@ _HOW_TO_CONTINUE = (
 
 
 def warn_of_parts(reasons: list[str]) -> None:
-    """Warn of what was left out of fields."""
+    """Warn of parts that were left out of fields."""
     warn_of_lost("kinds of parts", reasons)
 
 

@@ -350,7 +350,7 @@ class HasFields:
         stream: TextIO | None = None,
         **chosen: Unpack[Chosen],
     ) -> None:
-        """Write a table of the fields: name, C++ type, and what it is read as (or why it is not).
+        """Write a table of the fields: name, C++ type, and the type of the result (or why the field cannot be read).
 
         Filters are those of `keys`; widths are in characters, 3 at least; `stream` is standard output unless given.
         """
@@ -401,7 +401,7 @@ class Table(HasFields):
     """A table of entries, each with a value in every field."""
 
     reads_parts: ClassVar[bool] = True
-    """Whether `arrays` reads the parts of a field each on its own when it is not told which fields to read."""
+    """Whether `arrays` by default reads each part of a field on its own."""
 
     def __init__(self, native: StoredTable) -> None:
         super().__init__()
@@ -412,7 +412,7 @@ class Table(HasFields):
     @property
     def every_field(self) -> list[Any]:
         """All fields, depth first, as the stored table counts them."""
-        # Made when first asked for: of many files alike, only the first one's fields are looked at.
+        # Made at the first use: of many equal files, only the fields of the first one are examined.
         if self._every is None:
             with _GROWING:
                 if self._every is None:
@@ -525,9 +525,9 @@ class Table(HasFields):
         return [one.total_bytes for one in stored], [one.compressed_bytes for one in stored]
 
     def whole(self) -> tuple[list[int], list[str]] | None:
-        """Return the numbers and names of the fields that `arrays` reads when it is not told which.
+        """Return the numbers and names of the fields that `arrays` reads by default.
 
-        None where each must be looked at for that: some cannot be read, have a name twice, or have parts.
+        None if each field must be examined first: some cannot be read, share a name, or have parts.
         """
         return self._native.whole(self.reads_parts)
 
@@ -629,7 +629,7 @@ class Field(HasFields):
 
     @property
     def is_group(self) -> bool:
-        """Whether it has no values of its own, but only parts."""
+        """Whether the field has no values, only parts."""
         return bool(self._direct) and not self.native.has_data
 
     @property
@@ -763,7 +763,7 @@ class Interpretation:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The type of the elements that ``library="np"`` gives: `object` for what has no fixed size."""
+        """The type of the elements with ``library="np"``: `object` for values without a fixed size."""
         kind, shape = self.type, ()
         while kind is not None and kind[0] == "fixed":
             kind, shape = kind[2], (*shape, kind[1])

@@ -51,7 +51,7 @@ class FieldStatistics:
 
 
 def statistics(table: Table, paths: Sequence[str] | None = None) -> Iterator[tuple[FieldStatistics, FieldZones]]:
-    """Read fields one after the other; yield the summary of each, and what is known of it in each cluster.
+    """Read fields one after the other; yield the summary of each, and its statistics in each cluster.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _columns(query: Query, place: int, edges: Sequence[int]) -> Iterator[tuple[i
 
 
 class ZoneCollector:
-    """Looks at columns while they are written, and collects what the index keeps of each zone.
+    """Collects the statistics of each zone for the index, from the columns that are written.
 
     A zone has at most `entries` entries of one call; small calls share one.
     """
@@ -138,7 +138,7 @@ class ZoneCollector:
         self._edges += [last + edge for edge in edges[1:].tolist()]
 
     def zones(self) -> Zones:
-        """Return what was collected, small zones joined."""
+        """Return the collected zones; small zones are joined."""
         keep = [0]
         for place in range(1, len(self._edges)):
             if place == len(self._edges) - 1 or self._edges[place + 1] - self._edges[keep[-1]] > self._entries:

@@ -47,12 +47,12 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
     Parameters
     ----------
     query
-        What is read.
+        The fields to read.
     step_size
-        A number of entries: each step has exactly this many (the last one what is left). A memory size: steps of whole
-        clusters as far as they fit. A cluster that alone is larger is cut: into steps of that size if all of it can
-        be carried over, or else into even parts, so small that two of them and what is carried over of the cluster's
-        pages are at most two steps, or else of half a step.
+        A number of entries: each step has exactly this many, and the last one the rest. A memory size: steps of as
+        many whole clusters as fit. A larger cluster is cut: into steps of that size if all of it can be carried over,
+        otherwise into even parts. These are so small that two of them and the carried pages of the cluster fit into
+        two steps, but at least half a step.
     start, stop
         The range.
 

@@ -1,7 +1,7 @@
 """Symbols: operands that record what an expression does to them, as operations of the native engine.
 
 An expression is evaluated with symbols in place of arrays. Each operation adds a node to a `Recorder`, which makes a
-`_native.Program` of them; equal nodes are one. What the engine does not have raises `NotNativeError`, and the
+`_native.Program` of them; equal nodes are one. An operation that the engine lacks raises `NotNativeError`, and the
 expression is computed with NumPy and Awkward instead.
 """
 
@@ -95,7 +95,7 @@ class Recorder:
         return "nested_test", of, (name == "all", compared, float(number[2]), "and")
 
     def _tested_where(self, name: str, args: list[int]) -> tuple[str, list[int], Any] | None:
-        """Return what is tested where a condition holds as one operation, which tests nothing elsewhere."""
+        """Return a test and its condition as one operation, which only tests where the condition holds."""
         for test, condition in (args, args[::-1]):
             made, of, value = self.nodes[test]
             if made == "nested_test" and len(of) == 4:
@@ -154,7 +154,7 @@ class Recorder:
         return found
 
     def program(self, kept: Sequence[int]) -> Any:
-        """Make the program; `kept` are the nodes whose values are asked for. Others that these do not use are idle."""
+        """Make the program. `kept` are the nodes with requested values; nodes that these do not use are left out."""
         from sapwood import _native
 
         used = self._used(kept)
@@ -294,9 +294,10 @@ class Symbol:
 
 
 class Record:
-    """Named symbols of the same lists; each is made when it is first looked at.
+    """Named symbols of the same lists; each is made at its first use.
 
-    `taken`: of these, items at some places; what is computed of a record before items are taken is computed once.
+    `taken`: another record and the places of the items that were taken from it, so that a property is computed once
+    for that record before items are taken.
     """
 
     def __init__(
@@ -306,9 +307,9 @@ class Record:
         self._found: dict[str, Any] = {}
         self.taken = taken
         self.combined: tuple[Record, int] | None = None
-        """The record of which these are all combinations of some items, and of how many."""
+        """The record whose items these symbols combine, and the number of items in a combination."""
         self.cartesian: Any = None
-        """The components of a four-vector, once they were asked for."""
+        """The components of a four-vector, after their first use."""
 
     @property
     def fields(self) -> list[str]:

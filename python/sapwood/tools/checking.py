@@ -55,7 +55,10 @@ CODES: dict[str, tuple[str, str]] = {
     "cluster": ("warning", "A cluster of the tree does not end at the end of a basket of each branch."),
     "ntuple": ("error", "The anchor, header or footer of an RNTuple is damaged."),
     "ntuple-page-list": ("error", "A page list of an RNTuple is damaged, or does not fit the schema or the footer."),
-    "ntuple-elements": ("error", "A column of an RNTuple has a wrong first element or number of elements in a cluster."),
+    "ntuple-elements": (
+        "error",
+        "A column of an RNTuple has a wrong first element or number of elements in a cluster.",
+    ),
     "ntuple-page-place": ("error", "A page lies outside the file or its record, shares bytes, or has too many bytes."),
     "ntuple-checksum": ("error", "The checksum of a page is wrong (deep)."),
     "ntuple-values": ("error", "The values of a field of an RNTuple cannot be decoded (deep)."),

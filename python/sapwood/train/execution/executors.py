@@ -566,7 +566,7 @@ class TaskVine:
             return
         result = task.output if task.successful() else None
         if not task.successful():
-            future.set_exception(WorkerLostError(f"a worker of TaskVine gave no result: {task.result}"))
+            future.set_exception(WorkerLostError(f"a worker of TaskVine returned no result: {task.result}"))
         elif isinstance(result, BaseException):
             future.set_exception(result)
         else:

@@ -88,7 +88,7 @@ class Part:
 
     def open(self) -> None:
         """Unpack results that were sealed to be sent."""
-        self.change(opened, "gave what cannot be received from the worker process")
+        self.change(opened, "returned a result that cannot be received from the worker process")
 
 
 Accesses = tuple[int, dict[str, "Column"]]
@@ -155,7 +155,7 @@ def join_parts(first: Part, second: Part) -> Part:
         try:
             results.append(None if place in failures else gather(one, other, "results"))
         except ArgumentError as error:
-            failures[place] = f"gave what cannot be joined: {error}"
+            failures[place] = f"returned a result that cannot be joined: {error}"
             results.append(None)
     return Part(
         first.keys + second.keys,

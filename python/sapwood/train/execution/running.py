@@ -399,7 +399,7 @@ class RunningTrain:
                     self.writer.take(task.name, results, read)
                 self.results[place] = gather(self.results[place], results, "results")
             except ArgumentError as error:
-                self._take_off(place, f"gave what cannot be joined: {error}")
+                self._take_off(place, f"returned a result that cannot be joined: {error}")
         record.time_merging += time.perf_counter() - started
         self.joining = False
         self._report(record, plan)
@@ -465,7 +465,7 @@ class RunningTrain:
                 try:
                     sealed(results)
                 except UnsendableError as error:
-                    self._take_off(place, f"gave what cannot be kept in a checkpoint: {error}")
+                    self._take_off(place, f"returned a result that cannot be saved in a checkpoint: {error}")
             self._try_to_save(self.checkpoint, plan, record)
 
     def _try_to_save(self, checkpoint: Checkpoint, plan: DatasetPlan, record: Run) -> None:

@@ -106,7 +106,7 @@ class Worker:
             parts = list(self._joined(parts))
         if self._remote:
             for part in parts:
-                part.change(sealed, "gave what cannot be sent from the process that worked on it")
+                part.change(sealed, "returned a result that cannot be sent from its process")
         return outcome_of(parts, started, used(lease.run, self.info.traced) if self._remote else (None, None))
 
     def hold(self, size: int, what: str) -> None:
