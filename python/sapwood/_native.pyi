@@ -1,7 +1,7 @@
 """The native core: parsing, planning, reading, decompression and decoding. Users go through the package `sapwood`.
 
 Columns and types are the nested tuples that `sapwood.columns` describes; their arrays are one-dimensional and
-read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets other Python threads run meanwhile.
+read-only. Errors are those of `sapwood.errors`. Reading and computing release the GIL.
 """
 
 import builtins
@@ -33,7 +33,7 @@ class _Writable(Protocol):
         """Go to an offset."""
 
     def write(self, data: bytes, /) -> object:
-        """Write; a number says how many bytes were taken."""
+        """Write bytes; may return the number of bytes that were written."""
 
     def truncate(self, size: int, /) -> object:
         """End the file there."""
@@ -54,9 +54,9 @@ class File:
     ) -> File:
         """Open a local path, bytes, URLs that lead to the same bytes, or an object.
 
-        `name` is what errors call it. `far` says how remote storage is read: wanted for URLs, and for an object it
-        means that many ranges are better asked for at once. `prior` is where it is copied before it is read: "memory",
-        "disk", "auto" (where that pays), or not.
+        `name` is the name in errors. `far` has the options of remote storage. It is required for URLs; for an object it
+        means that many ranges should be requested together. `prior` is the place to which the file is copied before it
+        is read: "memory", "disk", "auto" (if that saves time) or None.
 
         Raises
         ------
@@ -92,11 +92,11 @@ class File:
     def bytes(self, offset: int, length: int) -> builtins.bytes:
         """Read bytes of the file."""
     def places(self) -> tuple[int, int, int, int]:
-        """Return what the header says: offset and size of the list of free segments, and of the streamer info."""
+        """Return offset and size of the list of free segments, and of the streamer info, from the header."""
     def check_baskets(self, baskets: Sequence[tuple[int, int, int, str]], deep: bool) -> list[tuple[str, str] | None]:
         """Check baskets: offset, size, entries and branch name of each. Return a code and a text for each with a fault.
 
-        With `deep` they are decompressed, and the offsets of their entries looked at.
+        With `deep` they are decompressed, and the offsets of their entries are checked.
         """
     def salvage(self, records: Sequence[tuple[int, int]], known: Sequence[int]) -> list[NTuple]:
         """Make RNTuples of the envelopes among records (first byte behind the key, number of bytes).
@@ -108,17 +108,18 @@ class File:
     def streamers(self) -> list[tuple[str, int, int]]:
         """List the classes that the file describes: name, version and checksum of each."""
     def classes(self) -> list[tuple[str, int, int, list[dict[str, Any]]]]:
-        """List the same with their members: name, version, checksum, and of each member what `TStreamerElement` has."""
+        """List the classes with their members: name, version, checksum, and the members of each `TStreamerElement`."""
     def counters(self) -> dict[str, int]:
-        """Count what was read from this file so far; the names are those of `counters`."""
+        """Return the counters of the reads from this file so far, under the names of `counters`."""
     def close(self) -> None:
-        """Close what was opened by its path; reading more is a `StorageError`."""
+        """Close a file that was opened by its path; further reads are a `StorageError`."""
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
-        """List requests that did not go well: time in ns, offset, length, attempt, whether sent again, and why."""
+        """List failed requests: time in ns, offset, length, attempt, whether it was retried, and the reason."""
     def stored_version(self) -> tuple[str, str] | None:
-        """Return who states the version of the file, and the version.
+        """Return the server that reported the version of the file, and the version.
 
-        An ETag or a date; of a local file the time of its last change in nanoseconds, which nobody says (empty).
+        The version is an ETag or a date. For a local file it is the time of its last change in nanoseconds, and the
+        server is empty.
         """
 
 @final
@@ -182,7 +183,7 @@ class Directory:
     def keys(self) -> list[Key]:
         """The keys, in the order of the file."""
     def listing(self) -> list[list[Any]]:
-        """List what keys are called, their classes and their cycles: three lists, in the order of the file."""
+        """List the names, classes and cycles of the keys: three lists, in the order of the file."""
     def key(self, index: int) -> Key:
         """Return a key by its place."""
     def subdirectory(self, key: Key) -> Directory:
@@ -190,22 +191,22 @@ class Directory:
     def ntuple(self, key: Key) -> NTuple:
         """Open the RNTuple of a key."""
     def tree(self, key: Key) -> Tree:
-        """Read the tree of a key: what it says of its branches and baskets, none of their data."""
+        """Read the tree of a key: the descriptions of its branches and baskets, not their data."""
     def object(self, key: Key, makers: _Makers) -> tuple[Any, list[tuple[str, str]]]:
         """Read the object of a key, of any class.
 
-        Gives what the makers made of it, and what of it could not be read: (the way there through members, why).
+        Returns the Python object from the makers, and the parts that could not be read: (path through members, reason).
 
         Raises
         ------
         UnsupportedError
-            Nothing of it can be read.
+            No part of it can be read.
         CorruptError
             Its bytes contradict the format.
         """
 
-# How Python objects are made: a model of an Object, a list of values, a mapping of (key, value) pairs, and what stands
-# for a value that could not be read, of the reason and whether the bytes are at fault.
+# Functions that make Python objects: a model of an Object, a list of values, a mapping of (key, value) pairs, and the
+# placeholder for an unreadable value, from the reason and whether the bytes are damaged.
 _Makers: TypeAlias = tuple[
     Callable[[Object], Any],
     Callable[[builtins.list[Any]], Any],
@@ -215,7 +216,7 @@ _Makers: TypeAlias = tuple[
 
 @final
 class Object:
-    """An object as it was read: its class, bases and members, which become Python objects when they are asked for."""
+    """An object that was read: its class, bases and members. These become Python objects at their first use."""
 
     @property
     def classname(self) -> str:
@@ -225,10 +226,10 @@ class Object:
         """The version of the class with which it was written."""
     @property
     def reference(self) -> int:
-        """By what pointers of the same key mean it; 0 for one that is part of another."""
+        """The number by which pointers of the same key refer to it; 0 for a part of another object."""
     @property
     def place(self) -> tuple[int, int]:
-        """Where its bytes begin in the uncompressed key, and how many they are."""
+        """Offset of its bytes in the uncompressed key, and their number."""
     @property
     def reason(self) -> str | None:
         """Why it, or the rest of it, could not be read."""
@@ -243,7 +244,7 @@ class Object:
     def members(self, known: dict[str, Any], makers: _Makers) -> dict[str, Any]:
         """Make Python objects of all of its own members; those in `known` are taken from there."""
     def problems(self) -> list[tuple[str, str]]:
-        """List what of it could not be read: (the way there through members, why)."""
+        """List the parts that could not be read: (path through members, reason)."""
 
 class Table:
     """A table of entries, of any format."""
@@ -277,26 +278,26 @@ class Table:
     def plan(
         self, fields: Sequence[int], start: int, stop: int
     ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
-        """Return what reading some fields would read, without doing it.
+        """Return the pages and requests for reading some fields, without reading them.
 
         Returns
         -------
-        Pages (cluster from 1, stored column, page, offset, length, first entry, entries), those that must be read for
-        others as often as they are read; and requests, each a list of (offset, length). In a tree, a stored column is a
-        branch and a page a basket.
+        Pages (cluster from 1, stored column, page, offset, length, first entry, entries); a page that several fields
+        need is listed as often as it is read. And requests, each a list of (offset, length). In a tree, a stored column
+        is a branch and a page a basket.
         """
 
     def whole(self, parts: bool) -> tuple[list[int], list[str]] | None:
         """Return the places and names of all fields at the top.
 
-        None where one cannot be read or two have one name, or with `parts` one has parts.
+        None if one cannot be read, two share a name, or with `parts` one has parts.
         """
     def bytes_between(self, fields: Sequence[int], start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of some fields (by their places), between two entries."""
     def codecs(self, pages: Sequence[tuple[int, int]]) -> list[int | None]:
-        """Read how pages are compressed, by ROOT's numbers; a page is its stored column and its number there.
+        """Read the codecs of pages, by ROOT's numbers; a page is a stored column and the number of its page.
 
-        0 is none; None where it cannot be told. In a tree, a branch's `compression` differs where baskets were copied.
+        0 is none; None if it is unknown. In a tree, copied baskets may differ from the branch's `compression`.
         """
 
 class Field:
@@ -319,10 +320,10 @@ class Field:
         """The title."""
     @property
     def classname(self) -> str:
-        """The class that the file names of its values, or an empty text."""
+        """The class of its values in the file, or an empty string."""
     @property
     def typename(self) -> str:
-        """The C++ type of what it holds: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
+        """The C++ type of its values: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
     @property
     def entries(self) -> int:
         """The number of entries."""
@@ -340,7 +341,7 @@ class Field:
         """Why it cannot be read, None where it can."""
     @property
     def left_out(self) -> list[str]:
-        """The members that cannot be decoded, only passed over, as far as that is known before: which, and why."""
+        """The members that can only be skipped, not decoded, as far as this is known before reading, with reasons."""
     @property
     def doubts(self) -> list[str]:
         """Parts that cannot be read if they occur: elements of containers whose class the file does not describe."""
@@ -348,10 +349,10 @@ class Field:
     def num_pages(self) -> int:
         """The number of pages that are read for all entries."""
     def longest_entry(self) -> int | None:
-        """Find the longest entry of the first page whose entries differ in length; None where all are alike."""
+        """Find the longest entry of the first page whose entries differ in length; None if all have the same length."""
     @property
     def has_data(self) -> bool:
-        """Whether it has values of its own, not only sub-fields."""
+        """Whether it has values, not only subfields."""
 
 @final
 class RzKey:
@@ -529,7 +530,7 @@ class Structure:
     def about(self, index: int) -> tuple[str, int, int, int, list[int]]:
         """Return name, number, structural links, status and I/O words of a bank."""
     def links(self, index: int) -> list[int]:
-        """Return where next, links and up lead: to a bank, nowhere (-1) or to what was not written (-2)."""
+        """Return the targets of next, links and up: a bank, none (-1), or a bank that was not written (-2)."""
     def data(self, index: int) -> list[tuple[str, Any]]:
         """Return the data, words of one kind together."""
 
@@ -563,7 +564,7 @@ def open_file(
     far: Far | None = None,
     prior: str | None = None,
 ) -> File | RzFile | FzFile:
-    """Open a file of any known format: what it begins with says which."""
+    """Open a file of any known format, which its first bytes determine."""
 
 @final
 class Correction:
@@ -598,7 +599,7 @@ class Program:
 
 @final
 class Tree(Table):
-    """A tree (`TTree`): what only trees have."""
+    """A tree (`TTree`), with the properties that only trees have."""
 
     @property
     def total_bytes(self) -> int:
@@ -614,14 +615,14 @@ class Tree(Table):
         """Trees beside this one (`fFriends`): name, path of the file (empty: this file), path of the tree in it."""
     @property
     def index(self) -> tuple[str, str] | None:
-        """The two expressions by whose values entries are found (`fTreeIndex`), if there are any."""
+        """The two expressions of the index by which entries are found (`fTreeIndex`), if there is one."""
     @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
 
 @final
 class NTuple(Table):
-    """An RNTuple (`ROOT::RNTuple`): what only RNTuples have."""
+    """An RNTuple (`ROOT::RNTuple`), with the properties that only RNTuples have."""
 
     @property
     def writer(self) -> str:
@@ -641,15 +642,15 @@ class NTuple(Table):
         """The checksum of the header."""
     @property
     def ntuple_fields(self) -> list[NTupleField]:
-        """The fields, as `fields`, with what only those of RNTuples have."""
+        """The fields, as `fields`, with the properties that only fields of RNTuples have."""
     def field_records(
         self,
     ) -> list[tuple[int, int, int, int, int, int, int | None, int | None, str, str, str, str]]:
-        """List what the schema says of each field, in the order of `sapwood.files.ntuple.FieldRecord`."""
+        """List the schema's records of the fields, in the order of `sapwood.files.ntuple.FieldRecord`."""
     def column_records(
         self,
     ) -> list[tuple[int, str | None, int, int, int, int, int, tuple[float, float] | None]]:
-        """List what the schema says of each column, in the order of `sapwood.files.ntuple.ColumnRecord`."""
+        """List the schema's records of the columns, in the order of `sapwood.files.ntuple.ColumnRecord`."""
     def alias_records(self) -> list[tuple[int, int]]:
         """List the columns of projected fields: column and field."""
     def cluster_groups(self) -> list[tuple[int, int, int]]:
@@ -679,7 +680,7 @@ class NTuple(Table):
 
 @final
 class NTupleField(Field):
-    """A field of an RNTuple: what only these have."""
+    """A field of an RNTuple, with the properties that only these have."""
 
     @property
     def field_id(self) -> int | None:
@@ -690,11 +691,11 @@ class NTupleField(Field):
 
 @final
 class Branch(Field):
-    """A branch (`TBranch` and its kinds): what only branches have."""
+    """A branch (`TBranch` and derived classes), with the properties that only branches have."""
 
     @property
     def classname(self) -> str:
-        """The C++ class of what it holds, where the branch names one (`TBranchElement::fClassName`), else ""."""
+        """The C++ class of its values, if the branch names one (`TBranchElement::fClassName`), otherwise ""."""
     @property
     def encoded_classname(self) -> str:
         """The C++ class of the branch itself: `TBranch`, `TBranchElement`, ..."""
@@ -747,7 +748,7 @@ class Sum:
 
 @final
 class Sums:
-    """Sums under the paths of their objects, and what was read of a file to be added to them."""
+    """Sums by the paths of their objects, and the objects of a file that will be added to them."""
 
     def __new__(cls) -> Sums: ...
     def insert(self, path: str, total: Sum) -> None:
@@ -758,9 +759,9 @@ class Sums:
         Returns the places of the other keys. Older cycles are left out.
         """
     def add(self) -> None:
-        """Add what was read."""
+        """Add the objects that were read."""
     def forget(self) -> None:
-        """Forget what was read."""
+        """Forget the objects that were read."""
 
 @final
 class Output:
@@ -786,9 +787,9 @@ class Output:
         target
             A local path, or an object.
         name
-            What the file calls itself.
+            The name in the file's header.
         overwrite
-            Whether to take the place of a file that is there; else that is a FileExistsError.
+            Whether to replace an existing file; otherwise it is a FileExistsError.
         title
             Its title.
         compression
@@ -801,21 +802,21 @@ class Output:
             The date of all records as ROOT packs it, instead of the clock's.
         commit_every
             Commit after the first cluster that ends this many bytes behind the last commit (0: after each cluster), or
-            only when asked to (None).
+            only by `commit` (None).
         atomic
-            Nothing is kept of the file if it cannot be written in full, and errors say so.
+            Whether the file is discarded, and errors say so, if it cannot be written completely.
         """
     @staticmethod
     def update(
         path: str, compression: int | None, utc_offset: int, datime: int | None, commit_every: int | None
     ) -> Output:
-        """Go on with a file that is there; compression is that of the file if None, the rest as for a new one."""
+        """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
-        """Delete one cycle of a name, or all; a directory with all that it holds."""
+        """Delete one cycle of a name, or all; a directory with its content."""
     def delete_trees(
         self, directory: int, name: str, cycle: int | None, file: File, doomed: Sequence[Key], kept: Sequence[Key]
     ) -> None:
-        """Delete with the baskets of trees: those of the keys that go, but for what trees that stay have, too."""
+        """Delete objects with the baskets of their trees, except baskets that remaining trees use."""
     def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
         """Copy the object of a key of another file as it is, with the streamer info of its classes."""
     def write_sums(self, directory: int, sums: Sequence[tuple[str, Sum]]) -> None:
@@ -841,17 +842,17 @@ class Output:
         tree, and number of entries.
         """
     def mark_joined(self, back: bool) -> None:
-        """Note the state of the joined trees, or go back to the state noted last."""
+        """Record the state of the joined trees, or return to the state that was recorded last."""
     @property
     def compression(self) -> int:
-        """The compression setting of what is written from now on; can be set."""
+        """The compression setting of later writes; can be set."""
     @compression.setter
     def compression(self, value: int, /) -> None: ...
     @property
     def end(self) -> int:
         """The offset behind the last record, in bytes (`fEND`)."""
     def list(self, directory: int) -> builtins.list[tuple[str, int, str, str]]:
-        """List what a directory holds: name, cycle, class and title of each."""
+        """List the objects of a directory: name, cycle, class and title of each."""
     def find(self, parent: int, name: str) -> int | None:
         """Find a directory in a directory."""
     def mkdir(self, parent: int, name: str, title: str) -> int:
@@ -859,15 +860,15 @@ class Output:
     def write_object(self, directory: int, name: str, title: str, written: tuple[str, dict[str, Any]]) -> None:
         """Write an object: its class, and its members by ROOT's names."""
     def write_value(self, directory: int, name: str, title: str, shape: tuple[Any, ...], column: Column) -> None:
-        """Write an object of a class of its own, which a column of one record holds."""
+        """Write a column of one record as an object of its own class."""
     def leave_gap(self, size: int) -> None:
         """Leave out this many bytes before the next record."""
     def abandon(self) -> None:
-        """Let go of the file without writing what waits."""
+        """Release the file without writing pending data."""
     def commit(self) -> None:
         """Make all full clusters and all objects part of the file that readers see."""
     def close(self) -> None:
-        """Write what waits, and make the file whole."""
+        """Write pending data, and complete the file."""
     def make_tree(
         self,
         directory: int,
@@ -898,7 +899,7 @@ class Output:
     def append_tree(
         self, directory: int, file: File, key: Key
     ) -> tuple[int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]]:
-        """Go on with the tree of a key of the same file; gives its number, and branches as `make_tree` takes them."""
+        """Continue the tree of a key of the same file; return its number, and branches as `make_tree` takes them."""
     def add_branches(
         self,
         directory: int,
@@ -957,7 +958,7 @@ class Output:
         Pages are compressed with the setting `compression`, or stay as they are stored if it is None.
         """
     def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], int | None]]) -> None:
-        """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
+        """Add fields for later entries to an RNTuple; they are given as for `make_ntuple`."""
     def add_attribute_set(
         self, table: int, name: str, fields: Sequence[tuple[str, tuple[Any, ...], int | None]]
     ) -> None:
@@ -965,45 +966,45 @@ class Output:
     def attribute_sets(self, table: int) -> builtins.list[tuple[str, tuple[Any, ...] | None]]:
         """Return names of attribute sets, and types of their records; None if they take no entries."""
     def extend_attribute_set(self, table: int, name: str, columns: builtins.list[Column]) -> None:
-        """Take entries of an attribute set: first entries, lengths, and records."""
+        """Add entries to an attribute set: first entries, lengths, and records."""
     def extend(self, table: int, columns: builtins.list[Column]) -> None:
-        """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
+        """Add entries: one column for each branch except counters, in order. The columns are not changed or kept."""
     def flush(self, table: int) -> None:
-        """Write what waits as a cluster."""
+        """Write the pending entries as a cluster."""
     def finish(self, table: int) -> None:
-        """Write what waits and make it part of the readable file; the table takes no more."""
+        """Write the pending entries and make them part of the readable file; the table then takes no more."""
     def table_counts(self, table: int) -> tuple[int, int, int]:
-        """Count entries taken, entries in the file, and pages of the column that has most."""
+        """Return the numbers of added entries, of entries in the file, and the largest number of pages of a column."""
     def set_field_compression(self, table: int, field: int, code: int | None) -> None:
-        """Set the compression setting of the pages to come, None for the file's."""
+        """Set the compression setting of later pages; None for the file's."""
 
 class Carry:
     """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""
 
     def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
     def announce(self, table: Table, fields: Sequence[int], start: int, stop: int) -> None:
-        """Announce to remote storage what all steps together will read, so that it is fetched ahead."""
+        """Announce the pages of all steps to remote storage, so that they are fetched ahead."""
     @property
     def announced(self) -> bool:
-        """Whether storage was told, and wants to know."""
+        """Whether the pages were announced; local storage ignores announcements."""
     def give_up(self) -> None:
-        """End the reading that uses this, if there is one, and let go of what was fetched ahead."""
+        """Cancel the read that uses this, if there is one, and release the bytes that were fetched ahead."""
 
 class HeldBuffers:
-    """Until it is closed, large buffers of arrays that are gone are all kept for the next ones, not only 64 MB."""
+    """Keeps all large buffers of deleted arrays for the next arrays until it is closed, not only 64 MB of them."""
 
     def __new__(cls) -> HeldBuffers: ...  # noqa: PYI034
     def close(self) -> None:
-        """Free what is more."""
+        """Free the buffers beyond the usual limit."""
 
 class Stop:
-    """Ends jobs from another thread: what they wait for in the native part, now and later."""
+    """Cancels, from another thread, the current and later waits of jobs in the native part."""
 
     def __new__(cls) -> Stop: ...  # noqa: PYI034
     def call(self, work: Callable[[], _T]) -> _T:
-        """Call something that it may end; that is a `StorageError` then."""
+        """Call a function that can be cancelled; it then raises a `StorageError`."""
     def give_up(self) -> None:
-        """End it."""
+        """Cancel the function."""
 
 def read(
     parts: Sequence[tuple[Table, Sequence[int], int, int]],
@@ -1018,10 +1019,10 @@ def read(
         Trees, the places of the branches wanted, and a range of entries. All parts name branches of the same types in
         the same order.
     carry
-        What steps of the same iteration leave for each other; only with a single part.
+        Pages that steps of the same iteration leave for each other; only with a single part.
     left_out
-        Takes the members and objects that cannot be decoded but passed over: which, where the first is, and why. They
-        are left out then; without a list, they are an error.
+        A list that gets the members and objects that can only be skipped: their name, the first place, and the reason.
+        They are left out; without a list they are an error.
 
     Returns
     -------
@@ -1030,11 +1031,11 @@ def read(
     Raises
     ------
     ArgumentError
-        The parts do not fit together, or a range is beyond the tree.
+        The parts have different types, or a range is outside of the tree.
     UnsupportedError
         A branch cannot be read.
     CorruptError, LimitError, StorageError
-        The bytes are damaged, ask for too much, or are not available.
+        The bytes are damaged, would need too much memory, or are not available.
     """
 
 def arrow_stream(
@@ -1049,13 +1050,13 @@ def arrow_stream(
     names
         The names of the columns.
     data
-        The columns, for a stream of one batch; or parts as in `read`, each read when its batch is asked for.
+        The columns, for a stream of one batch; or parts as in `read`, each read when its batch is requested.
     warn
-        Of parts: called with what was left out of a batch.
+        With parts: called with the parts that were left out of a batch.
     """
 
 class RowSource:
-    """Columns whose rows are taken, in their own order or in another.
+    """Columns from which rows are gathered, in their own order or in another.
 
     Parameters
     ----------
@@ -1069,7 +1070,7 @@ class RowSource:
     edges
         The rows at which batches begin or end: the last is the number of rows of the columns.
     seed
-        What the order follows from; None for that of the columns.
+        The number that determines the order; None for the order of the columns.
     """
 
     def __new__(  # noqa: PYI034
@@ -1103,7 +1104,7 @@ def checksum(data: Foreign) -> int:
 def column_zones(
     columns: Sequence[tuple[Sequence[Foreign], Foreign]], edges: Foreign
 ) -> list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
-    """Return what an index keeps of columns of numbers between each edge and the next.
+    """Return the statistics for an index: of columns of numbers, between each edge and the next.
 
     Parameters
     ----------
@@ -1126,17 +1127,17 @@ def num_threads() -> int:
     """Return how many threads decompress and decode."""
 
 def set_kept_memory(limit: int) -> int:
-    """Set how many bytes of buffers of deleted arrays are kept at most to be used again; the default is 256 MiB.
+    """Set the maximum size of the buffers of deleted arrays that are kept for reuse; the default is 256 MiB.
 
-    A buffer that no reading uses is returned to the system after 3 to 6 seconds. Buffers in use and kept buffers are
-    together never more than the most bytes in use at one time. 0 keeps none. Returns the limit before.
+    A buffer that is not reused is returned to the system after 3 to 6 seconds. Buffers in use and kept buffers together
+    never exceed the largest size that was in use at one time. 0 keeps none. Returns the previous limit.
     """
 
 def kept_memory() -> int:
-    """Return how many bytes of buffers of deleted arrays are kept now."""
+    """Return the present size of the kept buffers of deleted arrays, in bytes."""
 
 def counters() -> dict[str, int]:
-    """Count what this process has read so far.
+    """Return the counters of all reads of this process so far.
 
     Times are in nanoseconds, summed over threads.
     """
@@ -1145,16 +1146,16 @@ def list_folder(url: str, far: Far) -> list[tuple[str, bool]]:
     """List the names in a folder of an XRootD server, in their order, and whether they are folders themselves."""
 
 def start_trace() -> bool:
-    """Begin to record every access of this process; False where that is done already."""
+    """Start recording every access of this process; return False if a recording runs already."""
 
 def stop_trace() -> tuple[int, dict[str, Column]] | None:
-    """End recording; gives when it began (ns since 1970) and the columns of `sapwood.storage.trace`."""
+    """Stop recording; return the start (ns since 1970) and the columns of `sapwood.storage.trace`."""
 
 def trace_so_far() -> tuple[int, dict[str, Column]] | None:
-    """Return the same of what was recorded so far."""
+    """Return start and columns of the recording up to now."""
 
 def take_trace() -> tuple[int, dict[str, Column]] | None:
-    """Return the same, and take it out: the trace goes on without it."""
+    """Return start and columns of the recording up to now, and remove these rows from it."""
 
 def requests() -> list[tuple[str, tuple[int, int, int, int]]]:
     """Count requests to storage of this process so far, with or without a trace.
@@ -1164,7 +1165,7 @@ def requests() -> list[tuple[str, tuple[int, int, int, int]]]:
 
 @final
 class Storage:
-    """Storage as such: requests are sent as they are given, and nothing is made of the bytes."""
+    """Plain storage: requests are sent unchanged, and the bytes are not interpreted."""
 
     def __new__(
         cls, source: str | bytes | list[str] | _Readable, name: str | None = None, far: Far | None = None
@@ -1174,15 +1175,15 @@ class Storage:
     def size(self) -> int:
         """Bytes of the file."""
     def request(self, ranges: Sequence[tuple[int, int]]) -> int:
-        """Read (offset, length) ranges by one request if storage takes that; gives the number of bytes wanted."""
+        """Read (offset, length) ranges, by one request if the storage allows it; return the number of bytes."""
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read (offset, length) ranges in the same way; gives the bytes of each."""
+        """Read (offset, length) ranges in the same way; return the bytes of each."""
     def counters(self) -> dict[str, int]:
-        """Count what was read."""
+        """Return the counters of all reads."""
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
-        """List what went wrong, as `File.ledger` does."""
+        """List failed requests, as `File.ledger` does."""
     def close(self) -> None:
-        """Close it."""
+        """Close the storage."""
 
 def plan_requests(
     ranges: Sequence[tuple[int, int]],
@@ -1203,7 +1204,7 @@ def plan_requests(
     latency, bandwidth
         Seconds from a request to its first byte, and bytes a second then.
     most_ranges
-        Ranges that a request may ask for.
+        Maximum number of ranges in a request.
     """
 
 def number_types() -> list[tuple[str, list[str], list[int]]]:
@@ -1235,7 +1236,7 @@ def plan_branches(
     Parameters
     ----------
     data
-        Of each name: its type, what lists become (``"counted"``, ``"vector"``), what records become (``"branches"``,
+        Of each name: its type, the form of lists (``"counted"``, ``"vector"``), the form of records (``"branches"``,
         ``"leaves"``, ``"class"``), split level, and whether vectors of objects are laid out member by member.
     classes
         Names and versions of the classes of records, by the names of branches and fields joined by dots.
@@ -1245,12 +1246,12 @@ def plan_branches(
     Returns
     -------
     tuple
-        The branches as `Output.make_tree` takes them; and where the data of each name go: the index of a branch, or
-        the name of records, whether they are lists, and where each of their fields goes.
+        The branches as `Output.make_tree` takes them; and the destination of each name: the index of a branch, or the
+        name of records, whether they are lists, and the destination of each of their fields.
     """
 
 def shape_of(kind: Type, name: str, classes: Mapping[str, tuple[str, int]], nameless: bool) -> tuple[Any, ...]:
-    """Return the type of C++ that the data of a field become, as `sapwood.writing.shapes` describes it.
+    """Return the C++ type for the data of a field, as `sapwood.writing.shapes` describes it.
 
     Parameters
     ----------
@@ -1259,12 +1260,11 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, tuple[str, int]], name
     classes
         Names and versions of the classes of records, by the names of fields joined by dots.
     nameless
-        Whether records of which nothing says how their class is called have no class, as far as RNTuples can do
-        without.
+        Whether records without a class name are stored without a class, where RNTuples allow it.
     """
 
 def parse_shape(name: str) -> tuple[Any, ...] | None:
-    """Return the type that a C++ name stands for as `sapwood.writing.shapes` describes it, if it can be written."""
+    """Return the type of a C++ name, as `sapwood.writing.shapes` describes it; None if it cannot be written."""
 
 def packing_range(text: str) -> tuple[float, float] | None:
     """Return the lowest and the highest value of packed numbers, by the text in the brackets of their type."""
@@ -1275,19 +1275,19 @@ def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> 
     Parameters
     ----------
     name
-        Which one: see ``crates/lab/src/lib.rs``.
+        Name of the probe: see ``crates/lab/src/lib.rs``.
     size
-        Bytes that it works on.
+        Number of bytes that it works on.
     count
-        How many processes or files it takes.
+        Number of processes or files.
     folder
-        Where it makes files.
+        Folder for its files.
     seconds
-        How long it goes on.
+        Duration.
     """
 
 def lab_forget() -> None:
-    """Have processes that probes start begin with little memory; this process is good for nothing else afterwards."""
+    """Let the children of probes start with little memory; afterwards this process cannot be used for other work."""
 
 def lab_events(start: int, stop: int) -> dict[str, Any]:
     """Make the events of `sapwood lab event`, from `start` to `stop`.

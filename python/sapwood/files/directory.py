@@ -236,7 +236,7 @@ class ReadOnlyKey:
         return found
 
     def __repr__(self) -> str:
-        """Show what and where it is."""
+        """Return a short description with the path."""
         return safe_line(
             f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
         )
@@ -768,7 +768,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self.keys()
 
     def __repr__(self) -> str:
-        """Show what and where it is."""
+        """Return a short description with the path."""
         return f"<ReadOnlyDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
 
     def _repr_html_(self) -> str:

@@ -339,7 +339,7 @@ class FileHandle(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        """Show what and where it is."""
+        """Return a short description with the path."""
         return without_secrets(f"<{type(self).__name__} {self._file_path!r} at 0x{id(self):012x}>")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ class Ntuple(KeyedTable):
         return NtupleColumn(stored, number, parent, self)
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<{self.classname} {self.name!r} ({len(self)} columns) at 0x{id(self):012x}>"
 
 
@@ -58,7 +58,7 @@ class NtupleColumn(ReadableField):
         return f"{self._table.cache_key}:{self.name}({self.index})"
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<NtupleColumn {self.title!r} at 0x{id(self):012x}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -348,7 +348,7 @@ class FzFile:
     keys = iterkeys = iterclassnames = classnames
 
     def __repr__(self) -> str:
-        """Show what and where it is."""
+        """Return a short description with the path."""
         return f"<FzFile {self.file_path!r} ({self.mode}) at 0x{id(self):012x}>"
 
 

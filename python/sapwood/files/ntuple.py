@@ -568,7 +568,7 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         return ratio(self.uncompressed_bytes, self.compressed_bytes)
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         count = f" ({len(self)} fields)" if len(self) else ""
         return safe_line(f"<{self.classname} {self.name!r}{count} at 0x{id(self):012x}>")
 
@@ -678,7 +678,7 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
         return [records[column] for column in self.native.column_ids]
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         count = f" ({len(self)} subfields)" if len(self) else ""
         place = f"in RNTuple {self.ntuple.name!r} at 0x{id(self):012x}"
         return safe_line(f"<RField {self.name!r}{count} {place}>")

@@ -193,7 +193,7 @@ class TTree(HasBranches, KeyedTable):
         return self.every_field[number]
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         count = f" ({len(self)} branches)" if len(self) else ""
         return f"<TTree {self.name!r}{count} at 0x{id(self):012x}>"
 
@@ -369,7 +369,7 @@ class TBranch(HasBranches, ReadableField):
         return self.file.compression if code < 0 else Compression.from_code(code)
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         count = f" ({len(self)} subbranches)" if len(self) else ""
         return safe_line(f"<{self.classname} {self.name!r}{count} at 0x{id(self):012x}>")
 

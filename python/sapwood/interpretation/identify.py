@@ -35,7 +35,7 @@ class UnknownInterpretation(Interpretation):
     """The interpretation of an unreadable branch; `reason` says why."""
 
     def __repr__(self) -> str:
-        """Show what it is, and why."""
+        """Return a short description with the reason."""
         return safe_line(f"<UnknownInterpretation {self.reason!r}>")
 
 

@@ -89,6 +89,6 @@ class AsJagged(Interpretation):
         return hash((self.content, self.header_bytes))
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         header = f", header_bytes={self.header_bytes}" if self.header_bytes else ""
         return f"AsJagged({self.content!r}{header})"

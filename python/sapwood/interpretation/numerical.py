@@ -108,7 +108,7 @@ class AsDtype(Numerical):
         return hash((self.from_dtype, self.to_dtype))
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         native = self.to_dtype == self.from_dtype.newbyteorder("=")
         types = [self.from_dtype] if native else [self.from_dtype, self.to_dtype]
         return f"AsDtype({', '.join(repr(str(dtype)) for dtype in types)})"

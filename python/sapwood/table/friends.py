@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 class FriendIndex:
     """The entries of a friend, by the values of its index columns.
 
-    Of other columns, the parts with entries that are needed are read when they are first needed, and kept.
+    Of the other columns, parts are read when one of their entries is first needed, and kept.
 
-    Of several entries with the same values the first counts, with a warning: ROOT takes any of them.
+    If several entries have the same values, the first is used, with a warning: ROOT uses any of them.
 
     Parameters
     ----------
     name
-        What errors and warnings call the friend.
+        The name of the friend in errors and warnings.
     by
         The columns of whole numbers by which its entries are found.
     edges
-        The first entries of the parts of which it is read (clusters), and the end.
+        The first entries of the parts (clusters), and the end.
     read
         Returns columns of a range of entries, as Awkward arrays in the order of their names.
     """
@@ -124,19 +124,19 @@ class FriendIndex:
 
 
 class FriendElement:
-    """A table that stands beside another one.
+    """A friend of a table.
 
     Parameters
     ----------
     name
-        What its columns are called by: ``name.column``.
+        The prefix of its columns: ``name.column``.
     source
-        The table, or what opens it when one of its columns is first looked for.
+        The table, or a function that opens it when one of its columns is first needed.
     on
-        The fields of whole numbers, which both tables have, by whose values its entries are found; none: the number of
-        the entry. None: those of its stored index, where both tables have these fields.
+        The fields of whole numbers, in both tables, by whose values its entries are found. An empty sequence: by the
+        number of the entry. None: by the fields of its stored index, if both tables have them.
     table_name
-        The name of the table. Its columns can also be called by it.
+        The name of the table, a second prefix of its columns.
     """
 
     def __init__(
@@ -151,16 +151,16 @@ class FriendElement:
         self._index: FriendIndex | None = None
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<FriendElement {self.name!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the table, or what opens it."""
+        """Pickle the table, or the function that opens it."""
         return FriendElement, (self.name, self._source, self._on, self._table_name)
 
     @property
     def table(self) -> Table:
-        """The table; it is opened here if it was not before.
+        """The table; opened at the first use.
 
         Raises
         ------
@@ -176,14 +176,14 @@ class FriendElement:
             return self._table
 
     def column(self, where: str) -> str | None:
-        """Return the rest of ``name.column``; None where another name stands before the dot, or none."""
+        """Return the column in ``name.column``; None if the name is not this friend's, or there is no dot."""
         for name in (self.name, self._table_name):
             if name and where.startswith(f"{name}."):
                 return where[len(name) + 1 :]
         return None
 
     def on(self, beside: Table) -> tuple[str, ...]:
-        """Return the fields by whose values the entries beside those of a table are found; none: the entry's number."""
+        """Return the fields by whose values entries for a table are found; empty if by the number of the entry."""
         if self._on is not None:
             return tuple(self._on)
         stored = self.table.index_fields

@@ -1,7 +1,7 @@
-"""Libraries: what arrays are given as. Awkward Array, NumPy, pandas, PyArrow or Polars.
+"""Libraries of the returned arrays: Awkward Array, NumPy, pandas, PyArrow or Polars.
 
-Each library says what expressions compute with (`operand`), makes its own array of one result (`finish`), and groups
-several of them (`group`). Results come as columns (untouched branches), Awkward arrays or NumPy arrays (computed).
+Each library returns the operands of expressions (`operand`), makes its own array of one result (`finish`), and groups
+several arrays (`group`). Results are columns (unchanged branches), Awkward arrays or NumPy arrays (computed).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Library(ABC):
         return hash(self.name)
 
     def operand(self, column: Column) -> Foreign:
-        """Return what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
+        """Return the operand of expressions: a NumPy array for numbers of fixed shape, otherwise an Awkward array."""
         if columns.is_rectangular(columns.type_of(column)):
             return columns.to_numpy(column, copy=False)
         return columns.to_awkward(column)
@@ -130,7 +130,7 @@ class Library(ABC):
         """Put several results together as this library does by itself."""
 
     def of_columns(self, names: list[str], data: Sequence[Column | None], length: int) -> Foreign:
-        """Make at once what `table` makes of columns, each a result; None where this library has no such way."""
+        """Make the result of `table` directly from columns; None if this library cannot."""
         del names, data, length
 
     def concatenate(self, groups: Sequence[Any]) -> Foreign:
@@ -286,8 +286,8 @@ def _zeros(like: Any, n: int) -> Any:
 def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Foreign:
     """Make one record of all arrays, those lists that have the same lengths zipped to lists of records.
 
-    A zipped field is called by what its arrays' names begin with, up to ``_``, ``.`` or ``/``: ``Muon_pt`` and
-    ``Muon_eta`` become ``Muon`` with ``pt`` and ``eta``; without such a beginning, ``jagged0``, ``jagged1``, ...
+    A zipped field is named after the common beginning of its arrays' names, up to ``_``, ``.`` or ``/``: ``Muon_pt``
+    and ``Muon_eta`` become ``Muon`` with ``pt`` and ``eta``. Without one, the names are ``jagged0``, ``jagged1``, ...
     """
     import awkward as ak
 

@@ -50,7 +50,7 @@ class Readable(HasFields):
 
     @property
     def shown_fields(self) -> set[str]:
-        """The names of fields whose values other fields show, all of them, under names of their own."""
+        """The names of fields whose values are also available as other fields (projections)."""
         return set()
 
     @passes_on(Query.__init__)
@@ -79,13 +79,13 @@ class Readable(HasFields):
             Names of fields or aliases, or expressions of them (see `sapwood.table.expressions`): one string or
             several. None takes all fields that pass the filters.
         cut
-            An expression; only entries for which it is true are kept. If it gives lists, it chooses among their items.
+            An expression; only entries for which it is true are kept. If its values are lists, it selects their items.
         filter_name, filter_typename, filter_field
-            Which fields, where `expressions` is None; see `keys`.
+            Filters of fields, if `expressions` is None; see `keys`.
         aliases
             Names for expressions, in addition to those of the table.
         language
-            Which functions expressions may call.
+            The functions that expressions may call.
         corrections
             Files of corrections for the function ``correction``: see `sapwood.table.corrections`.
         entry_start, entry_stop
@@ -114,7 +114,7 @@ class Readable(HasFields):
         NotFoundError
             A name is not there.
         UnsupportedError
-            A field that was asked for by name cannot be read, or none can. (One that merely passed a filter is left
+            A field that was requested by name cannot be read, or none can. (A field that only passed a filter is left
             out with a `SapwoodWarning`.)
         ArgumentError
             An expression, a cut or another argument cannot be used.
@@ -149,7 +149,7 @@ class Readable(HasFields):
         return Registered.among(self, expressions, wanted)
 
     def _array_cache(self, given: object) -> MutableMapping[str, Foreign] | None:
-        """Return where arrays are kept: see `arrays`."""
+        """Return the cache of arrays: see `arrays`."""
         return self.file.array_cache if given == "inherit" else array_cache_of(given)
 
     @passes_on(Query.__init__)
@@ -172,24 +172,23 @@ class Readable(HasFields):
     ) -> Iterator[Foreign]:
         """Read several fields in steps.
 
-        The next step is read in the background while one is worked on. At most these two are in memory, plus a
-        carry-over buffer for pages that reach into the next step: what two steps leave of twice the step's memory, at
-        least 32 MiB. With steps much smaller than the table's clusters it holds up to a cluster or 256 MiB. Local steps
-        of a cluster that fits into twice the step's memory and 32 MiB may be views of the same memory.
+        While one step is in use, the next is read in the background. At most these two are in memory, plus a carry-over
+        buffer for pages that reach into the next step: the rest of twice `step_size` after these two steps, at least
+        32 MiB. If steps are much smaller than clusters, the buffer holds up to a cluster or 256 MiB. In local files, the
+        steps of a cluster may be views of the same memory, if the cluster fits into twice `step_size` and 32 MiB.
 
         Parameters
         ----------
         step_size
-            Entries per step, or the memory a step may take (``"100 MB"``, uncompressed). By memory, a step is made of
-            whole clusters as far as they fit, so that no page is read twice.
+            Entries per step, or the memory of a step (``"100 MB"``, uncompressed). By memory, a step is made of as many
+            whole clusters as fit, so that no page is read twice.
         group_by
-            Visit the entries grouped by a key: a field or expression (``"run"``), or several, that give a number or a
-            string for each entry. The groups come in the order of their keys, the entries of each in the order of the
-            table; a step is of one group, and its report a `sapwood.table.groups.GroupReport` with the ``key``. The
-            keys are read first, for all entries. Clusters in which groups meet are decoded once, if what must be kept
-            of them for that is no more than 512 MiB.
+            Visit the entries grouped by a key: a field or expression (``"run"``), or several, with a number or a string
+            for each entry. The groups are in the order of their keys, the entries of each in the order of the table. A
+            step has entries of one group; its report is a `sapwood.table.groups.GroupReport` with the ``key``. The keys
+            of all entries are read first. Clusters that groups share are decoded once, if they fit into 512 MiB.
         report
-            Return pairs of arrays and a `Report`, which says which entries of which file they are.
+            Return pairs of arrays and a `Report` with the file and the range of entries.
         expressions, cut, filter_name, filter_typename, filter_field, aliases, language, corrections,
         entry_start, entry_stop
             As in `arrays`, as are the others and the errors.
@@ -225,7 +224,7 @@ class Readable(HasFields):
             ranges = iter(steps)
             for array in found:
                 start, stop = next(ranges)
-                # Nothing here keeps hold of an array that the caller lets go.
+                # No reference to the array remains here, so that the caller can free it.
                 box = [array]
                 del array
                 yield (box.pop(), Report(self, start, stop)) if report else box.pop()
@@ -248,7 +247,8 @@ class Readable(HasFields):
         Parameters
         ----------
         expressions
-            One field or expression for each axis. Each item of a list is filled; a number of an entry goes with each.
+            One field or expression for each axis. Each item of a list is filled; one value per entry is repeated for
+            each item.
         axes
             Axes of `hist` or `boost_histogram`, or one list of them.
         where
@@ -294,8 +294,8 @@ class Readable(HasFields):
         Parameters
         ----------
         analyze
-            Read it, too, and return what that did: bytes asked, served, decompressed and used, and the times of
-            storage, waiting, decompression and decoding.
+            Also read, and return the bytes requested, served, decompressed and used, and the times of storage, waiting,
+            decompression and decoding.
         expressions, cut, filter_name, filter_typename, filter_field, aliases, language, corrections,
         entry_start, entry_stop
             As in `arrays`, as are the errors.
@@ -314,7 +314,7 @@ class Readable(HasFields):
         entry_stop: int | None = None,
         **wanted: Unpack[Wanted],
     ) -> int:
-        """Estimate how many entries take this much memory (bytes, or ``"100 MB"``), uncompressed, reading nothing.
+        """Estimate the number of entries that take this much memory (bytes, or ``"100 MB"``), without reading.
 
         The other arguments are those of `arrays`.
         """
@@ -322,21 +322,21 @@ class Readable(HasFields):
         return entries_for(Query(self, expressions, cut, **wanted), memory_size, start, stop)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:
-        """Return the fields that cannot be read, by their paths: for each the class, the member, the byte and why.
+        """Return the fields that cannot be read, by their paths: for each the class, member, byte and reason.
 
         Parameters
         ----------
         entries
-            Some fields turn out to be unreadable only when they are decoded, as when a pointer leads to a class that
-            the file does not describe. Decode this many entries of each field to find out, and the longest of its
-            first page: none, or all (None), one field after another.
+            Some faults show only when a field is decoded, such as a pointer to a class that the file does not describe.
+            To find them, decode this many entries of each field, and the longest entry of its first page. 0 decodes
+            none, None all.
 
-        Members that cannot be decoded but skipped are listed, too, though the rest of the field is read.
+        Members that can only be skipped are listed too, although the rest of the field is read.
         """
         return unreadable(self, entries)
 
     def _query(self, expressions: Expressions, cut: str | None, wanted: Wanted) -> Query:
-        """Make a query; a field with nothing below it stands for itself among its siblings."""
+        """Make a query; for a field without parts, the query reads it as one of its parent's fields."""
         if self._itself and expressions is None and not self._children:
             (itself,) = self._itself
             keep = wanted.get("filter_field") or no_filter
@@ -429,7 +429,7 @@ class ReadableField(Readable, Field):
         virtual: bool = False,
         access_log: Foreign = None,
     ) -> Foreign:
-        """Read this field; a field with only parts gives a record of those.
+        """Read this field; a field with only parts becomes a record of them.
 
         Parameters
         ----------

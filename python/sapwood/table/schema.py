@@ -776,7 +776,7 @@ class Interpretation:
         return safe_line(f"unreadable: {self.reason}" if kind is None else columns.describe(kind))
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return self.describe()
 
 

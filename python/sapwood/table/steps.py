@@ -95,7 +95,7 @@ class StepPlan:
     """Steps through ranges of entries. They are cut one by one: a damaged file may claim any number of entries."""
 
     def __init__(self, query: Query, step_size: int | str, *ranges: tuple[int, int]) -> None:
-        """Take what `plan_steps` takes, and raise what it raises."""
+        """Arguments and errors are those of `plan_steps`."""
         self._query = query
         self._step_size = step_size
         self.ranges: Sequence[tuple[int, int]] = ()
@@ -105,16 +105,16 @@ class StepPlan:
             self.ranges = [(start, stop) for start, stop in ranges if start < stop]
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any steps."""
         return bool(self.ranges)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Cut them: first entry, and one past the last."""
+        """Iterate over the steps: first entry, and one past the last."""
         for one in self.ranges:
             yield from self.through(one)
 
     def through(self, one: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """Cut those of one range."""
+        """Return the steps of one range."""
         return plan_steps(self._query, self._step_size, *one) if one in self.ranges else iter(())
 
 
@@ -127,10 +127,11 @@ def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
 
 
 def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
-    """Return how much memory the ends of pages may take that are kept for the next step.
+    """Return the maximum size of the parts of pages that are kept for the next step.
 
-    Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a page
-    decompressed twice costs less than the memory. Many: all of a cluster, or each step would decompress it again.
+    With few steps per cluster, it is the rest of the memory of two steps, and at least `_CARRIED`: decompressing a page
+    twice costs less than more memory. With many steps per cluster, it is a whole cluster, because otherwise each step
+    would decompress it again.
     """
     step = _largest(query, islice(steps, _STEPS_MEASURED))
     cluster = _largest(query, pairwise(query.source.table.clusters))
@@ -141,7 +142,7 @@ def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
 
 
 def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True) -> Carry:
-    """Make what keeps the ends of pages for the next step; announce to remote storage all that will be read."""
+    """Make the store for pages that reach into the next step, and announce all reads to remote storage."""
     table = query.source.table
     carry = table.engine.Carry(room)
     if steps and announce:
@@ -150,10 +151,10 @@ def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True
 
 
 class Windows:
-    """Steps of a cluster that are read at once and handed out one by one, since most of its pages serve several.
+    """Steps of a cluster that are read at once and returned one by one, because most of its pages serve several steps.
 
-    Each page is then decoded to its final place once. With the window before or after it, if there is one, a window
-    takes no more memory than two steps, of the memory that a step may take, and what may be carried over.
+    Each page is then decoded to its final place once. A window and its neighbour, if there is one, take no more memory
+    than two steps of the requested size and the carried pages.
     """
 
     def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
@@ -165,7 +166,7 @@ class Windows:
         self._cluster = _largest(query, pairwise(self._clusters))
 
     def end(self, start: int, stop: int) -> int:
-        """Return the end of the window that begins with a step: that of the step where it is read alone."""
+        """Return the end of the window that begins with a step; the end of the step if it is read alone."""
         first, last = next((one for one in self._steps.ranges if one[0] <= start < one[1]), (start, stop))
         place = bisect_right(self._clusters, start)
         end = min(last, self._clusters[place]) if place < len(self._clusters) else stop
@@ -185,10 +186,10 @@ class Windows:
 
 
 def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
-    """Run jobs one after another in a background thread: one more, while the result of the one before is in use.
+    """Run jobs one after another in a background thread, each while the result of the previous one is in use.
 
-    Closing the iterator calls `give_up`, which ends the job that runs, and starts no other; what making a job waits for
-    (opening the next file) ends, too. An error of a job comes out in its place.
+    Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
+    (opening the next file) is cancelled too. The iterator raises the error of a job in its turn.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -204,7 +205,7 @@ def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -
     try:
         while box := pending.result():
             pending = pool.submit(stop.call, run)
-            # Nothing here keeps hold of a result that the caller lets go.
+            # No reference to the result remains here, so that the caller can free it.
             yield box.pop()
             if os.getpid() != process:
                 raise StorageError("this iterator was created before fork(); create it again in the child process")

@@ -481,7 +481,7 @@ class WritableAttributeSet:
         self._table, self._file, self._number, self._name, self._plan = table, file, number, name, plan
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<WritableAttributeSet {self._name!r} of {self._table.object_path!r}>"
 
     @property

@@ -254,7 +254,7 @@ class OutputFile:
             WRITING[os.path.realpath(file_path)] = self
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<{type(self).__name__} {self._file_path!r}>"
 
     @property

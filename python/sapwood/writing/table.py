@@ -14,7 +14,7 @@ class WritableTable(InOutputFile):
     """
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<{type(self).__name__} {self.object_path!r} at 0x{id(self):012x}, {self.num_entries} entries>"
 
     @property

@@ -238,7 +238,7 @@ class WritableBranch:
         self._name = name
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return a short description."""
         return f"<WritableBranch {self._name!r} of {self._tree.object_path!r}>"
 
     @property
