@@ -57,7 +57,7 @@ __all__ = [
     "template",
 ]
 
-# Types are asked for seldom, values whenever something is read.
+# Types are rarely needed, values by every read.
 __getattr__, __dir__ = lazily(
     globals(),
     {

@@ -1,4 +1,4 @@
-"""The parameters with which Awkward arrays distinguish sets and maps from lists, as uproot gives them.
+"""The parameters with which Awkward arrays distinguish sets and maps from lists, as in uproot.
 
 The list of a set has ``"__array__": "set"``, the pairs of keys and values of a `std::map` have
 ``"__array__": "sorted_map"``; unordered maps, multimaps and multisets have none.
@@ -28,7 +28,7 @@ def is_plain(typename: str) -> bool:
 
 
 def has_marks(kind: tuple[Any, ...], typename: str, types: MemberTypes) -> bool:
-    """Return whether sets or maps are in a column of a type (or may be, where only its data say what it is)."""
+    """Return whether a column of a type has sets or maps, or may have them if only its data determine the type."""
     match kind:
         case ("list", _) if _mark_of(typename) is not None:
             return True

@@ -73,7 +73,7 @@ class CppClass:
 
 @functools.lru_cache(maxsize=10_000)
 def class_of(classname: str) -> CppClass:
-    """Return what stands for a class in all of its versions."""
+    """Return the type of a class, in all of its versions."""
     return CppClass(classname)
 
 
@@ -94,7 +94,7 @@ def _typename(item: Any) -> str:
 
 
 def _item(given: Any) -> Any:
-    """Take a NumPy type, or what `np.dtype` makes one of."""
+    """Convert an argument of `np.dtype` to a NumPy type; other types stay."""
     if isinstance(given, (AsContainer, CppClass)):
         return given
     if isinstance(given, type) and not issubclass(given, np.generic):
@@ -300,7 +300,7 @@ _DEEPEST = 50
 def parse_typename(
     typename: str, *, outer_header: bool = True, inner_header: bool = False, string_header: bool = False
 ) -> Any:
-    """Return what a C++ type is: a NumPy type, a container of this module, or a `CppClass`.
+    """Parse a C++ type: return a NumPy type, a container of this module, or a `CppClass`.
 
     Parameters
     ----------

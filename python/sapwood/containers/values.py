@@ -143,7 +143,7 @@ class StoredObject(np.void, metaclass=_Named):
 
     @property
     def file(self) -> Any:
-        """The facts of the file from which it was read, `DetachedFile`; None where there is none."""
+        """The properties of the file from which it was read (`DetachedFile`); None if it was not read from a file."""
         return (self.dtype.metadata or {}).get("file")
 
     @property
@@ -249,13 +249,13 @@ def template(typename: str) -> tuple[str, list[str]]:
 
 
 def container_of(typename: str) -> type[STLMap | STLSet] | None:
-    """Return what stands for the elements of a C++ type, where it is a map or a set without repeated elements."""
+    """Return the Python class for a C++ type that is a map, or a set without repeated elements; otherwise None."""
     outer = template(typename)[0]
     return STLMap if outer in MAPS else STLSet if outer in _UNIQUE else None
 
 
 def element_type(typename: str) -> str:
-    """Return the C++ type of the elements of a container or array; "" where the type does not say."""
+    """Return the C++ type of the elements of a container or array; "" if the type does not name it."""
     if typename.endswith("]"):
         head, _, inner = typename.partition("[")
         return head + "".join(f"[{one}" for one in inner.split("[")[1:])

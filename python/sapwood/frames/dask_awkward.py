@@ -88,7 +88,7 @@ class Mapped(_Partitions):
     form
         The form of the arrays.
     info
-        The second result of a form mapping: it loads the buffers of arrays, and says which fields they need.
+        The second result of a form mapping: it loads the buffers of arrays, and returns the fields that they need.
     report
         As in `sapwood.dask`.
     """
@@ -113,7 +113,7 @@ class Mapped(_Partitions):
         return ak.to_backend(self._empty(), backend)
 
     def prepare_for_projection(self) -> tuple[Foreign, Foreign, Foreign]:
-        """Return an array without data, what notes its use, and what `project` needs of the form."""
+        """Return an array without data, the recorder of its use, and the state for `project`."""
         key = self._info.buffer_key
         array, notes = ak.typetracer.typetracer_with_report(
             self.form, highlevel=True, behavior=self.behavior, buffer_key=key
@@ -212,7 +212,7 @@ def collection(
         for partition in partitions:
             edges.append(edges[-1] + partition.stop - partition.start)
         divisions = tuple(edges)
-    # dask-awkward keeps forms by token: what is documented, and how errors are treated, must be part of it.
+    # dask-awkward caches forms by token, so documentation and the treatment of errors must be part of it.
     token: Any = tokenize(
         [key_of(partition) for partition in partitions], sorted(reading.fields), form_mapping, form.to_json(), report
     )

@@ -68,7 +68,7 @@ class _Batches:
         cls._ending = True
         while any(one._busy or time.monotonic() - one._last < _IDLE for one in list(cls._unfinished)):
             time.sleep(0.005)
-        # The last thread releases what it holds.
+        # The last thread releases the table.
         time.sleep(0.02 if cls._started else 0)
 
 

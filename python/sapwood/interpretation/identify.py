@@ -78,7 +78,7 @@ def _of(kind: Type, branch: Foreign) -> Interpretation:
 
 
 def _model(typename: str) -> object:
-    """Return what the C++ type of a branch is; None where its name does not say."""
+    """Parse the C++ type of a branch; None if its name is not a known type."""
     base, *dimensions = typename.split("[")
     try:
         found = parse_typename(base)

@@ -277,9 +277,9 @@ def checked_offsets(data: Array, byte_offsets: Array | None, what: object) -> Ar
     Raises
     ------
     ArgumentError
-        The basket has no table that says so.
+        The basket has no table of offsets.
     CorruptError
-        The offsets do not rise within the bytes.
+        The offsets do not increase, or lie outside of the bytes.
     """
     if byte_offsets is None:
         raise ArgumentError(f"{what!r} needs to know where entries begin, but their sizes do not differ")

@@ -99,7 +99,7 @@ def emptied(h: Foreign, fills: Array) -> dict[str, Any]:
 
 
 def _moments(weights: Array, columns: Array) -> Iterable[tuple[str, Array]]:
-    """Return the sums that statistics are made of, by their names, as what each fill adds."""
+    """Return the contribution of each fill to the sums of the statistics, by their names."""
     yield "fTsumw", weights
     yield "fTsumw2", weights**2
     for i, (letter, values) in enumerate(zip("xyzt", columns, strict=False)):

@@ -24,7 +24,7 @@ _OPTIONS = (
 _HALVINGS = 64
 _TERMS = 300
 _LARGEST = 100_000
-"""The most events in a bin for a Feldman-Cousins interval, which looks at each number that could have passed."""
+"""Maximum number of events in a bin for a Feldman-Cousins interval, which tries each number that could have passed."""
 
 
 def _beta_cdf(x: Array, a: Array, b: Array) -> Array:

@@ -65,7 +65,7 @@ class TEventList(TNamed):
         Raises
         ------
         CorruptError
-            There are fewer entries than `fN` says.
+            There are fewer entries than `fN`.
         """
         stored = np.asarray(self.member("fList"), dtype=np.int64)
         if len(self) > len(stored):

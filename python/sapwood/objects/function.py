@@ -15,7 +15,7 @@ from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior
 
 Array = np.ndarray[Any, Any]
-# Gives the value of (part of) a formula for variables and parameters.
+# Returns the value of (part of) a formula for variables and parameters.
 Compiled = Callable[[dict[str, Any], Any], Any]
 
 _TOKEN = re.compile(
@@ -182,7 +182,7 @@ _DEEPEST = 100
 
 
 def _shape(name: str, first: int, count: int) -> Compiled | None:
-    """Return one of the functions that a bare name stands for, with its parameters from `first` on (of `count`)."""
+    """Return a predefined function by its name, with its parameters from `first` on (of `count`)."""
     degree = re.fullmatch(r"pol(\d{1,3})", name)
     needed = int(degree[1]) + 1 if degree else {"gaus": 3, "gausn": 3, "landau": 3, "expo": 2}.get(name, 0)
     if not needed or first + needed > count:

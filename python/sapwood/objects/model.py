@@ -122,9 +122,9 @@ def present(model: Model, name: str) -> Any:
 
 
 _GUARDED = ("__call__", "__eq__", "__len__", "__str__", "__bool__", "__float__", "__int__")
-# What Python itself insists on, and checks where no error of ours can be raised any more.
+# Types of results that Python requires. It checks them where sapwood can no longer raise an error.
 _ANSWERS = {"__len__": int, "__str__": str}
-# What an object may answer whose members are not what its class expects: an axis without a number of bins, ...
+# Errors of methods of an object whose members contradict its class: an axis without a number of bins, ...
 _CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 

@@ -35,28 +35,28 @@ def opened_tree(where: str, options: Mapping[str, Any] | None = None) -> Generat
 
 @contextmanager
 def opened_object(where: str, options: Mapping[str, Any] | None = None) -> Generator[Any]:
-    """Open what ``file:path`` names; the path may be left out in a file with one tree."""
+    """Open the object ``file:path``; the path may be left out in a file with one tree."""
     path, inside = split(where)
     with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:
         yield file[inside] if inside else find_tree(file, Source(path, None))[0]
 
 
 def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: int) -> dict[str, Any]:
-    """Describe a tree's branches and give some entries.
+    """Describe a tree's branches, with the values of some entries.
 
     Parameters
     ----------
     tree
         An open tree, or a branch of one.
     patterns
-        Names of branches, ``*`` and ``?`` match; all branches if there are none.
+        Names of branches, with ``*`` and ``?`` as wildcards; None for all branches.
     start, count
-        The first entry and the number of entries; fewer are given at the end of the tree.
+        The first entry and the number of entries; fewer are returned at the end of the tree.
 
     Returns
     -------
     dict[str, Any]
-        All as JSON knows it. Branches that cannot be read say why, and are not among the values.
+        The description, ready for JSON. Branches that cannot be read have the reason, and are not among the values.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
     """
     if start < 0 or count < 0:
         raise ArgumentError(f"cannot show {count} entries from entry {start}")
-    # A branch is shown with what is below it.
+    # A branch is shown with its sub-branches.
     own = {} if tree is tree.table else {tree.name: tree}
     found: dict[str, Any] = own | dict(tree.items())
     names = list(found)
@@ -104,7 +104,7 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
 
 
 def text_of(described: dict[str, Any]) -> str:
-    """Lay out what `describe` gave as lines of text."""
+    """Return the result of `describe` as lines of text."""
     title = f" – {described['title']}" if described["title"] else ""
     rows = [
         [branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else _told(branch)]

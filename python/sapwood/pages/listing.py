@@ -52,9 +52,9 @@ def list_file(
     Returns
     -------
     dict[str, Any]
-        The file's own data and its ``keys``; sizes in bytes, all as JSON knows it. A key that can be listed but not
-        read has an ``error``. ``recovered`` says that the list of keys was lost, and what is listed was found by going
-        through the file.
+        The file's own data and its ``keys``, ready for JSON; sizes are in bytes. A key that can be listed but not read
+        has an ``error``. ``recovered`` is true if the list of keys was lost and the keys were found by searching the
+        file.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def list_inside(
 
 
 def _listed(where: str, file: Foreign) -> dict[str, Any]:
-    """Return what a listing says of the file itself."""
+    """Return the lines of a listing about the file itself."""
     version = file.version
     return {
         "file": where,
@@ -115,7 +115,7 @@ def _listed(where: str, file: Foreign) -> dict[str, Any]:
 
 
 def _records(file: Foreign) -> dict[str, int]:
-    """Count the records of an FZ file by what they are."""
+    """Count the records of an FZ file by kind."""
     counts: dict[str, int] = {}
     reader = file.reader()
     while (kind := reader.skip()) is not None:
@@ -141,7 +141,7 @@ def files_of(where: str, options: Mapping[str, Any] | None = None) -> list[str]:
 
 
 def split(where: str) -> tuple[str, str]:
-    """Split ``file:path/inside``; the second part is empty where there is none."""
+    """Split ``file:path/inside``; the second part may be empty."""
     from sapwood.storage.locate import split_path
 
     if Path(where).exists():
@@ -290,7 +290,7 @@ def _sizes(described: dict[str, Any]) -> list[str]:
 
 
 def branches_text(listing: dict[str, Any]) -> str:
-    """Lay out the branches of all trees of a listing as lines of text; a branch that cannot be read says why."""
+    """Return the branches of all trees of a listing as lines of text, with the reason if one cannot be read."""
     parts: list[str] = []
     for key in listing["keys"]:
         if "error" in key:

@@ -102,14 +102,14 @@ def _draw(run: Run, folder: Path, formats: Iterable[str]) -> dict[str, dict[str,
 
 
 def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset, plots: Iterable[str] = ()) -> None:
-    """Check beforehand that `write` can write to a folder, and neither over what is read nor over what tasks write.
+    """Check that `write` can write to a folder, and overwrites neither inputs nor outputs of tasks.
 
     Raises
     ------
     StorageError
-        It cannot.
+        It cannot write.
     ArgumentError
-        It would, or a format of `plots` is unknown.
+        It would overwrite one of these files, or a format of `plots` is unknown.
     MissingPackageError
         `plots` are requested and mplhep is not installed.
     """
@@ -243,7 +243,7 @@ def _text(value: Foreign) -> str:
 
 
 def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Return items of a dictionary with names; of keys that are the same as texts, those that are none say so."""
+    """Return items of a dictionary with names. Among equal names, keys that are not strings add their type."""
     texts = Counter(map(str, value))
     for key, item in value.items():
         unlike = texts[str(key)] > 1 and not isinstance(key, str)
@@ -251,7 +251,7 @@ def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _opened(value: Foreign) -> Foreign:
-    """Return what is in a histogram or a set."""
+    """Return the content of a histogram or a set."""
     if is_histogram(value) and hasattr(value, "_to_uhi_"):
         from uhi.io.json import default
 
@@ -266,7 +266,7 @@ def _opened(value: Foreign) -> Foreign:
 
 
 def _plain(value: Foreign) -> Foreign:
-    """Turn a result into what JSON knows."""
+    """Convert a result to types that JSON has."""
     value = _opened(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in _named(value)}
@@ -322,7 +322,7 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
 
 
 def estimate_text(guess: Estimate) -> str:
-    """Describe what a run is expected to cost in a few lines."""
+    """Describe the expected cost of a run in a few lines."""
     how = "" if guess.counted else ", concluded from some of the files"
     lines = [
         f"{count_text(guess.entries)} entries{how}; {count_text(guess.tried)} were tried",

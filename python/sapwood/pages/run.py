@@ -233,9 +233,9 @@ def _value(value: Foreign) -> str:
 
 
 def figure(chart: Chart | Map, identity: str, name: str = "", pictures: Mapping[str, str] | None = None) -> str:
-    """Return a chart as HTML, with what changes its scale; `identity` is its own on the page.
+    """Return a chart as HTML, with the control of its scale; `identity` is unique on the page.
 
-    A chart with a `name` has links that save it under that name: to `pictures`, and those that a script adds.
+    A chart with a `name` has links that save it under that name: those to `pictures`, and others added by a script.
     """
     draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
     below = [chart.caption] if chart.caption else []
@@ -340,7 +340,7 @@ def _accesses(run: Run) -> str:
 def _calls(counters: dict[str, int]) -> str:
     calls = counters["read_calls"]
     text = f"{_plural(calls, 'call')}, {bytes_text(counters['bytes_read'] / calls)} each" if calls else "no calls"
-    # A run that went on may have begun when these were not counted.
+    # A resumed run may have started before these were counted.
     troubles = (("retries", "sent again"), ("failures", "failed"))
     return text + "".join(f", {count_text(n)} {what}" for name, what in troubles if (n := counters.get(name, 0)))
 

@@ -1,4 +1,4 @@
-"""The classes that a file describes (its streamer info): to look at, and as C++ headers, Python dataclasses or JSON."""
+"""The classes that a file describes (its streamer info), also as C++ headers, Python dataclasses or JSON."""
 
 from sapwood.schema.cpp import headers as headers
 from sapwood.schema.cpp import is_own as is_own

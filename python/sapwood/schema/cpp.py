@@ -127,7 +127,7 @@ class _Unit:
         for name in streamers.containers:
             self._add(name)
         self.aliases = {name: what for name, what in self.aliases.items() if name not in self.enums}
-        # Names may stand in the brackets of templates alone.
+        # Some names occur only in the brackets of templates.
         for name in [*self.infos, *self.missing]:
             for argument in class_names(name):
                 if self._is_unknown(argument):
@@ -176,7 +176,7 @@ class _Unit:
                 self.missing[inner] = None
 
     def _declare_number(self, name: str, number: str, among: dict[str, str]) -> None:
-        """Declare a type of which the file says that it is a number."""
+        """Declare a type that is a number according to the file."""
         if self._is_unknown(name):
             among.setdefault(name, number)
 
@@ -260,7 +260,7 @@ class _Unit:
         return False
 
     def has_version(self, info: StreamerInfo) -> bool:
-        """Whether the class says its version, or is known by its checksum."""
+        """Return whether the class has a version; otherwise its checksum identifies it."""
         return info.class_version > 1 or self.derives(info, "TObject")
 
     def _is_narrow(self, element: StreamerElement) -> bool:
@@ -269,7 +269,7 @@ class _Unit:
         return element.fType == 3 and (name == "std::byte" or self.enums.get(name, "int") != "int")
 
     def declaration(self, name: str) -> str:
-        """Write what a name stands for, without the scope it is in."""
+        """Write the declaration of a name, without its scope."""
         short = _split(name)[1]
         if name in self.aliases:
             return f"typedef {self.aliases[name]} {short};\n"
@@ -297,7 +297,7 @@ class _Unit:
             for element in info.members
             if element not in stl_bases
         ]
-        # Of what a pointer leads to, C++ knows the class only where there is something virtual.
+        # C++ knows the class of a pointee only if it has a virtual member.
         if self.has_version(info) or name in self.bases:
             lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
         if self.has_version(info):
@@ -360,7 +360,7 @@ def _standard_arrays(info: StreamerInfo) -> Collection[str]:
 
 
 def _member(element: StreamerElement, is_standard_array: bool) -> str:
-    """Write a member with the comment that says how it is stored."""
+    """Write a member with the comment that describes its storage."""
     typename, kind = element.stored_type, element.fType
     typename = _spelt(typename)
     dims = "".join(f"[{size}]" for size in element.shape)
@@ -427,7 +427,7 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
             SapwoodWarning,
             stacklevel=2,
         )
-        # rootcling takes no pragmas that choose nothing; this one chooses what the header defines, which is nothing.
+        # rootcling refuses pragmas that select nothing. This one selects the definitions of the header, which has none.
         links = [f'#pragma link C++ defined_in "{name}";\n']
     off = "".join(f"#pragma link off all {what};\n" for what in ("globals", "classes", "functions"))
     return "".join(out), f"#ifdef __CLING__\n{off}{''.join(links)}#endif\n"

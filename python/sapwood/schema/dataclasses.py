@@ -98,7 +98,7 @@ def dataclasses(streamers: Streamers) -> str:
     -------
     str
         The module: a dataclass for each class, whose fields are its members and those of its bases, by their names in
-        C++. ``Point(**model.all_members)`` makes one of what `sapwood` read, where all names are Python's.
+        C++. ``Point(**model.all_members)`` makes one from an object that `sapwood` read, if all names are Python's.
     """
     infos = {name: info for name in streamers if (info := streamers.named(name)) is not None}
     infos = {name: info for name, info in infos.items() if not _is_container(info)}

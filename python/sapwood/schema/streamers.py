@@ -338,7 +338,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
     def __init__(self, infos: Iterable[StreamerInfo], containers: Iterable[str] = ()) -> None:
         self._classes: dict[str, dict[int, StreamerInfo]] = {}
-        # Of what keys and branches hold, what no class names: a container.
+        # Containers in keys and branches, which no class description names.
         self.containers = sorted(set(containers))
         for info in infos:
             # Of versions with one number but other checksums the first stays.
@@ -398,7 +398,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         Returns
         -------
         list of (str, dtype)
-            Members of members have paths; what precedes the members has names that begin with ``@``.
+            Members of members have paths; fields before the members have names that begin with ``@``.
 
         Raises
         ------
@@ -467,7 +467,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return Streamers((self._classes[name][version] for name, version in out), containers)
 
     def reachable(self, typenames: Iterable[str]) -> set[str]:
-        """Return the classes of what values of some types may hold: behind a pointer there may be a derived class."""
+        """Return all classes that values of some types may contain. A pointer may also lead to a derived class."""
         derived: dict[str, list[str]] = {}
         for info in self.infos():
             for base in info.bases:
@@ -534,7 +534,7 @@ def class_names(typename: str) -> Iterator[str]:
 
 
 def template_arguments(inside: str) -> list[str]:
-    """Split what stands between the brackets of a template at its commas."""
+    """Split the arguments between the brackets of a template at their commas."""
     found, depth, start = [], 0, 0
     for i, letter in enumerate(inside + ","):
         depth += (letter == "<") - (letter == ">")

@@ -80,7 +80,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN where there is none).
+    """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN in empty bins).
 
     `stacked` curves are drawn on top of each other. `data` is a curve that is drawn as points, over the others. `ratio`
     adds a panel.
@@ -100,7 +100,7 @@ class Chart:
 
     @property
     def heights(self) -> tuple[Curve, ...]:
-        """The curves as they are drawn: those of a stack with what is below them; their errors are those of the sum."""
+        """The curves as they are drawn: in a stack, each includes the curves below it, with the errors of the sum."""
         if not self.stacked:
             return self.curves
         found: list[Curve] = []
@@ -143,7 +143,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Map:
-    """A value for every cell of two axes; `values` has the shape (bins of x, bins of y), NaN where there is none."""
+    """A value for every cell of two axes; `values` has the shape (bins of x, bins of y), with NaN for empty cells."""
 
     title: str
     x: Axis
@@ -155,7 +155,7 @@ class Map:
 
 
 def is_histogram(value: Foreign) -> bool:
-    """Return whether a result is a histogram (anything that speaks UHI)."""
+    """Return whether a result is a histogram (any object with the UHI methods)."""
     return all(hasattr(value, name) for name in ("axes", "values", "variances", "kind"))
 
 
@@ -165,12 +165,12 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     Parameters
     ----------
     name
-        Title where `plot` has none.
+        Title if `plot` has none.
     histogram
-        Anything that speaks UHI. Category axes become curves with a legend, or one map each; where there are only
+        Any object with the UHI methods. Category axes become curves with a legend, or one map each. If there are only
         category axes, the first is the horizontal axis.
     plot
-        What the task wants.
+        The settings of the task.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def _named(axis: Foreign) -> bool:
 
 
 def label_of(axis: Foreign) -> str:
-    """Return the title of an axis, or its name; the names that ROOT gives to axes without a title say nothing."""
+    """Return the title of an axis, or its name, except for ROOT's default names of axes."""
     label = str(getattr(axis, "label", "") or getattr(axis, "name", "") or "")
     return "" if label in ("xaxis", "yaxis", "zaxis") else label
 
@@ -293,7 +293,7 @@ def _per_bin(label: str, axis: Axis) -> str:
 
 
 def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> list[tuple[float, float]]:
-    """Return what lies below and above the axis, for every curve."""
+    """Return the contents below and above the axis, for every curve."""
     traits = histogram.axes[place].traits
     try:
         flow = np.asarray(histogram.values(flow=True), float)

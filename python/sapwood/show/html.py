@@ -20,7 +20,7 @@ def escaped(value: object) -> str:
 def document(title: str, body: Iterable[str], footer: str, script: str = "") -> str:
     """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end, a script.
 
-    A page is made to be passed on: what grants access in URLs is left out. Lines do not break within a number.
+    Pages are passed on, so secrets in URLs are left out. Lines do not break within a number.
     """
     style = (resources.files("sapwood.show") / "page.css").read_text(encoding="utf-8")
     return (
@@ -33,7 +33,7 @@ def document(title: str, body: Iterable[str], footer: str, script: str = "") -> 
 
 
 def tiles(shown: Iterable[tuple[str, str]]) -> str:
-    """Write tiles: a value and what it is, of text."""
+    """Write tiles: a value with its name, both text."""
     cells = (
         f'<div class="tile"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in shown
     )
@@ -59,7 +59,7 @@ def table(
     paths: Iterable[int] = (),
     classes: str = "",
 ) -> str:
-    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
+    """Write a table of cells that are HTML already; `numbers` are right-aligned, `paths` may break anywhere."""
     kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
     top = "".join(f"<th{kinds.get(place, '')}>{html.escape(name)}</th>" for place, name in enumerate(head))
     lines = "".join(

@@ -1,4 +1,4 @@
-"""Text that is safe to show on a terminal. Names and titles in files and answers of servers come from strangers.
+"""Text that is safe to show on a terminal. Names and titles in files and answers of servers are untrusted.
 
 This module imports nothing of the package, so that errors can use it.
 """

@@ -193,7 +193,7 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
 
 
 def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int, area: str) -> str:
-    """Draw a line for every bin; what is below has the style `area`, if that is not empty."""
+    """Draw a line for every bin; the area below has the style `area`, if that is not empty."""
     edges = [x(edge) for edge in axis.edges]
     base = y.start if y.log else y(max(0.0, y.low))
     heights = [f"{y(value) if math.isfinite(value) else base:.1f}" for value in curve.values] + [f"{base:.1f}"]
@@ -337,13 +337,13 @@ class Marks:
 
 
 def draw_marks(marks: Marks, x_label: str, y_label: str, description: str) -> str:
-    """Draw rectangles over two linear axes; what would be too small to see is drawn a pixel large."""
+    """Draw rectangles over two linear axes; rectangles too small to see are drawn as one pixel."""
     x = _scale_of(marks.x_start, marks.x_stop, LEFT, WIDTH - RIGHT)
     y = _scale_of(marks.y_start, marks.y_stop, HEIGHT - BOTTOM, TOP)
     parts = [_grid(y)]
     for number in np.unique(marks.colour):
         rows = np.flatnonzero(marks.colour == number)
-        # On a grid of half pixels what lies on another is not drawn again, so that a page stays small.
+        # Rectangles that are equal on a grid of half pixels are drawn once, so that pages stay small.
         corners = {
             (
                 round(2 * x(a)) / 2,
@@ -405,7 +405,7 @@ def draw_cells(
             f'<text x="{left - 7}" y="{top + (place + 0.5) * row + 4.5:.1f}" text-anchor="end" style="font-size:13px">'
             f"{html.escape(short)}<title>{html.escape(name)}</title></text>"
         )
-    # The number of a cell stands below its middle.
+    # The number of a cell is drawn below its middle.
     step = max(1, math.ceil((edges[1] - edges[0]) / 12))
     for number in range(edges[0], edges[1], step):
         at = x(number + 0.5)

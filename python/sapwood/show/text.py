@@ -8,7 +8,7 @@ from sapwood.show.safe import safe_line
 
 
 def layout(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Lay out rows in columns two spaces apart; those in `right` stand to the right."""
+    """Lay out rows in columns two spaces apart; columns in `right` are right-aligned."""
     if not rows:
         return ""
     flush = set(right)

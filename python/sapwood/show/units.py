@@ -117,7 +117,7 @@ def seconds_text(value: float) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """Write a part of a whole in per cent; a dash where there is no whole."""
+    """Write a part of a whole in per cent; a dash if the whole is 0."""
     if not whole:
         return "–"
     percent = 100 * part / whole

@@ -67,7 +67,7 @@ class Chunk:
         return self.get(start, self.stop)
 
     def wait(self, insist: bool = True) -> None:
-        """Wait for the bytes; there is always all of them, whatever `insist` says."""
+        """Wait for the bytes. All of them are always available, so `insist` has no effect."""
         del insist
         _ = self.raw_data
 

@@ -29,11 +29,11 @@ _NTUPLE_TIME = struct.Struct("<Q")
 _LINE = 20
 _PRINTABLE = frozenset(string.digits + string.ascii_letters + string.punctuation + " ")
 _HAS_SIZE = 0x40000000
-"""The bit that says that four bytes are a size, and that a version follows."""
+"""The bit that marks four bytes as a size, followed by a version."""
 
 
 class Cursor:
-    """A place in a file, or in decompressed bytes; each reading moves it behind what was read.
+    """A position in a file, or in decompressed bytes. Each read moves it behind the bytes that were read.
 
     The methods that read take a `Chunk`, a ``context``, which has no effect, and ``move``: False leaves the cursor
     where it is. Stored numbers are big-endian.
@@ -43,9 +43,9 @@ class Cursor:
     index
         The offset of the next byte.
     origin
-        The offset from which places in `refs` are counted.
+        The offset from which positions in `refs` are counted.
     refs
-        A dict for objects that are referred to; nothing is put into it here.
+        A dict for referenced objects; the cursor itself does not change it.
     """
 
     def __init__(self, index: int, origin: int = 0, refs: dict[Any, Any] | None = None) -> None:
@@ -250,7 +250,7 @@ class Cursor:
         ends = {offset + (place + 1) * size - 1: value for place, value in enumerate(values)}
         for start in range(0, len(data), _LINE):
             line = data[start : start + _LINE].tolist()
-            # A value that begins in the line before is wider than what this line has of it.
+            # A value that begins in the previous line is wider than its part in this line.
             first = next((end for end in ends if end >= start), len(data))
             early = 0 if kind is None else max(0, size - 1 - (first - start))
             margin = " " * (4 * early)

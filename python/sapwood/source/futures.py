@@ -32,7 +32,7 @@ class TrivialExecutor(Executor):
     num_workers = 0
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[_T]:
-        """Run a task; what it raises is raised by the future's `result`."""
+        """Run a task; the future's `result` raises its exception."""
         future: concurrent.futures.Future[_T] = concurrent.futures.Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -1,1 +1,1 @@
-"""Where bytes come from: paths, URLs, options, and traces of every access."""
+"""Sources of bytes: paths, URLs, options, and traces of every access."""

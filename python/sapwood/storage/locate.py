@@ -30,7 +30,7 @@ Steps = Sequence[tuple[int, int]]
 
 
 class Located(NamedTuple):
-    """A file, the path of an object in it, and the ranges of its entries that are meant."""
+    """A file, the path of an object in it, and ranges of its entries."""
 
     file: Any
     """A path, URL, file-like object or an open tree."""
@@ -147,7 +147,7 @@ def _ranges(steps: Iterable[Any]) -> Steps:
 def matches(path: str, options: Options) -> list[str]:
     """List the files that a path or URL means, which may be a pattern."""
     far = is_url(path)
-    # What stands behind a question mark belongs to the server.
+    # The part behind a question mark is for the server.
     head = path.partition("?")[0]
     if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():
         return [path]

@@ -82,7 +82,7 @@ _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwarg
 
 
 class Far(NamedTuple):
-    """How remote storage is read; the native core knows what each is for."""
+    """Options of the native core for remote storage."""
 
     timeout: float
     retries: int
@@ -160,7 +160,7 @@ class FileLike:
             self.size: int = stream.tell()
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]], limit: float | None = None) -> list[bytes]:
-        """Read (offset, length) ranges; fewer bytes only at the end of the stream. It takes what time it takes."""
+        """Read (offset, length) ranges; fewer bytes only at the end of the stream. There is no time limit."""
         del limit
         with _reads:
             return [self._read(offset, length) for offset, length in ranges]
@@ -311,7 +311,7 @@ class Found(NamedTuple):
 
 
 def options_of(words: Iterable[str]) -> dict[str, Any]:
-    """Take options of `open` from texts ``name=value``; a value that is JSON is what that means, another is a text.
+    """Parse options of `open` from strings ``name=value``. Values are parsed as JSON if possible, otherwise strings.
 
     Raises
     ------
@@ -362,7 +362,7 @@ _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 def at_rest(look: Callable[[], T]) -> T:
-    """Return what a look at a file returns, once no writer commits to the file in the middle of it.
+    """Call a function that reads from a file, again if a writer commits to the file meanwhile.
 
     Raises
     ------
@@ -384,7 +384,7 @@ def source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Return a source for the native core, and whether to copy it first; see `_source_of`."""
     if isinstance(carried := getattr(given, "storage_options", None), Mapping) and not hasattr(given, "read"):
         given = str(given)
-        # They are meant for a remote file system, of which a local path has none.
+        # The options are for a remote file system; a local path has none.
         scheme = re.match(_SCHEME, given)
         options = options if scheme is None or scheme[1].lower() in _LOCAL else {**carried, **options}
     warn_of_executors(options.get("decompression_executor"), options.get("interpretation_executor"))
@@ -436,7 +436,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
         raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
     if isinstance(path, str):
         local = local_path(path)
-        # Another process may stand in another directory.
+        # Another process may have another working directory.
         return Found(local, path, None, str(Path(local).absolute()))
     if isinstance(path, (bytes, bytearray, memoryview)):
         return Found(bytes(path), f"<{len(path)} bytes>")
@@ -571,14 +571,14 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
                 return None
         urls = [_s3_address(one, options) for one in urls]
     elif kind not in _XROOTD:
-        # Only what no URL may have is quoted.
+        # Only characters that no URL may have are quoted.
         urls = [quote(_web_address(one), safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
     certificate = None
     if kind in _WITH_CERTIFICATE:
         from sapwood.storage.credentials import find_certificate
 
         certificate = find_certificate(options, kind)
-    # No server of S3 answers with several ranges: the whole file would come.
+    # No S3 server answers with several ranges: it would send the whole file.
     return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000, certificate), url)
 
 
@@ -741,7 +741,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         return []
     except (OSError, ValueError, ImportError) as error:
         raise StorageError(f"{pattern}: {error}") from None
-    # A name may have its scheme already, and what is linked in front of it stays there.
+    # A name may have its scheme already, and linked protocols in front of it stay there.
     link = "".join(f"{one}::" for one in pattern.split("::")[:-1])
     return [link + system.unstrip_protocol(one) for one in sorted(found)]
 

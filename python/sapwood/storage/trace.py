@@ -1,4 +1,4 @@
-"""A record of every access: which bytes were read, why, for how long, and what became of them."""
+"""A record of every access: the bytes, the cause, the time, and their use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sapwood.columns import Array, Column, Foreign
 
 VERSION = "1"
-"""The version of the format: it changes when a column changes its meaning or goes."""
+"""The version of the format. It changes when a column changes its meaning or is removed."""
 
 TRACES = (".parquet", ".arrow", ".feather")
 """How the names of traces end."""
@@ -357,7 +357,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 
 
 def _without_secrets(column: Column) -> Column:
-    """Take what grants access out of names of files: a trace is made to be passed on."""
+    """Remove secrets from the names of files, because traces are passed on."""
     if not np.isin(column[2], np.frombuffer(b"?@", np.uint8)).any():
         return column
     names: dict[str, str] = {}
@@ -443,7 +443,7 @@ def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str
 
 
 def layer_rows(layers: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    """Return the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
+    """Return the bytes at the four layers (see `Trace.layers`), each in relation to the previous one."""
     asked, served = layers["bytes_requested"], layers["bytes_read"]
     unpacked, used = layers["bytes_decompressed"], layers["bytes_used"]
     over = layers["over_read"]

@@ -1,1 +1,1 @@
-"""Tables of entries: what to read of them, how it is read, and what it is returned as."""
+"""Tables of entries: queries, scans, and the libraries of the results."""

@@ -84,7 +84,7 @@ class ColumnCache:
     # What is in it
 
     def name(self, table: Table, number: int) -> str | None:
-        """Return what a field is called in the cache; None where its file has no identity."""
+        """Return the name of a field in the cache; None if its file has no identity."""
         if table not in self._identities:
             from sapwood import _native
 
@@ -222,7 +222,7 @@ class ColumnCache:
                 self._path(_key(name, begin, end)).unlink(missing_ok=True)
 
     def _make_room(self, length: int) -> None:
-        """Remove what writers left that ended, and the columns that were not used for the longest time."""
+        """Remove the remains of writers that ended, and the least recently used columns."""
         kept: list[tuple[float, int, Path]] = []
         total = length
         for path, state in self._files(_PARTIAL):
@@ -344,7 +344,7 @@ def _column(shape: Any, arrays: Sequence[Array]) -> Any:
 
 
 def writer_of(key: str, shape: Any, arrays: Sequence[Array]) -> Any:
-    """Return what writes a column to a file, or only counts its bytes (None), and returns how many there are."""
+    """Return a function that writes a column to a file, or with None only counts the bytes; it returns their number."""
     import pyarrow as pa
 
     plain = [np.ascontiguousarray(one.view(np.uint8) if one.dtype == bool else one) for one in arrays]
@@ -430,7 +430,7 @@ class CachedFields:
 
     @staticmethod
     def of(parts: Sequence[Part]) -> CachedFields | None:
-        """Return those of some parts; None where their files have no cache."""
+        """Return the cached fields of some parts; None if their files have no cache."""
         table, numbers, _, _ = parts[0]
         file = table.file
         cache: ColumnCache | None = getattr(file, "column_cache", None)

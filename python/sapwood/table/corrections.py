@@ -54,7 +54,7 @@ _TWO = frozenset({"atan2", "pow", "max", "min"})
 _UPDATES: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "*": operator.mul, "/": operator.truediv, "last": lambda before, found: found,
 }  # fmt: skip
-"""How a correction of a stack changes an input, or joins what those before it gave."""
+"""How a correction of a stack changes an input, or combines the values of those before it."""
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\[\d+\])|(==|!=|>=|<=|[-+*/^<>(),]))"
 )
@@ -234,7 +234,7 @@ class _Lowering:
 
 
 def _read(given: Any) -> tuple[Mapping[str, Any], str]:
-    """Return the decoded JSON of a file, and what errors call it."""
+    """Return the decoded JSON of a file, and its name for errors."""
     if isinstance(given, Mapping):
         return given, "in corrections"
     path = Path(given)

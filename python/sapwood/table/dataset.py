@@ -20,7 +20,7 @@ _FILES_AT_ONCE = 400
 """Maximum number of files open at a time: many systems allow 1,024 for a process."""
 
 _BYTES_BEFORE_CUT = 256_000_000
-"""How much `concatenate` reads, uncompressed, before it applies a cut and lets go of what that drops."""
+"""Uncompressed bytes that `concatenate` reads before it applies a cut and frees the entries that fail."""
 
 
 class Opened(Protocol):
@@ -127,7 +127,7 @@ def _iterate(
             for array, source, start, stop, offset in steps:
                 while opened[0] is not source:
                     tables.done_with(opened.pop(0))
-                # Nothing here keeps hold of an array that the caller lets go.
+                # No reference to the array remains here, so that the caller can free it.
                 box = [array]
                 del array
                 yield (box.pop(), Report(source, start, stop, offset)) if report else box.pop()
@@ -201,7 +201,7 @@ class _Batch:
         size = query.bytes_between(start, stop)
         too_much = query.cut is not None and self._bytes + size > _BYTES_BEFORE_CUT
         enough = too_much or len(self._slices) >= _FILES_AT_ONCE
-        # Afterwards the file is closed: all that is needed of it comes together.
+        # The file is closed afterwards, so everything that is needed of it is read together.
         if found is None or (enough and query.source is not self._slices[-1].query.source):
             self.flush()
             found = Slice.of(query, start, stop)

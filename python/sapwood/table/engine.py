@@ -1,4 +1,4 @@
-"""Protocols of tables, fields and engines: what a kind of table must provide to be read.
+"""Protocols of tables, fields and engines, which every kind of table must implement to be read.
 
 Native tables and the native engine satisfy them; so does any Python object that has the same members.
 """
@@ -83,7 +83,7 @@ class StoredField(Protocol):
         ...
 
     def longest_entry(self) -> int | None:
-        """Find the longest entry of the first page whose entries differ in length; None where all are alike."""
+        """Find the longest entry of the first page whose entries differ in length; None if all have the same length."""
         ...
 
 
@@ -137,7 +137,7 @@ class StoredTable(Protocol):
     def plan(
         self, fields: Sequence[int], start: int, stop: int, /
     ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
-        """Return what reading some fields would read.
+        """Return the planned reads of some fields.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class Carry(Protocol):
     """Keeps decompressed pages that reach into the next step of an iteration."""
 
     def announce(self, table: Any, fields: Sequence[int], start: int, stop: int, /) -> None:
-        """Announce to remote storage what all steps together will read."""
+        """Announce the pages of all steps to remote storage."""
         ...
 
     @property
@@ -178,7 +178,7 @@ class Engine(Protocol):
 
     @property
     def Carry(self) -> Callable[[int], Carry]:  # noqa: N802 - a class
-        """Makes what steps leave for each other, of at most this many bytes."""
+        """Makes a store for pages that reach into the next step, of at most this many bytes."""
         ...
 
     def arrow_stream(

@@ -17,21 +17,21 @@ class Explanation:
     """The result of `explain`, in bytes and seconds. Its `str` is a table."""
 
     fields: int
-    """Fields that are read, those that count others among them."""
+    """Number of fields that are read, counters included."""
     entry_start: int
     entry_stop: int
     clusters: int
-    """Clusters of which something is read."""
+    """Number of clusters that are read, completely or in part."""
     clusters_in_table: int
     pages: int
     requests: int
-    """Requests to storage. One to a server may be for several ranges."""
+    """Number of requests to storage. A request to a server may have several ranges."""
     ranges: int
     """Ranges of bytes in these requests."""
     bytes_asked: int
-    """Bytes of the pages, as they are in the file."""
+    """Stored bytes of the pages."""
     bytes_planned: int
-    """Bytes of the ranges: with what lies between pages, where that is cheaper than another request."""
+    """Bytes of the ranges, including gaps between pages if these are cheaper than another request."""
     entries_skipped: int
     """Entries that the index of the table excludes: the cut drops all of them."""
     plan: list[list[tuple[int, int]]] = field(repr=False)
@@ -39,7 +39,7 @@ class Explanation:
     counters: dict[str, int] | None = None
     """The measured counts (`analyze=True`): names and units as in `sapwood.counters`."""
     seconds: float | None = None
-    """How long reading took (`analyze=True`)."""
+    """Duration of the read (`analyze=True`)."""
     words: Words = field(default=Words(), repr=False)
     """The words of the format for fields and pages."""
     friends: Mapping[str, Explanation] = field(default_factory=dict[str, "Explanation"])
@@ -82,7 +82,7 @@ class Explanation:
 
 
 def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Explanation] = Explanation) -> Explanation:
-    """Return what reading a query would read; with `analyze` read it, and return what that did, too."""
+    """Return the planned reads of a query; with `analyze`, also read, and return the measured counts."""
     table = query.source.table
     ranges = [one for one in Kept(query).between(start, stop) if one[0] < one[1]]
     rows: list[tuple[int, int, int, int, int, int, int]] = []

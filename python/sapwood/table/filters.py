@@ -11,7 +11,7 @@ from sapwood.errors import ArgumentError
 
 NameFilter = str | Callable[[str], Any] | Iterable["str | Callable[[str], Any]"] | None
 """None (everything), a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function of the name, or
-several of these, one of which must hold."""
+several of these, of which one must match."""
 
 _REGEX = r"(?s)/(.*)/([iLmsux]*)"
 _GLOB = r"[*?\[]"
@@ -80,8 +80,8 @@ def no_filter(_: object) -> bool:
 Rename = (
     str | Callable[[str], str] | Mapping[str, str] | Iterable["str | Callable[[str], str] | Mapping[str, str]"] | None
 )
-"""None (names stay), a regular expression and what replaces its matches (``"/from/to/flags"``), a function of the name,
-a mapping of old to new names, or several of these, applied in turn."""
+"""None (names stay), a regular expression with a replacement (``"/from/to/flags"``), a function of the name, a mapping
+of old to new names, or several of these, applied in turn."""
 
 _REPLACED = r"(?s)/(.*)/(.*)/([iLmsux]*)"
 

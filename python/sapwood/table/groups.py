@@ -25,14 +25,14 @@ from sapwood.table.schema import HasFields
 from sapwood.table.steps import Report, StepPlan, entries_for, read_ahead
 
 HELD = 512 << 20
-"""Bytes of decoded entries that are kept for groups that come later."""
+"""Bytes of decoded entries that are kept for later groups."""
 
 GroupBy = str | Sequence[str]
-"""Fields or expressions that give a number or a string for each entry."""
+"""Fields or expressions with a number or a string for each entry."""
 
 
 class GroupReport(Report):
-    """Where a step of a group comes from. Its entries lie between `start` and `stop`, but may be not all of these."""
+    """The origin of a step of a group. Its entries are between `start` and `stop`, but may not be all of these."""
 
     def __init__(self, source: HasFields, key: dict[str, Any], entries: Array, global_offset: int = 0) -> None:
         super().__init__(source, int(entries[0]), int(entries[-1]) + 1, global_offset)
@@ -142,7 +142,7 @@ class _Steps:
         return self._stretches[number], begin, end
 
     def jobs(self, fresh: Sequence[int]) -> Iterator[Callable[[], list[Column | None]]]:
-        """Return what reads steps, in this order."""
+        """Return functions that read steps, in this order."""
         orders: dict[int, list[int]] = {}
         for step in fresh:
             orders.setdefault(self._where[step][0], []).append(step)

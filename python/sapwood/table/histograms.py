@@ -110,7 +110,7 @@ class Filling:
         self._add(self._program.fill_tables(self._fills, [(native, fields, *one) for one in ranges]))
 
     def _read_cached(self, start: int, stop: int) -> None:
-        """Do the same with columns that are in the cache, or come there."""
+        """Fill from columns of the cache, adding missing ones to it."""
         from sapwood.table.scan import Slice, read
         from sapwood.table.steps import StepPlan
 
@@ -127,7 +127,7 @@ class Filling:
 
 
 def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], start: int, stop: int) -> None:
-    """Fill empty histograms with a range of entries, without those of which an index shows that all cuts drop them.
+    """Fill empty histograms with a range of entries, except entries that fail all cuts according to an index.
 
     Raises
     ------

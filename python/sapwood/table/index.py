@@ -47,8 +47,8 @@ _DOT = "%2E"
 class FieldZones:
     """Bounds and counts of a field in each zone. For lists, the values are those of all their items.
 
-    `low` and `high` have no meaning where no value is left without those missing and NaN. `longest` is the length of
-    the longest list, 0 where there are no lists.
+    `low` and `high` have no meaning in zones with only missing values and NaN. `longest` is the length of the longest
+    list, 0 without lists.
     """
 
     low: Array
@@ -66,13 +66,13 @@ class FieldZones:
 
     @staticmethod
     def unknown(kind: np.dtype[Any]) -> FieldZones:
-        """Return a zone of which nothing is excluded."""
+        """Return a zone that may have any values."""
         bounds = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
         counts = (np.array([one], np.int64) for one in (3, 1, 1, np.iinfo(np.int64).max))
         return FieldZones(*(np.array([one], kind) for one in bounds), *counts)
 
     def take(self, zone: int, column: Column) -> Array | None:
-        """Look at the values of a zone; return its numbers, None where the column has other values."""
+        """Record the statistics of a zone; return its numbers, None if the column has other values."""
         self.count[zone] = columns.length_of(column)
         self.longest[zone], self.missing[zone], values = _numbers(column)
         if values is None:
@@ -83,9 +83,9 @@ class FieldZones:
 
     @staticmethod
     def of_columns(data: Mapping[str, Column], edges: Array) -> dict[str, FieldZones]:
-        """Look at columns in zones of which `edges` are the first entries and the end.
+        """Return the statistics of columns in zones; `edges` are the first entries of the zones, and the end.
 
-        Columns without numbers are absent. Those of numbers and of lists of numbers are looked at in one native call.
+        Columns without numbers are absent. Columns of numbers and of lists of numbers take one native call together.
         """
         found: dict[str, FieldZones | None] = {}
         plain: dict[str, tuple[list[Any], Array]] = {}
@@ -120,7 +120,7 @@ class FieldZones:
         (self.low[zone],), (self.high[zone],), (self.nan[zone],) = low, high, nan
 
     def bounds(self) -> Bounds:
-        """Return what predicates need."""
+        """Return the bounds that predicates use."""
         return Bounds(
             self.low, self.high, self.count - self.missing - self.nan > 0, self.nan > 0, self.missing > 0,
             self.count - self.missing > 0,
@@ -198,7 +198,7 @@ def indexable(table: Table) -> dict[str, Field]:
 
 
 def _identity(table: Table) -> dict[str, Any] | None:
-    """Return what ties an index to a file; None for files on remote storage and such without a version."""
+    """Return the identity of a file for its index; None for remote files and files without a version."""
     return None if table.file.is_far else identity_of(table)
 
 
@@ -225,7 +225,7 @@ class Zones:
 
 
 class _Read(Mapping[str, FieldZones], ABC):
-    """The fields of an index, each read when it is first looked at; one that cannot be used is absent."""
+    """The fields of an index, each read at its first use; a field that cannot be used is absent."""
 
     def __init__(self) -> None:
         self._known: dict[str, FieldZones | None] = {}
@@ -243,7 +243,7 @@ class _Read(Mapping[str, FieldZones], ABC):
 
 
 class _Blocks(_Read):
-    """The fields of an index, whose blocks are read when they are looked at; damaged ones are absent."""
+    """The fields of an index, whose blocks are read at their first use; damaged fields are absent."""
 
     def __init__(self, path: Path, start: int, table: Table, zones: int, places: Mapping[str, Any]) -> None:
         super().__init__()
@@ -301,7 +301,7 @@ def _name_in_set(path: str) -> str:
 
 
 class _Stored(_Read):
-    """The fields of an index in the file, read when they are looked at."""
+    """The fields of an index in the file, read at their first use."""
 
     rest = False
     """Whether the last entries are in no zone."""
@@ -330,7 +330,7 @@ class _Stored(_Read):
         try:
             found = _columns_of(self._stored, [*_RANGES, *(one for places in wanted.values() for one in places)])
         except (SapwoodError, KeyError, ValueError):
-            # Damage of a field is reported when the field is looked at.
+            # Damage of a field is reported when the field is used.
             return _columns_of(self._stored, _RANGES)
         rest = iter(found[len(_RANGES) :])
         self._ahead = {name: [next(rest) for _ in places] for name, places in wanted.items()}
@@ -395,7 +395,7 @@ def _owners(file: BinaryIO, table: Table) -> tuple[int, int]:
 
 
 def _distrust(file: BinaryIO, table: Table) -> str | None:
-    """Return why an index is not trusted, None if it is: whoever writes it decides what cuts leave out."""
+    """Return why an index is not trusted, or None: its author decides which entries cuts leave out."""
     owner, data = _owners(file, table)
     trusted = owner in (data, os.getuid(), 0)
     return None if trusted else f"it belongs to user {owner}, and the data to user {data}"
@@ -452,7 +452,7 @@ def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
 
 
 def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
-    """Return the path of the index to write for a table, and what ties it to the file.
+    """Return the path of the index to write for a table, and the identity of the file.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
 
 
 def write(table: Table, zones: Zones) -> Path:
-    """Write the index of a table beside its file, with those of the other tables of the file that are still good.
+    """Write the index of a table beside its file, with the still valid indexes of the file's other tables.
 
     Raises
     ------

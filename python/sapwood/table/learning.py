@@ -26,7 +26,7 @@ _LOCK = threading.Lock()
 
 
 class _Window(NamedTuple):
-    """Entries of which the expected fields were announced."""
+    """A range of entries for which the expected fields were announced."""
 
     start: int
     stop: int
@@ -65,7 +65,7 @@ _learned: WeakKeyDictionary[Table, _Learned] = WeakKeyDictionary()
 
 
 def learned_carry(field: Field, start: int, stop: int) -> Carry | None:
-    """Note that a field of a remote file is read; return what its reading continues, if it or others were announced."""
+    """Record that a field of a remote file is read; return the carry of its announcement, if there is one."""
     table = field.table
     if not field.file.is_far:
         return None

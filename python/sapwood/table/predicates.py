@@ -1,8 +1,8 @@
-"""Predicates: conditions on fields whose outcome can be bounded by the smallest and largest value of each zone.
+"""Predicates: conditions on fields that can be decided from the smallest and largest value of each zone.
 
-A zone is a range of entries of which an index knows bounds (`sapwood.table.index`). A predicate says of each zone
-whether it can be true for any of its entries, and whether it can be false for any. Conditions that have no bounds are
-`UNKNOWN`: both are possible. Errors are on the safe side: a zone is ruled out only where no entry can pass.
+A zone is a range of entries with bounds in an index (`sapwood.table.index`). A predicate returns for each zone whether
+it can be true for any of its entries, and whether it can be false for any. Both are possible for conditions without
+bounds (`UNKNOWN`). In case of doubt a zone is kept: it is excluded only if no entry can pass.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Predicate:
         return Possible(true=True, false=True)
 
     def names(self) -> list[str]:
-        """Return the names of the fields whose bounds decide it."""
+        """Return the names of the fields whose bounds the predicate uses."""
         found: list[str] = []
         self.possible(found.append)
         return list(dict.fromkeys(found))

@@ -55,7 +55,7 @@ class Wanted(TypedDict, total=False):
 
 
 class Leaf:
-    """A field with data of its own."""
+    """A field with data."""
 
     __slots__ = ("field",)
 
@@ -80,7 +80,7 @@ class Parts(Group):
 
 
 class Formula:
-    """An expression, with what each name in it stands for."""
+    """An expression, with the node of each name in it."""
 
     __slots__ = ("depth", "expression", "names")
 
@@ -107,7 +107,7 @@ class Beside(NamedTuple):
     friend: FriendElement
     query: Query
     by: tuple[Field, ...]
-    """The fields of the table by whose values the entries of the friend are found; none: by number."""
+    """The fields of the table by whose values the entries of the friend are found; empty: by number."""
 
 
 class Query:
@@ -292,12 +292,12 @@ class Query:
 
     @property
     def all_fields(self) -> list[Field]:
-        """The fields to read, those of friends behind the others."""
+        """The fields to read, followed by those of friends."""
         return [*self.fields, *(field for one in self._beside.values() for field in one.query.all_fields)]
 
     @property
     def paths(self) -> list[str]:
-        """The names by which expressions call the fields to read."""
+        """The names of the fields to read, as expressions use them."""
         own = [field.path_in(self.source) for field in self.fields]
         return own + [f"{name}.{path}" for name, one in self._beside.items() for path in one.query.paths]
 
@@ -312,7 +312,7 @@ class Query:
         return own + sum(one.query.bytes_between(start, stop) for one in self._beside.values())
 
     def on(self, source: HasFields) -> Query | None:
-        """Return the same query for another table, where that is known to want the same fields; else None."""
+        """Return the same query for another table; None if the fields might differ."""
         mine = self.source
         if self._beside:
             return None  # its friends are others
@@ -321,7 +321,7 @@ class Query:
         return None
 
     def moved(self, source: HasFields) -> Query:
-        """Return the same query for another table, of which the caller knows that it has the same fields."""
+        """Return the same query for another table, which must have the same fields."""
         moved = copy(self)
         moved.source = source
         return moved
@@ -470,10 +470,10 @@ class Query:
     # Friends
 
     def of_friend(self, where: str) -> Leaf | Group | None:
-        """Return the column of a friend that a name means, as ROOT finds it; None where no friend has it.
+        """Return the column of a friend by name, as ROOT finds it; None if no friend has it.
 
-        ``friend.column`` is that of one friend. A name without a friend's is looked for in each friend in turn, and a
-        friend that cannot be opened has no columns then.
+        ``friend.column`` is a column of one friend. A name without a friend's name is searched in each friend in turn;
+        a friend that cannot be opened has no columns then.
         """
         source = self.source
         if not isinstance(source, Table):
@@ -533,7 +533,7 @@ def _place(source: HasFields) -> tuple[str, str]:
 
 
 class _Names:
-    """All names that an expression may use: fields by name or path, those of friends, and aliases."""
+    """All names that an expression may use: fields by name or path, fields of friends, and aliases."""
 
     def __init__(self, query: Query, aliases: Mapping[str, str]) -> None:
         self._query = query
@@ -617,7 +617,7 @@ def _records(kind: Foreign) -> bool:
 
 
 def _parts_of(field: Field, nodes: list[Leaf | Group]) -> Leaf | Group:
-    """Return the node of a field of which only some parts, at any depth, are chosen."""
+    """Return the node of a field with only the selected parts, at any depth."""
     chosen = {node.field: node for node in nodes}
     if field in chosen:
         return chosen[field]

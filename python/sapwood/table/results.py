@@ -27,14 +27,14 @@ class ResultForm(NamedTuple):
 
     @property
     def nests(self) -> bool:
-        """Whether parts of fields come as records of the fields, where a table does so (`Query.nested`)."""
+        """Whether parts of fields are returned as records of the fields, if the table does so (`Query.nested`)."""
         return self.how is None and self.library.name == "ak"
 
     def make(self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None) -> Foreign:
-        """Make what `arrays` returns from the columns of the query's fields, for the entries with these numbers.
+        """Make the result of `arrays` from the columns of the query's fields, for the entries with these numbers.
 
-        `only` says of each of these entries whether it is wanted at all. What consists of columns that were left out
-        (None) is left out, too.
+        `only` has a bool for each of these entries: whether it is requested. A result of columns that were left out
+        (None) is left out too.
         """
         with no_garbage():
             if query.whole is not None and only is None and self.how is None and not self.add_doc:
@@ -206,7 +206,7 @@ class _Work:
             return np.asarray(mask.layout.data)
         import awkward as ak
 
-        # A mask of lists of one size would give a flat array, which no longer says what belongs to which entry.
+        # A mask of lists of one size would return a flat array, without the lists of each entry.
         return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
 
     def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:

@@ -1,4 +1,4 @@
-"""Reading a query over ranges of entries: at once, in steps, or when the arrays are looked at."""
+"""Read a query over ranges of entries: at once, in steps, or when the arrays are first used."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Slice(NamedTuple):
         return self.query.source.table, self.numbers, self.start, self.stop
 
     def stored(self, places: Sequence[int]) -> StoredPart:
-        """Return what an engine reads: some of the fields, by their places in the query."""
+        """Return the read of an engine for some of the fields, given by their places in the query."""
         return self.query.source.table.native, [self.numbers[place] for place in places], self.start, self.stop
 
 
@@ -114,7 +114,7 @@ class Scan:
         return form.make(self.query, data, numbers_in(ranges, offset))
 
     def _in_window(self, start: int, stop: int) -> list[Column | None]:
-        """Do what `read` does, with one reading for all steps of a window."""
+        """Read a step as `read` does, with one read for all steps of a window."""
         begin, end, data = self._window or (stop, stop, [])
         if not begin <= start < end:
             end = stop if self._windows is None else self._windows.end(start, stop)
@@ -146,10 +146,7 @@ class Scan:
 
 
 class Kept:
-    """The entries of a query that must be read: all, but for those of which an index says that they cannot pass.
-
-    They cannot pass the cut of the query, or the predicate that is given.
-    """
+    """The entries of a query that must be read: all, except entries that fail the cut or a predicate by an index."""
 
     def __init__(self, query: Query, predicate: Predicate | None = None) -> None:
         self._predicate = predicate
@@ -183,7 +180,7 @@ def read(
     lost: Lost | None = None,
     friend_carries: Sequence[Carry] = (),
 ) -> list[Column | None]:
-    """Read the fields of all slices, joined in order, and behind them those of friends.
+    """Read the fields of all slices, joined in order, followed by the fields of friends.
 
     Each table takes one call of the engine, during which other Python threads run. A single slice may use the pages
     that the slice before it left in `carry`, and for each friend in `friend_carries`. A field that was not requested
@@ -357,7 +354,7 @@ def unreadable(source: HasFields, entries: int | None) -> dict[str, str]:
 
 
 def _undecodable(field: Field, entries: int | None) -> str | None:
-    """Decode the first entries of a field (None: all) and a long one, and forget them; return what went wrong."""
+    """Decode the first entries of a field (None: all) and a long one; return the reason if that fails."""
     table, stop = field.table, field.num_entries if entries is None else min(entries, field.num_entries)
     try:
         for start in range(0, stop, _AT_ONCE):
@@ -424,11 +421,10 @@ def virtual_arrays(
     log: Foreign,
     failed: Callable[[Exception], None] | None = None,
 ) -> Foreign:
-    """Return an Awkward array whose fields are read when they are first looked at, each on its own.
+    """Return an Awkward array whose fields are read at their first use, each on its own.
 
-    A file that was closed by then is opened again.
-
-    `failed` is called with an error of reading before that is raised where the array is looked at.
+    A file that was closed by then is opened again. `failed` is called with an error of reading before the error is
+    raised by the use of the array.
 
     Raises
     ------
@@ -458,7 +454,7 @@ def virtual_arrays(
 
 
 def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Foreign) -> Foreign:
-    """Return an Awkward array of one field, which is read when it is first looked at."""
+    """Return an Awkward array of one field, which is read at its first use."""
     import awkward as ak
 
     query = Query.picking(field.parent, {field.name: field})

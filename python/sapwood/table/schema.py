@@ -55,17 +55,17 @@ class HasFields:
     """The common base of tables and fields: fields by name.
 
     ``table["muon/pt"]`` follows a path, ``table["pt"]`` finds a field at any depth (the nearest to the top),
-    ``table["/pt"]`` only directly here, ``table[0]`` counts. Iterating gives the fields directly here.
+    ``table["/pt"]`` only a direct field, ``table[0]`` selects by number. Iteration yields the direct fields.
 
-    It has the methods of a mapping but is none in name: Polars would take a mapping for a dict of columns, and a table
-    is a stream of Arrow batches.
+    The class has the methods of a mapping without being one: Polars would take a mapping for a dict of columns, but a
+    table is a stream of Arrow batches.
     """
 
     words: ClassVar[Words] = Words()
     separator: ClassVar[str] = "/"
     """The separator between the names in a path."""
     nests: ClassVar[bool] = False
-    """Whether parts of a field, chosen by their paths, come as a record of the field."""
+    """Whether parts of a field that are selected by their paths are returned as a record of the field."""
 
     def __init__(self) -> None:
         self._direct: list[Any] = []
@@ -158,7 +158,7 @@ class HasFields:
         for piece in filter(None, path.split(self.separator)):
             below = step.find(piece)
             if below is None:
-                # Of two fields with one name, the other one may be meant: `keys` gives the paths of both.
+                # If two fields have one name, the other one may be meant: `keys` lists the paths of both.
                 if self._paths is None:
                     paths: dict[str, Any] = {}
                     for name, field in self.walk(True):
@@ -298,18 +298,18 @@ class HasFields:
         Parameters
         ----------
         filter_name
-            Take only fields whose name, or path, passes: a name, a glob pattern, a regular expression
-            ``"/pattern/flags"``, a function, or several of these.
+            Select fields by name or path: a name, a glob pattern, a regular expression ``"/pattern/flags"``, a
+            function, or several of these.
         filter_typename
-            Take only fields whose `typename` passes.
+            Select fields by `typename`, in the same way.
         filter_field
-            Take only fields for which this function is true.
+            Select fields for which this function returns true.
         recursive
-            Go down into the parts of fields; they come after their parent.
+            Include the parts of fields, after their parent.
         full_paths
-            Give paths from here (``"muon/pt"``) rather than names.
+            Return paths from here (``"muon/pt"``) instead of names.
         ignore_duplicates
-            Give each name once.
+            Return each name once.
         """
         return list(self.iterkeys(**chosen))
 
@@ -499,12 +499,12 @@ class Table(HasFields):
 
     @property
     def friends(self) -> Mapping[str, Any]:
-        """The tables whose columns stand beside those of this one, by name (`sapwood.table.friends.FriendElement`)."""
+        """The friends of this table, by name (`sapwood.table.friends.FriendElement`)."""
         return {}
 
     @property
     def index_fields(self) -> tuple[str, ...]:
-        """The fields by whose values entries are found as a friend of other tables; none without a stored index."""
+        """The fields of the stored index, by which entries are found as a friend of other tables; empty without one."""
         return ()
 
     @property
@@ -739,8 +739,8 @@ class Interpretation:
         Raises
         ------
         UnsupportedError
-            The field cannot be read, only its data say what its type is, or it is lists of objects without members.
-            (coffea would take a field with that form for the collection of its name, in which uproot has other fields.)
+            The field cannot be read, its type is known only from its data, or it has lists of objects without members.
+            (coffea would take such a field for the collection of that name, in which uproot has other fields.)
         """
         kind = self.type
         reason = None

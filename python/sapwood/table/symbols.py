@@ -23,7 +23,7 @@ _EXACT = frozenset({
     "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at", "nested", "local_index", "concatenate",
     "scramble", "uniform", "combination_items", "nested_items", "correct",
 })  # fmt: skip
-"""Operations whose results are those of NumPy and Awkward to the last bit."""
+"""Operations with the same results as NumPy and Awkward, to the last bit."""
 
 _UFUNCS = {
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "remainder": "modulo", "fabs": "absolute",
@@ -66,7 +66,7 @@ class Recorder:
         return Symbol(self, self._number(*self._joined(name, [self._operand(arg) for arg in args], value)))
 
     def _joined(self, name: str, args: list[int], value: Any) -> tuple[str, list[int], Any]:
-        """Return an operation that takes what another one made as one operation, where the engine has it."""
+        """Join an operation with the one that computes its argument, if the engine has both as one operation."""
         if name in ("all", "any"):
             return self._tested(name, args) or (name, args, value)
         if name in ("and", "logical_and"):
@@ -83,7 +83,7 @@ class Recorder:
         return name, args, value
 
     def _tested(self, name: str, args: list[int]) -> tuple[str, list[int], Any] | None:
-        """Return a reduction of compared distances as one operation, which looks at no more of them than it needs."""
+        """Return a reduction of compared distances as one operation, which stops as soon as the result is known."""
         compared, (*operands,), _ = self.nodes[args[0]]
         if compared not in ("greater", "greater_equal", "less", "less_equal"):
             return None

@@ -30,7 +30,7 @@ class WritableDirectory(TableDirectory):
     """
 
     def get(self, where: str, default: Foreign = None) -> Foreign:
-        """Return what ``self[where]`` returns, or `default` if nothing has that name."""
+        """Return ``self[where]``, or `default` if no object has that name."""
         try:
             return self[where]
         except NotFoundError:

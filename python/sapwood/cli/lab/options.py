@@ -168,7 +168,7 @@ def print_form(
     json: Callable[[], Mapping[str, object]],
     csv: Callable[[], str],
 ) -> None:
-    """Print a result as text, JSON or CSV. A quiet command prints only a format that it was asked for."""
+    """Print a result as text, JSON or CSV. A quiet command only prints a format that was requested."""
     from json import dumps
 
     if arguments.json:

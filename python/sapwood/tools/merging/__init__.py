@@ -66,7 +66,7 @@ def merge(
         Policy for objects that cannot be added and differ between files: take the ``"first"``, write ``"all"`` as
         cycles of one name, or fail with an ``"error"``.
     only, drop
-        Patterns of paths of objects to merge, and to leave out. A directory stands for its whole content.
+        Patterns of paths of objects to merge, and to leave out. A directory includes its whole content.
     max_memory
         Memory limit for objects. Trees need about 40 MB in addition to their lists of baskets.
     jobs

@@ -72,7 +72,7 @@ class Input:
         for place, (name, classname) in enumerate(zip(*self.directory.listing()[:2], strict=True) if names else ()):
             if name in names and classname in TREES:
                 key = self.directory.key(place)
-                # Errors are raised when the file's turn comes.
+                # Errors are raised when the file is needed.
                 with contextlib.suppress(SapwoodError, OSError):
                     self.trees[key.seek] = self.directory.tree(key)
 

@@ -27,7 +27,7 @@ def merge_in_parts(
     resume: bool,
     tell: Callable[[int, int, str], None],
 ) -> Merged:
-    """Merge groups of files into parts, at the same time if asked, and the parts into the output."""
+    """Merge groups of files into parts, at the same time if requested, and the parts into the output."""
     import concurrent.futures
     import multiprocessing
     import shutil

@@ -1,4 +1,4 @@
-"""Tell what a merge would do, from keys and descriptions alone."""
+"""Plan a merge, from keys and descriptions alone."""
 
 from __future__ import annotations
 

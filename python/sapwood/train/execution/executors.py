@@ -273,7 +273,7 @@ _GONE = "the Dask scheduler is gone"
 
 
 class Dask:
-    """Workers of a Dask cluster, which may come and go.
+    """Workers of a Dask cluster, whose number may change.
 
     Parameters
     ----------
@@ -513,7 +513,7 @@ class TaskVine:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return at once: workers may come and go."""
+        """Return immediately, because the number of workers may change."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Submit a call."""

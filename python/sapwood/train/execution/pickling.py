@@ -87,7 +87,7 @@ def dump(value: Foreign, file: IO[bytes]) -> None:
 
 
 def loads(data: bytes) -> Any:
-    """Return the value that `dump` has pickled. This can run code: `data` must come from this program, or be signed.
+    """Return the value that `dump` has pickled. This can run code: `data` must be from this program, or be signed.
 
     Raises
     ------
