@@ -224,5 +224,5 @@ def parse_codec(text: str) -> Compression | None:
     if name == "none":
         return None
     if name not in _CODECS or not (level or "4").isdigit() or int(level or "4") > 9:
-        raise ArgumentError(f"a codec is none, {', '.join(_CODECS)}, with a level such as zstd:5, not {text!r}")
+        raise ArgumentError(f"a codec must be none, {', '.join(_CODECS)}, with a level such as zstd:5, not {text!r}")
     return _CODECS[name](int(level)) if level else _CODECS[name](5 if name == "zstd" else 4)

@@ -37,7 +37,7 @@ class _Classes(Mapping[str, NamedClass]):
     def __getitem__(self, classname: str) -> NamedClass:
         """Return the class of a name."""
         if behavior_of(classname) is None:
-            raise NotFoundError(f"no Python class stands for the C++ class {classname!r}")
+            raise NotFoundError(f"there is no Python class for the C++ class {classname!r}")
         return named_class(classname)
 
     def __iter__(self) -> Iterator[str]:

@@ -230,7 +230,7 @@ def deep(levels: int) -> Any:
     [
         ({"corrections": []}, ArgumentError, "not a set of corrections"),
         ({"schema_version": 1, "corrections": []}, ArgumentError, "version 1"),
-        ({"schema_version": 2, "corrections": [{"name": 7}]}, ArgumentError, "a name that is no text"),
+        ({"schema_version": 2, "corrections": [{"name": 7}]}, ArgumentError, "a name that is not a string"),
         (one({"nodetype": "lwtnn"}), UnsupportedError, "lwtnn"),
         (one({"nodetype": "hashprng", "inputs": ["x"], "distribution": "odd"}), ArgumentError, "no such distribution"),
         (

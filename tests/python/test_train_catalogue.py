@@ -323,9 +323,9 @@ def test_descriptions_that_cannot_be_told_apart(folder: Path) -> None:
         return path
 
     light = {"metadata": {"luminosity": 2.5}}
-    with pytest.raises(ArgumentError, match="needs a name beside others without one"):
+    with pytest.raises(ArgumentError, match="needs a name, because others have none"):
         train.Dataset.of([described(0, **light), described(1, **light)])
-    with pytest.raises(ArgumentError, match="needs a name beside others without one"):
+    with pytest.raises(ArgumentError, match="needs a name, because others have none"):
         train.Dataset.of([described(0, **light), folder / "f1.root"])
     with pytest.raises(ArgumentError, match="called 'x'; give each its own name"):
         train.Dataset.of([described(0, name="x", **light), described(1, name="x")])

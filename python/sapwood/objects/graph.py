@@ -221,7 +221,7 @@ class RooCurve(TGraph):
     def _must_be(self, wanted: str, instead: str) -> None:
         if self.curve_type != wanted:
             kind = "an open curve, of values" if wanted == "VALUES" else "a closed curve, of errors"
-            raise ArgumentError(f"this needs {kind}; {self!r} is none: use {instead}")
+            raise ArgumentError(f"this needs {kind}, but {self!r} is not one: use {instead}")
 
     def interpolate(self, xvalues: Any) -> Array:
         """Return the values of the function at points between those of the curve."""

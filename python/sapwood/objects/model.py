@@ -143,7 +143,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             if not isinstance(found, wanted):
                 raise CorruptError(f"{place_of(self)}: {function.__name__!r} is {found!r}, not {wanted.__name__}")
             if isinstance(found, int) and found < 0:
-                raise CorruptError(f"{place_of(self)}: its members give it {found} elements")
+                raise CorruptError(f"{place_of(self)}: its members state {found} elements")
             return found
         except SapwoodError:
             raise

@@ -79,7 +79,7 @@ class StreamerElement:
 
     @property
     def array_length(self) -> int:
-        """The number of elements of an array of fixed size; 0 where it is none."""
+        """The number of elements of an array of fixed size; 0 for other members."""
         return self._members["fArrayLength"]
 
     @property
@@ -105,7 +105,7 @@ class StreamerElement:
 
     @property
     def count_name(self) -> str:
-        """The member that counts the elements of a variable array; empty where it is none."""
+        """The member that counts the elements of a variable array; empty for other members."""
         return self._members["fCountName"]
 
     @property

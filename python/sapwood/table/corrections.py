@@ -283,7 +283,7 @@ class Corrections:
             except (LookupError, TypeError):
                 raise ArgumentError(f"this is not a set of corrections\n{place}") from None
             if not all(isinstance(name, str) for name in (*found, *stacks)):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ArgumentError(f"a correction has a name that is no text\n{place}")
+                raise ArgumentError(f"a correction has a name that is not a string\n{place}")
             if version != 2:
                 raise ArgumentError(f"corrections of version {version} are not supported, only 2\n{place}")
             self._known |= found

@@ -175,7 +175,7 @@ def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[
         speeds = {name: float(given[name]) for name in rates}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ArgumentError(
-            f"{application} is no JSON object of speeds for {', '.join(rates)} ({type(error).__name__}: {error})"
+            f"{application} is not a JSON object of speeds for {', '.join(rates)} ({type(error).__name__}: {error})"
         ) from None
     if not all(math.isfinite(speed) and speed > 0 for speed in speeds.values()):
         raise ArgumentError(f"{application}: speeds must be above 0")

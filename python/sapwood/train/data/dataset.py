@@ -388,7 +388,7 @@ class _Found:
             if self.names[name] > 1 and name:
                 raise ArgumentError(f"two data sets with {what} are called {name!r}; give each its own name")
             if not name and self.names[name] + self.alone > 1:
-                raise ArgumentError(f"a data set with {what} needs a name beside others without one")
+                raise ArgumentError(f"a data set with {what} needs a name, because others have none")
 
     def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
         """Add one description (it has ``files``), or several by name (a fileset of coffea)."""

@@ -261,7 +261,7 @@ class Declared(Task):
             if not isinstance(result, (Hist, Total, CutFlow, NMinusOne)):
                 kind = type(result).__name__
                 raise ArgumentError(
-                    f"the result {name!r} is no Hist, Total, CutFlow or NMinusOne of sapwood.train: {kind}"
+                    f"the result {name!r} is not a Hist, Total, CutFlow or NMinusOne of sapwood.train: {kind}"
                 )
             for part, one in result.parts():
                 wants = one.wants(common)
