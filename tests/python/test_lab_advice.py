@@ -928,7 +928,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "No problem was found" in sapwood_command("advise", new).stdout
     assert "time" not in sapwood.open(f"{new}:T")
     wrong = sapwood_command("rewrite", bad, "-o", new, "--compression", "zip")
-    assert wrong.returncode == 2 and "a codec is none, zstd" in wrong.stderr
+    assert wrong.returncode == 2 and "a codec must be none, zstd" in wrong.stderr
 
 
 def problem_table() -> str:

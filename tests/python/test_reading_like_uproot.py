@@ -300,7 +300,7 @@ def test_objects_are_instances_of_classes_by_name(tmp_path: Path) -> None:
     assert set(sapwood.classes) >= {"TTree", "TH1D"}
     assert len(sapwood.classes) == len(list(sapwood.classes))
     assert repr(sapwood.classes["TH1D"]) == "<class 'Model_TH1D'>"
-    with pytest.raises(sapwood.NotFoundError, match="no Python class stands for"):
+    with pytest.raises(sapwood.NotFoundError, match="there is no Python class for"):
         sapwood.class_named("Nothing")
     with pytest.raises(sapwood.NotFoundError, match="custom_classes"):
         sapwood.class_named("TH1D", custom_classes={})

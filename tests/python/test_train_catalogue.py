@@ -302,7 +302,7 @@ def test_descriptions(folder: Path, tmp_path: Path) -> None:
         ({"files": [{"path": "f0.root", "num_entries": "60"}]}, r"num_entries must be a whole number, not '60'"),
         ({"files": [{"path": "f0.root", "steps": [[0, 10.7]]}]}, r"steps are not pairs of entries: \[\[0, 10\.7\]\]"),
         ({"files": [{"path": "f0.parquet", "format": "parquet"}]}, r"format is 'parquet'; only 'root'"),
-        ({"files": ["f0.root"], "tree": 5}, r"tree: 5 is not a text"),
+        ({"files": ["f0.root"], "tree": 5}, r"tree: 5 is not a string"),
         ({"files": ["f0.root"], "metadata": "lumi"}, r"metadata must be a dictionary, not 'lumi'"),
         ({"files": ["f0.root"], "metadata": {"luminosity": "3.5"}}, r"luminosity must be a number, not '3\.5'"),
         ({"name": "x", "tree": "Events", "file": ["f0.root"]}, r"has 'name', but no 'files'"),

@@ -34,7 +34,7 @@ pub struct OutputFile {
 }
 
 fn finished() -> Error {
-    Error::argument("the table was finished when branches were added to it: take it from the file again")
+    Error::argument("this table was closed when branches were added to it; get it from the file again")
 }
 
 /// Where the baskets of a tree lie in its own file, and how long they are.
@@ -233,7 +233,7 @@ impl OutputFile {
         let mut first = Ok(());
         let failed = self.tables.iter().flatten().find_map(|table| table.failure());
         if let Some(reason) = failed.filter(|_| self.file.is_atomic()) {
-            let text = format!("writing failed before: {reason}: the file is not kept");
+            let text = format!("an earlier write failed ({reason}), so the file was discarded");
             first = Err(Error::new(ErrorKind::Io, text));
         }
         for table in self.tables.iter_mut().flatten() {

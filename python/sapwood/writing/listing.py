@@ -154,5 +154,5 @@ def _parts(path: str) -> list[str]:
     """
     check_name(path.strip("/"), "an object")
     if re.search(r";[0-9]+$", path):
-        raise ArgumentError(f"{path!r} cannot name an object: the text after ';' would be read as its cycle")
+        raise ArgumentError(f"{path!r} is not a valid name of an object: the text after ';' would be read as its cycle")
     return path.strip("/").split("/")

@@ -36,7 +36,9 @@ def check_name(name: str, what: str, without: str = "") -> None:
     """
     wrong = next((one for one in name if one in without or one == "\0" or "\ud800" <= one <= "\udfff"), None)
     if wrong is not None or name.startswith("/"):
-        raise ArgumentError(f"{name!r} cannot name {what}: it has {wrong or '/'!r}, and could not be read back")
+        raise ArgumentError(
+            f"{name!r} is not a valid name of {what}: it has {wrong or '/'!r}, and could not be read back"
+        )
 
 
 @dataclass

@@ -38,7 +38,9 @@ fn kind_of(letter: char) -> PyResult<Kind> {
         'I' => Kind::Int,
         'F' => Kind::Float,
         other => {
-            return Err(raise(Error::argument(format!("the kind of words must be B, I or F, not {other:?}"))));
+            return Err(raise(Error::argument(format!(
+                "the kind of words must be B, I or F, not {other:?}"
+            ))));
         }
     })
 }

@@ -281,7 +281,7 @@ fn check_name(name: &str) -> Result<()> {
     if name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(good) {
         return Ok(());
     }
-    Err(Error::argument(format!("{name:?} cannot name a class")))
+    Err(Error::argument(format!("{name:?} is not a valid class name")))
 }
 
 fn element(name: &str, shape: &Shape) -> Result<Element> {
@@ -309,7 +309,7 @@ fn element(name: &str, shape: &Shape) -> Result<Element> {
         }
         _ if !dims.is_empty() => {
             return Err(Error::unsupported(format!(
-                "member {name} is an array of {}: arrays of numbers can be written",
+                "member {name} is an array of {}: only arrays of numbers can be written",
                 inner.cpp()
             )));
         }
@@ -333,7 +333,7 @@ fn element(name: &str, shape: &Shape) -> Result<Element> {
         Shape::Class(_) => (e.class, e.kind) = (ElementClass::ObjectAny, 62),
         Shape::Optional(_) | Shape::Variant(_) => {
             return Err(Error::unsupported(format!(
-                "member {name} is a {}, which objects do not hold",
+                "member {name} has the type {}, which cannot be a member of an object",
                 inner.cpp()
             )));
         }

@@ -255,7 +255,7 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
             match length(value)? {
                 0 => encode_numbers(w, e.kind - 20, &Value::Numbers(Number::U8, vec![0; wanted])),
                 got if got == wanted => encode_numbers(w, e.kind - 20, value),
-                got => Err(Error::argument(format!("{got} values where {wanted} belong"))),
+                got => Err(Error::argument(format!("expected {wanted} values, found {got}"))),
             }
         }
         ElementClass::BasicType => {
@@ -272,7 +272,7 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
             let got = length(value)?;
             let count = object.int(&e.count_name).map_or(got, |count| count as usize);
             if got != count {
-                return Err(Error::argument(format!("{got} values where {} says {count}", e.count_name)));
+                return Err(Error::argument(format!("found {got} values, but {} is {count}", e.count_name)));
             }
             w.put(u8::from(count > 0));
             encode_numbers(w, e.kind - 40, value)
@@ -304,7 +304,7 @@ fn text(value: &Value) -> Result<&str> {
     match value {
         Value::Text(text) => Ok(text),
         Value::Null => Ok(""),
-        other => Err(Error::argument(format!("{other:?} is not a text"))),
+        other => Err(Error::argument(format!("{other:?} is not a string"))),
     }
 }
 

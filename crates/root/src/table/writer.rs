@@ -32,7 +32,7 @@ pub trait TableWriter: Any + Send {
     /// Returns an error if an earlier error ended the writing.
     fn check_sound(&self) -> Result<()> {
         match self.failure() {
-            Some(reason) => Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}"))),
+            Some(reason) => Err(Error::new(ErrorKind::Io, format!("an earlier write failed: {reason}"))),
             None => Ok(()),
         }
     }

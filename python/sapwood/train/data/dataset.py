@@ -608,7 +608,7 @@ def _of_fileset(value: Foreign) -> dict[str, Any]:
 def _text(value: Foreign, place: str) -> str | None:
     if value is None or isinstance(value, (str, Path)):
         return None if value is None else str(value)
-    raise ArgumentError(f"{place}: {value!r} is not a text")
+    raise ArgumentError(f"{place}: {value!r} is not a string")
 
 
 def _texts(value: Foreign, place: str) -> list[str]:
@@ -618,7 +618,7 @@ def _texts(value: Foreign, place: str) -> list[str]:
         return [str(value)]
     if isinstance(value, Sequence) and all(isinstance(item, (str, Path)) for item in value):
         return [str(item) for item in value]
-    raise ArgumentError(f"{place}: {value!r} is not a text or a list of texts")
+    raise ArgumentError(f"{place}: {value!r} is not a string or a list of strings")
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -149,7 +149,7 @@ impl FileWriter {
     pub fn copy(&mut self, directory: DirectoryId, name: &str, record: &Record) -> Result<()> {
         if kinds::is_more_than_its_record(&record.class) {
             return Err(Error::unsupported(format!(
-                "{} is a {}, which is more than its record: write its data to a new one",
+                "cannot copy {} (a {}) as one record: write its data to a new one",
                 record.name, record.class
             )));
         }

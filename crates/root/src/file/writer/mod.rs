@@ -346,7 +346,7 @@ impl FileWriter {
                 && known.checksum != info.checksum
             {
                 return Err(Error::argument(format!(
-                    "the file has a class {} of version {} with other members: give it another version",
+                    "the file has a class {} of version {} with other members; choose another version",
                     info.name, info.version
                 )));
             }
@@ -466,7 +466,7 @@ impl FileWriter {
         let wanted = |e: &Entry| e.text.name == name && cycle.is_none_or(|c| c == e.numbers.cycle);
         if !holder.entries.iter().any(wanted) {
             let cycle = cycle.map_or(String::new(), |c| format!(";{c}"));
-            return Err(Error::not_found(format!("nothing is named {name}{cycle}")));
+            return Err(Error::not_found(format!("there is no object {name}{cycle}")));
         }
         let gone: Vec<KeyNumbers> = holder.entries.iter().filter(|e| wanted(e)).map(|e| e.numbers).collect();
         holder.entries.retain(|e| !wanted(e));
@@ -562,7 +562,7 @@ impl FileWriter {
     pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
         if self.options.atomic {
             return format!(
-                "0 entries of {table} are safe: the file is not kept, and its path is as it was before"
+                "0 entries of {table} are safe: the file was discarded, and the file at its path did not change"
             );
         }
         if self.sink.check_kept().is_err() {
@@ -582,7 +582,7 @@ impl FileWriter {
         let found = entries.iter().find(|e| e.text.name == name && e.numbers.cycle == cycle);
         found
             .map(|e| KeyId(directory, e.id))
-            .ok_or_else(|| Error::not_found(format!("nothing is named {name};{cycle}")))
+            .ok_or_else(|| Error::not_found(format!("there is no object {name};{cycle}")))
     }
 
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
@@ -615,7 +615,7 @@ impl FileWriter {
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains('/') {
         return Err(Error::argument(format!(
-            "{name:?} cannot name an object: a name is not empty and has no slash"
+            "{name:?} is not a valid name of an object: it is empty or has a slash"
         )));
     }
     Ok(())

@@ -145,7 +145,7 @@ impl FileWriter {
         let closed = h.seek_free != 0 && h.end <= file.source().size();
         if !closed || file.directory()?.recovered {
             return Err(Error::unsupported(
-                "the file was not closed: read what is left of it and write that to a new one",
+                "the file was not closed: write its intact parts to a new file (sapwood recover)",
             ));
         }
         let compression = match compression {
@@ -198,7 +198,7 @@ impl FileWriter {
         }
         if let Some(what) = survey.unknown.as_ref().filter(|_| h.end < size) {
             return Err(Error::unsupported(format!(
-                "the header says that the file ends at byte {} of {size}, and what lies behind may belong to {what}, \
+                "the header says that the file ends at byte {} of {size}, and the bytes behind it may belong to {what}, \
                  which cannot be read",
                 h.end
             )));
@@ -219,7 +219,7 @@ impl FileWriter {
         survey: &mut Survey<'_>,
     ) -> Result<DirectoryId> {
         if depth > DEEPEST || self.directories.iter().any(|known| known.seek == key.seek) {
-            return Err(Error::corrupt("directories that hold each other").at(key.seek));
+            return Err(Error::corrupt("the directories contain each other").at(key.seek));
         }
         let room = u64::from(key.total_bytes).saturating_sub(nbytes_name);
         if room < LEAST_ROOM {

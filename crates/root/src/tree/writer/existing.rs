@@ -376,7 +376,7 @@ impl Existing {
         cursor.object_bits()?;
         cursor.string_bytes()?;
         let end =
-            frame.end.ok_or_else(|| Error::unsupported(format!("{member} does not say how long it is")))?;
+            frame.end.ok_or_else(|| Error::unsupported(format!("{member} does not state its length")))?;
         Ok((cursor.pos(), end, start))
     }
 

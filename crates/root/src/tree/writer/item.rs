@@ -356,7 +356,7 @@ fn framed(header: &[u8], inner: &View<'_>, from: usize, to: usize, out: &mut Vec
     out.extend_from_slice(header);
     inner.encode(from, to, out)?;
     let bytes = u32::try_from(out.len() - place - 4).ok().filter(|b| *b < 0x4000_0000);
-    let bytes = bytes.ok_or_else(|| Error::limit("a value of more than 1 GiB"))?;
+    let bytes = bytes.ok_or_else(|| Error::limit("a value has more than 1 GiB"))?;
     if let Some(at) = out.get_mut(place..place + 4) {
         // `kByteCountMask`
         at.copy_from_slice(&(bytes | 0x4000_0000).to_be_bytes());
@@ -367,7 +367,7 @@ fn framed(header: &[u8], inner: &View<'_>, from: usize, to: usize, out: &mut Vec
 fn count(length: usize, what: &str) -> Result<u32> {
     let fits = i32::try_from(length).ok();
     fits.map(i32::unsigned_abs)
-        .ok_or_else(|| Error::limit(format!("{what} of {length} elements, which 32 bits cannot count")))
+        .ok_or_else(|| Error::limit(format!("{what} has {length} elements, more than 32 bits can count")))
 }
 
 fn whole(values: &[u8], width: usize) -> Result<&[u8]> {

@@ -128,7 +128,9 @@ impl TreeWriter {
     ) -> Result<Self> {
         let plan = TreePlan::new(branches).within(|| format!("tree {name}"))?;
         if options.auto_flush == 0 {
-            return Err(Error::argument("auto_flush is a number of entries, or of bytes below zero, not 0"));
+            return Err(Error::argument(
+                "auto_flush must not be 0: give a number of entries, or bytes as a negative number",
+            ));
         }
         file.check_infos(&plan.infos)?;
         let key = file.reserve(directory, "TTree", name, &options.title)?;
@@ -309,7 +311,7 @@ impl TreeWriter {
             if branch.item.is_none() {
                 return Ok(None);
             }
-            let missing = || Error::argument("a counter that counts no branch");
+            let missing = || Error::argument("the counter belongs to no list");
             let column = columns.get(branch.column).ok_or_else(missing)?;
             branch
                 .path
@@ -342,7 +344,7 @@ impl TreeWriter {
             if !same {
                 let counter = self.branches.get(counter).map_or("", |b| b.name.as_str());
                 return Err(Error::argument(format!(
-                    "lists of other lengths than those that share the counter {counter}"
+                    "the lists have other lengths than those that share the counter {counter}"
                 ))
                 .within(format!("branch {}", branch.name)));
             }

@@ -133,7 +133,7 @@ pub fn encode_value(class: &Class, column: &Column) -> Result<(Vec<u8>, Vec<Stre
     let item = object(class, false)?;
     let view = View::new(&item, column)?;
     if view.len() != 1 {
-        return Err(Error::argument(format!("{} records where one object belongs", view.len())));
+        return Err(Error::argument(format!("expected one object, found {} records", view.len())));
     }
     let mut bytes = Vec::new();
     view.encode(0, 1, &mut bytes)?;
@@ -241,7 +241,9 @@ impl TreePlan {
                 let found = index
                     .and_then(|i| self.branches.get_mut(i))
                     .filter(|b| b.item.as_deref() == Some(&Item::Count));
-                let Some(found) = found else { return Err(Error::argument("no counter before it")) };
+                let Some(found) = found else {
+                    return Err(Error::argument("its counter must come before it"));
+                };
                 if found.column == usize::MAX {
                     found.column = column;
                 }

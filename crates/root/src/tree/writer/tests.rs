@@ -353,7 +353,7 @@ fn branches_that_cannot_be_are_refused() {
         (vec![], "at least one branch"),
         (vec![spec("", floats(&[]))], "without a name"),
         (vec![spec("x", floats(&[])), spec("x", floats(&[]))], "two branches"),
-        (vec![counted(0)], "no counter before it"),
+        (vec![counted(0)], "its counter must come before it"),
         (vec![spec("n", BranchKind::Counter)], "counts no other branch"),
         (vec![spec("x", floats(&[0]))], "arrays of [0]"),
         (vec![spec("x", floats(&[1 << 20, 1 << 20]))], "arrays of"),
