@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// As C compilers link where nothing else is asked for: functions are found when they are first called, which is in each
+/// As C compilers link by default: functions are found when they are first called, which is in each
 /// new process for what only that calls.
 const OPTIONS: [&str; 6] =
     ["--edition=2024", "-Copt-level=3", "-Cpanic=abort", "-Cstrip=symbols", "-Crelro-level=partial", "-o"];

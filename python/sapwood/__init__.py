@@ -213,7 +213,7 @@ __all__ = [
 ]  # fmt: skip
 
 default_library = "ak"
-"""The library of arrays where none is asked for. Setting it changes nothing, as in uproot."""
+"""The default library of arrays. Setting it has no effect, as in uproot."""
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 __getattr__, __dir__ = lazily(

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Runs for about this many seconds; gives a rate.
+/// Runs for about this many seconds; returns a rate.
 pub type Kernel = fn(f64) -> f64;
 
 /// Names, units and functions.
@@ -16,7 +16,7 @@ pub const KERNELS: [(&str, &str, Kernel); 4] = [
 
 /// Returns the seconds of the quickest of many runs, at least three.
 pub fn least(seconds: f64, mut work: impl FnMut()) -> f64 {
-    work(); // which has memory provided and caches filled
+    work(); // The first run maps memory and fills caches.
     let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
     while runs < 3 || begin.elapsed().as_secs_f64() < seconds {
         let start = Instant::now();

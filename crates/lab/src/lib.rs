@@ -20,7 +20,7 @@ pub const SOURCES: [(&str, &str); 2] =
 /// The program `start.rs`, which starts processes; empty where it could not be built.
 pub const STARTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/starter"));
 
-/// Runs a probe for about this many seconds; gives its values.
+/// Runs a probe for about this many seconds; returns its values.
 ///
 /// `size` is in bytes, `count` a number of processes or files, `folder` where files are made.
 ///

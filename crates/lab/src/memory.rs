@@ -1,4 +1,4 @@
-//! Bandwidth and latency of memory by the size of what is worked on, so that caches show.
+//! Bandwidth and latency of memory by the size of the working set, which shows the caches.
 
 use crate::kernels::{Chance, least};
 use std::hint::black_box;

@@ -24,7 +24,7 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
         return Err(Error::last_os_error());
     }
     let [from, to] = ends;
-    // SAFETY: both are new, and nobody else's.
+    // SAFETY: both are new, and no other code uses them.
     Ok(unsafe { (OwnedFd::from_raw_fd(from), OwnedFd::from_raw_fd(to)) })
 }
 
@@ -46,7 +46,7 @@ pub fn write(to: &impl AsRawFd, from: &[u8]) -> usize {
 pub struct Child(libc::pid_t);
 
 impl Child {
-    /// Waits for its end; gives the exit code, or 128 and the signal that ended it.
+    /// Waits for its end; returns the exit code, or 128 plus the signal that ended it.
     pub fn wait(mut self) -> Result<i32> {
         let code = self.reap();
         self.0 = 0;
@@ -75,7 +75,7 @@ impl Drop for Child {
     }
 }
 
-/// Starts a copy of this process that does `work` and ends with what it gives.
+/// Starts a copy of this process that does `work` and ends with its result as exit code.
 ///
 /// The copy has one thread, and after [`forget`] neither heap nor most of the program: `work` may use its stack and
 /// the functions of this module, and may not allocate.
@@ -99,7 +99,7 @@ pub fn child(work: impl FnOnce() -> i32) -> Result<Child> {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)
             };
             let code = work();
-            // SAFETY: ends without going through what was registered in the original.
+            // SAFETY: ends without running the exit handlers of the original.
             unsafe { libc::_exit(code) }
         }
         1.. => Ok(Child(pid)),
@@ -125,13 +125,13 @@ pub fn send(really: bool) {
     unsafe { libc::kill(libc::getpid(), if really { libc::SIGUSR1 } else { 0 }) };
 }
 
-/// New memory of this many bytes, zeros, kept until the process ends; empty where there is none.
+/// Returns this many bytes of new memory, zeros, kept until the process ends; empty if none is available.
 pub fn memory(bytes: usize) -> &'static mut [u64] {
     let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
     if bytes < 8 {
         return &mut [];
     }
-    // SAFETY: a new mapping, aligned to pages, of which nobody else knows.
+    // SAFETY: a new mapping, aligned to pages, that no other code uses.
     unsafe {
         let start: *mut c_void = libc::mmap(ptr::null_mut(), bytes, rights, kind, -1, 0);
         if start == libc::MAP_FAILED {
@@ -143,8 +143,8 @@ pub fn memory(bytes: usize) -> &'static mut [u64] {
 
 /// Makes later children start with little memory: this code, the C library, the stack.
 ///
-/// The cost of a fork grows with the memory of the process; a small program's is wanted, not that of an interpreter.
-/// Afterwards nothing of this process may be forked but by [`child`].
+/// The cost of a fork grows with the memory of the process. The probe measures that of a small program, not that of an
+/// interpreter. Afterwards only [`child`] may fork this process.
 ///
 /// # Errors
 /// When the list of mappings cannot be read.
@@ -152,7 +152,7 @@ pub fn memory(bytes: usize) -> &'static mut [u64] {
 pub fn forget() -> Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let here = 0u8;
-    // SAFETY: gives an address of this thread.
+    // SAFETY: returns an address of this thread.
     let thread = unsafe { libc::__errno_location() } as usize;
     let needed =
         [&raw const here as usize, thread, forget as *const () as usize, libc::read as *const () as usize];

@@ -203,7 +203,7 @@ impl Output {
         let inner = py
             .detach(|| {
                 let source = sapwood_io::open(&path)?;
-                // No one else writes it from this point on: what is read now remains true.
+                // From this point no other writer changes the file, so the data that are read now stay valid.
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })

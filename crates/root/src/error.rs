@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Unsupported,
     /// A stated limit on memory, depth or size would be passed.
     Limit,
-    /// The name asked for is not there.
+    /// The requested name does not exist.
     NotFound,
     /// The caller's arguments do not fit together.
     Argument,
@@ -65,7 +65,7 @@ impl Error {
     pub fn limit(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Limit, message)
     }
-    /// The name asked for is not there.
+    /// The requested name does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
@@ -85,13 +85,13 @@ impl Error {
         self.0.trail.insert(0, place.into());
         self
     }
-    /// Names the class whose objects cannot be decoded, though it is known where each ends; unless one is named.
+    /// Records the class whose objects can be skipped but not decoded, unless a class is recorded already.
     #[must_use]
     pub fn of_class(mut self, class: &str) -> Self {
         self.0.class.get_or_insert_with(|| class.to_owned());
         self
     }
-    /// The class whose objects cannot be decoded, but passed over.
+    /// The class whose objects can be skipped but not decoded.
     pub fn class(&self) -> Option<&str> {
         self.0.class.as_deref()
     }
@@ -105,8 +105,8 @@ impl Error {
     pub fn is_short(&self) -> bool {
         self.0.short
     }
-    /// Of an object whose members go beyond its end, which is known: that its class most likely writes other bytes than
-    /// the file says of it, so that the object can be passed over.
+    /// Turns the error into one for an object whose members exceed its known end: most likely its class writes other
+    /// bytes than the file describes, so the object can be skipped.
     #[must_use]
     pub fn of_own_streamer(mut self) -> Self {
         self.0.kind = ErrorKind::Unsupported;

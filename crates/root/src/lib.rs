@@ -7,7 +7,7 @@
 //! what it reads; [`tree`] the tables called trees; [`ntuple`] those called RNTuples; [`output`] a file with the tables that are written to it.
 //!
 //! Untrusted bytes: no input makes this crate panic, loop without end, or allocate more than a small multiple of
-//! the input plus the output asked for. Damage is an [`Error`] with its place, never a partial result.
+//! the input plus the requested output. Damage is an [`Error`] with its place, never a partial result.
 
 pub mod array;
 pub mod compress;

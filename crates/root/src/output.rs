@@ -103,7 +103,7 @@ impl OutputFile {
     pub fn new(file: FileWriter) -> Self {
         Self { file, tables: Vec::new(), joined: Vec::new(), closed: false }
     }
-    /// Goes on with a file, as [`FileWriter::update`] does.
+    /// Continues a file, as [`FileWriter::update`] does.
     pub fn update(
         file: &Arc<RootFile>,
         sink: Box<dyn Sink>,
@@ -217,7 +217,7 @@ impl OutputFile {
         }
         self.file.commit()
     }
-    /// Lets go of the storage as it is; what waits is lost.
+    /// Releases the storage without writing; pending data are lost.
     pub fn abandon(&mut self) {
         self.closed = true;
         self.file.release();

@@ -237,11 +237,11 @@ impl Number {
     pub fn of_dtype(name: &str) -> Option<Self> {
         Self::find(|row| row.dtype == name)
     }
-    /// The number that a C++ or ROOT name stands for.
+    /// The number type of a C++ or ROOT name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|number| number.names().any(|known| known == name))
     }
-    /// The number that a basic type code stands for.
+    /// The number type of a basic type code.
     pub fn of_code(code: i32) -> Option<Self> {
         Self::find(|row| row.codes.contains(&code))
     }

@@ -1,5 +1,5 @@
-//! Counts the allocations of reading: fixed trees in memory, one thread, so the same on every machine. The bounds are a few
-//! per cent above what was counted; a change that passes them wants a reason.
+//! Counts the allocations of reading fixed trees in memory on one thread, which are the same on every machine. The bounds
+//! are a few per cent above the counts; a change that exceeds them needs a reason.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 

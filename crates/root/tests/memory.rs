@@ -1,5 +1,6 @@
-//! Readings of which an allocation fails end in an error, not in an abort: each is repeated in a child process for
-//! every allocation of at least [`LEAST`] bytes, which then fails. Smaller ones hold what has a fixed size, or a name.
+//! A read in which an allocation fails ends in an error, not in an abort. Each read is repeated in a child process for
+//! every allocation of at least [`LEAST`] bytes, which then fails. Smaller allocations are for data of a fixed size and for
+//! names.
 #![allow(unsafe_code, reason = "an allocator that fails")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "golden files")]
@@ -226,7 +227,7 @@ fn child() {
         }
         Ok(()) if !failed => COMPLETE,
         Err(error) if error.kind() == ErrorKind::Limit => REFUSED,
-        // Memory that was asked for ahead, and did without.
+        // Memory that was requested ahead, and was not needed.
         Ok(()) => 0,
         Err(error) => {
             eprintln!("{error}");

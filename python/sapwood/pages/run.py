@@ -305,7 +305,7 @@ def _cost(run: Run) -> str:
     )
     sizes = [
         ["Size of the files", bytes_text(sum(file.size or 0 for file in run.files)), ""],
-        ["Asked for by the plan", bytes_text(counters["bytes_requested"]), ""],
+        ["Requested by the plan", bytes_text(counters["bytes_requested"]), ""],
         ["Read from storage", bytes_text(counters["bytes_read"]), _calls(counters)],
         ["Compressed baskets", bytes_text(counters["bytes_compressed"]), _plural(counters["baskets"], "basket")],
         ["Decompressed", bytes_text(counters["bytes_decompressed"]), _factor(counters)],

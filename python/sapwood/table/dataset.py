@@ -1,4 +1,4 @@
-"""Many tables as one: reading them in steps, or into one array. Somebody else opens and closes them."""
+"""Many tables as one: reading them in steps, or into one array. The caller opens and closes them."""
 
 from __future__ import annotations
 

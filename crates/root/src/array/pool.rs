@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_given_back() {
+    fn unused_buffers_are_returned() {
         let size = (5 << 20) + 4_321;
         drop(Filled::new(size).unwrap().share());
         let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.size() == roomy(size));

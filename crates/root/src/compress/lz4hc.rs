@@ -24,12 +24,12 @@ pub struct Tables(Box<[u64]>);
 impl Tables {
     /// Empty tables: the library's own are zeros, too.
     pub fn new() -> Self {
-        // SAFETY: gives a number.
+        // SAFETY: returns a number.
         let size = unsafe { LZ4_sizeofStateHC() };
         Self(vec![0; (size.unsigned_abs() as usize).div_ceil(8)].into())
     }
 
-    /// Compresses `from` into the start of `to`; gives the number of bytes, or nothing if they do not fit.
+    /// Compresses `from` into the start of `to`; returns the number of bytes, or `None` if they do not fit.
     pub fn compress(&mut self, from: &[u8], to: &mut [u8], level: u8) -> Option<usize> {
         let (size, room) = (c_int::try_from(from.len()).ok()?, c_int::try_from(to.len()).ok()?);
         // SAFETY: the tables are aligned, as large as the library asks, and as it left them; the other pointers are to

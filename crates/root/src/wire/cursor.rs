@@ -104,7 +104,8 @@ impl<'a> Cursor<'a> {
     pub fn buffer(&self) -> &'a [u8] {
         self.bytes
     }
-    /// Forgets the bytes from position `end` on, though none that were passed, and gives what [`Cursor::widen`] takes to have them again.
+    /// Ends the buffer at position `end`, or at the current position if that is later. Returns the whole buffer, for
+    /// [`Cursor::widen`].
     pub fn narrow(&mut self, end: usize) -> &'a [u8] {
         let whole = self.bytes;
         self.bytes = whole.get(..end.max(self.pos)).unwrap_or(whole);

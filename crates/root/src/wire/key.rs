@@ -3,7 +3,7 @@
 use super::Cursor;
 use crate::error::Result;
 
-/// Where an object lies and what it is.
+/// The location and description of an object in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// Bytes of the record, key included (`fNbytes`).

@@ -1,7 +1,7 @@
 //! Entries that are one short list or string each, or a list of these: decoded in one loop for all entries of a page.
 //!
-//! A list of a few bytes costs more to look at than to copy. This loop knows what it decodes, makes room once for an
-//! entry, and converts a block of fixed size where the page and the room go on behind the list.
+//! Examining a list of a few bytes costs more than copying it. This loop decodes one kind of items, reserves room once
+//! for each entry, and converts blocks of fixed size if the page and the room continue behind the list.
 
 #![allow(
     unsafe_code,
@@ -39,8 +39,8 @@ pub struct Lists<'a> {
 const FRAME: usize = 6;
 
 /// Decodes entries of a page from the first on and appends them; returns their number. It stops before an entry that is
-/// not exactly such a list, or whose version header (if `framed`) has no byte count or says that it is streamed
-/// member-wise: this one is for a decoder that knows all cases and names what is wrong.
+/// not exactly such a list, or whose version header (if `framed`) has no byte count or marks member-wise streaming. Such
+/// an entry is left to the general decoder, which handles all cases and describes faults.
 ///
 /// `bounds` are the start of each entry and the end of the last.
 pub fn entries(items: Items, framed: bool, data: &[u8], bounds: &[u32], to: Lists<'_>) -> Result<usize> {
@@ -300,7 +300,7 @@ mod tests {
         Items::Text,
     ];
 
-    /// Entries and what is known of them.
+    /// Entries and their expected lists.
     #[derive(Default)]
     struct Sample {
         data: Vec<u8>,

@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::wire::grow::Grow;
 use std::mem::MaybeUninit;
 
-/// Copies `from` to `to`, reversing each group of `width` bytes (1, 2, 4 or 8); the lengths are equal and a
-/// multiple of `width`, else what is left over stays untouched.
+/// Copies `from` to `to`, reversing each group of `width` bytes (1, 2, 4 or 8). The lengths should be equal and a
+/// multiple of `width`; a remainder is not changed.
 #[inline]
 pub fn copy(width: usize, from: &[u8], to: &mut [u8]) {
     match width {
@@ -38,8 +38,8 @@ pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. Where `from` goes on behind
-/// them, whole blocks are converted, so that short lists of different lengths take the same way.
+/// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. If `from` continues behind
+/// them, whole blocks are converted, so that short lists of different lengths take the same branch.
 #[inline]
 pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) -> Result<()> {
     match width {
@@ -71,8 +71,8 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -
     Ok(())
 }
 
-/// Appends the bytes from `at` to `end` of each row of `stride` bytes, reversing each group of 4 bytes where `reversed`;
-/// what is left over behind the last whole row is dropped.
+/// Appends the bytes from `at` to `end` of each row of `stride` bytes, reversing each group of 4 bytes if `reversed`;
+/// bytes behind the last whole row are dropped.
 pub fn extend_rows(
     from: &[u8],
     stride: usize,
@@ -149,7 +149,7 @@ fn fill_rows_avx2(
     fill_rows(from, stride, part, reversed, to)
 }
 
-/// Appends the first `width` bytes of each row, reversed; rows too short give zeros.
+/// Appends the first `width` bytes of each row, reversed; zeros for rows that are too short.
 pub fn extend_each<'a>(
     width: usize,
     rows: impl ExactSizeIterator<Item = &'a [u8]>,

@@ -50,7 +50,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty buffer whose first byte will stand `displacement` bytes (the key's `fKeylen`) into its record.
+    /// Creates an empty buffer. Its first byte will be `displacement` bytes (the key's `fKeylen`) behind the start of the
+    /// record.
     pub fn new(displacement: usize) -> Self {
         Self { displacement, ..Self::default() }
     }

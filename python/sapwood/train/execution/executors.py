@@ -186,7 +186,7 @@ class Processes:
                 if not self._closing:
                     child.start()
                     child.greet()
-            except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+            except Exception as error:  # noqa: BLE001 - it is raised where the result is requested
                 future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
@@ -426,7 +426,7 @@ class Dask:
             future.set_exception(WorkerLostError(f"a Dask worker was lost: {error}"))
         except distributed.comm.CommClosedError as error:
             future.set_exception(SapwoodError(f"{_GONE}: {error}"))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is requested
             future.set_exception(error)
         else:
             future.set_result(answer)

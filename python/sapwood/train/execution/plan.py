@@ -172,7 +172,7 @@ class DatasetPlan:
         self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
-        self._cuts: dict[int, tuple[First, int, int]] = {}  # number of the first entry, entries, entries asked for
+        self._cuts: dict[int, tuple[First, int, int]] = {}  # number of the first entry, entries, requested entries
         self._asked = 0
         self._next = 0
         self._offset = 0

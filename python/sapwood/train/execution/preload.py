@@ -36,7 +36,7 @@ def _setup(client: int, server: Foreign) -> None:
     with suppress(AttributeError, OSError):
         os.setpgid(0, 0)
     if type(server).__name__ == "Scheduler":
-        # Nobody reads the pipe of its messages after the start; the scheduler would hang when the pipe is full.
+        # The pipe of its messages is not read after the start; the scheduler would hang when the pipe is full.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - only a descriptor is needed
             os.dup2(nowhere.fileno(), 2)
 
