@@ -164,13 +164,13 @@ impl Drop for Asked {
     }
 }
 
-/// Copies the file. The returned announcement keeps storage from ending requests nobody waits for, because the checksum
-/// query may be one of them.
+/// Copies the file. While the returned announcement lives, storage does not cancel requests that no thread waits for: the
+/// checksum query may be one of them.
 fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option<Announced>)> {
     let size = source.size();
     if size > LARGEST {
         let message = format!(
-            "{}: cannot copy {size} bytes into memory (prior=None reads the file without a copy)",
+            "{}: {size} bytes are too many for a copy (prior=None reads the file without a copy)",
             source.name()
         );
         return Err(Error::other(message));

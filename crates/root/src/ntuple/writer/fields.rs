@@ -381,7 +381,10 @@ fn field(shape: &Shape, split: bool) -> Result<FieldParts> {
         }
         Shape::Variant(items) => {
             if !(1..=MOST_VARIANTS).contains(&items.len()) {
-                return Err(Error::unsupported(format!("a variant has {} types", items.len())));
+                return Err(Error::unsupported(format!(
+                    "a variant has {} types, not 1 to {MOST_VARIANTS}",
+                    items.len()
+                )));
             }
             (Role::Variant, vec![SWITCH], numbered(&items.iter().collect::<Vec<_>>()))
         }
