@@ -72,7 +72,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Build the parser of the whole command line, or of one command only, which is faster."""
     top = argparse.ArgumentParser(
         prog="sapwood",
-        description="Look into ROOT files, run analyses over them, and measure what they cost.",
+        description="Inspect ROOT files, run analyses over them, and measure their cost.",
         epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success with parts of the input or a task left out.",
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")

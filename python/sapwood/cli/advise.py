@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="relative change of floats that a remedy may cause, such as 0.001 (default 0)",
     )
     parser.add_argument("--no-trials", action="store_true", help="only list problems found in the metadata of trees")
-    parser.add_argument("--branch-costs", action="store_true", help="measure what reading the largest branches costs")
-    parser.add_argument("--rntuple", action="store_true", help="measure what a conversion to RNTuple gains")
+    parser.add_argument("--branch-costs", action="store_true", help="measure the cost of reading the largest branches")
+    parser.add_argument("--rntuple", action="store_true", help="measure the gain of a conversion to RNTuple")
     parser.add_argument("-o", "--output", metavar="PATH", help="write the report to this page (.html)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--drift", choices=("error", "skip", "fill"), default="error",
-        help="what to do with files whose branches differ from the first file (default %(default)s)",
+        help="treatment of files whose branches differ from the first file (default %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--any-order", action="store_true", help="join results in the order in which they finish, on the workers first"

@@ -183,7 +183,7 @@ def _cp_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("-r", "--recursive", action="store_true", help="copy directories, too")
     parser.add_argument("--replace", action="store_true", help="replace objects of the same name")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is copied")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print the copied objects")
     _target_arguments(parser)
 
 
@@ -241,11 +241,11 @@ def _ignored(_: object) -> None:
 
 def _rm_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-f", "--force", action="store_true", help="ignore what does not exist; never ask")
+    parser.add_argument("-f", "--force", action="store_true", help="ignore missing objects; never ask")
     parser.add_argument("-i", "--interactive", action="store_true", help="ask before an object is deleted")
-    parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be deleted")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="print the objects that would be deleted")
     parser.add_argument("-r", "--recursive", action="store_true", help="also delete directories and whole files")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is deleted")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print the deleted objects")
     parser.add_argument("targets", nargs="+", metavar="FILE[:PATH]", help="objects, patterns, or whole files")
     parser.set_defaults(trailing="targets")
 
@@ -270,7 +270,7 @@ def _rm(arguments: argparse.Namespace) -> int:
 def _mkdir_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("-p", "--parents", action="store_true", help="make parent directories; accept existing ones")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="print what is made")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print the created directories")
     parser.add_argument("targets", nargs="+", metavar="FILE[:PATH]", help="directories, or new empty files")
     parser.set_defaults(trailing="targets")
 

@@ -82,7 +82,7 @@ def add_price_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bandwidth", metavar="RATE", help="bandwidth of storage for one job (default 100MB/s)")
     add_repeated(
         parser, "--weight", "NAME=NUMBER",
-        "what counts: write=N and read=N: how often a copy is written and read (1, 1); size=S: seconds per stored GB "
+        "weight of a cost: write=N, read=N: how often a copy is written and read (1, 1); size=S: seconds per stored GB "
         "(0); memory=P: processors per GB of memory (0.5)",
     )  # fmt: skip
 
