@@ -269,7 +269,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root") as file:
         for data, words in (
             ({}, "at least one field"),
-            ({"a.b": [1]}, "is not a valid field name"),
+            ({"a.b": [1]}, "is not a valid name of a field"),
             ({"x": "list<int>"}, "std::list"),
             ({"x": np.array([1 + 2j])}, "complex"),
         ):

@@ -110,7 +110,7 @@ def test_paths_into_trees(path: Path) -> None:
         ("event", "'events'"),
         ("dir/deep/iner", "'inner'"),
         ("dir/nothing/inner", "'nothing' is not in '/dir/'"),
-        ("dir/hist/x", "the key is not a directory"),
+        ("dir/hist/x", "not a directory"),
         ("events/jet_pd", "no such branch: 'jet_pd'"),
     ],
 )

@@ -196,7 +196,7 @@ def test_corrections_are_declared_with_what_uses_them(file: Path, theirs: Any) -
         ("correction('txt', met)", NotFoundError, "near it: text"),
         ("correction('text', met, met)", ArgumentError, r"takes s \(string\), x \(real\), y \(real\)"),
         ("correction('whole transform', 'a', met, met)", ArgumentError, r"takes n \(int\)"),
-        ("correction('infinite', met / 0.0 - met / 0.0, met)", ArgumentError, r"(?s)no bin for NaN of its input.*\^"),
+        ("correction('infinite', met / 0.0 - met / 0.0, met)", ArgumentError, r"(?s)no bin for the value NaN.*\^"),
         ("correction(met)", ArgumentError, "name of a correction first"),
         ("correction('strict', met)", NotFoundError, "unknown correction 'strict'"),
         ("sqrt('text')", ArgumentError, r"(?s)cannot hold this.*\^"),

@@ -496,7 +496,7 @@ def test_what_a_checkpoint_cannot_keep_takes_off_its_task(
     assert outcome.resumed >= 500
     same_counts(outcome["fill"], expected)
     assert outcome["own"]["n"] == outcome["nested"]["counts"]["a"]["b"] == FILES * ENTRIES
-    with pytest.raises(train.TaskError, match=r"cannot be kept in a checkpoint: .*generator"):
+    with pytest.raises(train.TaskError, match=r"cannot be saved in a checkpoint: .*generator"):
         outcome["lazy"]
 
 

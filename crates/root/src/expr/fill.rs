@@ -416,7 +416,7 @@ impl Bins {
         }
         let per_entry = |value: &&Value<'_>| matches!(value, Value::Numbers(..) | Value::Constant(_));
         if fill.storage == Storage::Entries && !values.iter().all(per_entry) {
-            return Err(Error::argument("cuts and weights of a number of entries cannot have lists"));
+            return Err(Error::argument("counting entries requires cuts and weights without lists"));
         }
         if values.iter().all(|value| value.len().is_none()) {
             // Only constants: every entry counts.

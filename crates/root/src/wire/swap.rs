@@ -39,7 +39,7 @@ pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
 }
 
 /// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. If `from` continues behind
-/// them, whole blocks are converted, so that short lists of different lengths take the same branch.
+/// them, whole blocks are converted, so that short lists of different lengths take the same path.
 #[inline]
 pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) -> Result<()> {
     match width {

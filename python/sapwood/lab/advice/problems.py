@@ -300,15 +300,15 @@ LAYOUTS = (
     ),
     Problem(
         "unclustered",
-        "auto-flush is 0; of the basket ends in the branch with the fewest baskets, less than half are basket ends in "
-        "all other branches (branches with one basket are ignored)",
+        "auto-flush is 0, and baskets of different branches seldom end at the same entry: at less than half of the "
+        "basket ends of the branch with the fewest baskets (branches with one basket are ignored)",
         "clusters (30 MB)",
         _unclustered,
         of_rntuples=False,
     ),
     Problem(
         "lock-step-trees",
-        "other trees split the baskets of a tree into 32 pieces or more, of less than 1 MB on average",
+        "the baskets of a tree lie between those of other trees, in 32 pieces or more of less than 1 MB on average",
         "one tree after the other",
         _lock_step_trees,
     ),

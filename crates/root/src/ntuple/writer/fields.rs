@@ -144,7 +144,7 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
             return Err(Error::argument(if known {
                 format!("a field named {} already exists", spec.name)
             } else {
-                format!("several fields have the name {}", spec.name)
+                format!("two fields have the name {}", spec.name)
             }));
         }
         let split = spec.compression.unwrap_or(default) != Compression::None;
@@ -223,7 +223,7 @@ pub fn project(schema: &mut Schema, projections: &[Projection]) -> Result<()> {
         let place = || format!("field {}", projection.name);
         check_name(&projection.name)?;
         if !names.insert(projection.name.clone()) {
-            return Err(Error::argument(format!("several fields have the name {}", projection.name)));
+            return Err(Error::argument(format!("two fields have the name {}", projection.name)));
         }
         let path = resolve(schema, &projection.source).within(place)?;
         added.projection(schema, &projection.name, &path).within(place)?;
@@ -441,7 +441,7 @@ fn check_name(name: &str) -> Result<()> {
         return Err(Error::argument("a field has no name"));
     }
     match name.chars().find(|c| wrong(*c)) {
-        Some(c) => Err(Error::argument(format!("{name:?} is not a valid field name: it has {c:?}"))),
+        Some(c) => Err(Error::argument(format!("{name:?} is not a valid name of a field: it has {c:?}"))),
         None => Ok(()),
     }
 }
