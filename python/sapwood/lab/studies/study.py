@@ -37,7 +37,7 @@ WARNINGS = {
     "few-rounds": ("fewer than 3 values", "use three rounds or more before comparing"),
     "page-cache-not-dropped": (
         "a cold reading found part of its file in memory",
-        "use a local file system, or have root write 3 to /proc/sys/vm/drop_caches between the runs",
+        "use a local file system, or write 3 to /proc/sys/vm/drop_caches as root between the runs",
     ),
     "server-cache": (
         "servers may have kept remote files in memory between the runs",
