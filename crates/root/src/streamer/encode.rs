@@ -442,7 +442,7 @@ mod tests {
             matches!(back.get("fY"), Some(Value::Numbers(Number::F64, b)) if b[8..] == 4.0_f64.to_ne_bytes())
         );
         graph.members.push(("fNpoints".into(), Value::Int(3)));
-        assert!(encode_object(&graph, 0).unwrap_err().to_string().contains("fNpoints says 3"));
+        assert!(encode_object(&graph, 0).unwrap_err().to_string().contains("fNpoints is 3"));
     }
 
     #[test]

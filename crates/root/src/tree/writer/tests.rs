@@ -315,7 +315,7 @@ fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
         (good[..3].to_vec(), "3 columns were given for 4 branches"),
         (replaced(0, float_column([1.0])), "branch x has 1 entries, but another branch has 8"),
         (replaced(0, numbers), "takes F32"),
-        (replaced(1, falling), "list offsets fall"),
+        (replaced(1, falling), "offsets of lists decrease"),
         (replaced(1, list_column(&[0; 7])), "has 7 entries"),
         (replaced(3, good[0].clone()), "takes strings"),
     ] {
@@ -377,7 +377,7 @@ fn a_full_disk_leaves_the_clusters_before_it() {
         error.to_string().contains("5000 entries of tree t are safe, 1000 more were not written"),
         "{error}"
     );
-    assert!(tree.extend(file, &column()).unwrap_err().to_string().contains("failed before"));
+    assert!(tree.extend(file, &column()).unwrap_err().to_string().contains("an earlier write failed"));
     out.close().unwrap();
     let tree = open(&sink);
     assert_eq!(tree.entries, 5000);
