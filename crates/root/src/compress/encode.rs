@@ -1,6 +1,7 @@
 //! Compression.
 
 use super::lz4hc::Tables;
+use super::noise::is_noise;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -16,6 +17,19 @@ pub enum Algorithm {
     Lz4,
     /// Zstandard.
     Zstd,
+}
+
+impl Algorithm {
+    /// The level of the codec's library for one of ROOT's levels.
+    pub(super) fn native_level(self, level: u8) -> i32 {
+        match self {
+            // The library's level 1 makes larger files than ROOT's; its level 2 takes no longer.
+            Self::Zlib => i32::from(level.clamp(2, 9)),
+            Self::Zstd => 2 * i32::from(level.min(9)),
+            Self::Lz4 => i32::from(level),
+            Self::Lzma => i32::from(level.min(9)),
+        }
+    }
 }
 
 /// A codec and its level, or none at all.
@@ -68,7 +82,7 @@ impl Compression {
 }
 
 /// Levels of LZ4 from this one on search longer (`LZ4_compress_HC`).
-const LZ4_HIGH: u8 = 4;
+const LZ4_HIGH: i32 = 4;
 /// Bytes of a block for these.
 const LZ4_BLOCK: usize = 64 << 10;
 /// Bytes that LZMA looks back at levels below 8.
@@ -77,7 +91,7 @@ const LZMA_DICTIONARY: u32 = 4 << 10;
 /// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
 #[derive(Default)]
 struct Contexts {
-    zlib: Option<(u8, libdeflater::Compressor)>,
+    zlib: Option<(i32, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
     lz4: Option<Tables>,
 }
@@ -91,7 +105,21 @@ thread_local! {
 /// Returns the number of bytes, or nothing if they would not be fewer than those of `from`; then it must be stored
 /// as it is, which is how readers tell (`fObjlen` equals `fNbytes - fKeylen`).
 pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>> {
-    let Compression::Level(algorithm, level) = compression else { return Ok(None) };
+    match compression {
+        Compression::None => Ok(None),
+        Compression::Level(algorithm, level) => {
+            compress_at(algorithm, algorithm.native_level(level), from, out)
+        }
+    }
+}
+
+/// As [`compress`], with a level of the codec's library.
+pub fn compress_at(
+    algorithm: Algorithm,
+    level: i32,
+    from: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<Option<usize>> {
     if out.len() < from.len() {
         out.resize(from.len(), 0);
     }
@@ -121,7 +149,7 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
 
 /// Bytes that are compressed as one block. LZ4's slower levels search through all that came before in the block, up to
 /// 64 KiB: the shorter the block, the sooner they are done. A page of ROOT has 32 kB at first and up to 256 kB later.
-fn block_bytes(algorithm: Algorithm, level: u8) -> usize {
+fn block_bytes(algorithm: Algorithm, level: i32) -> usize {
     if algorithm == Algorithm::Lz4 && level >= LZ4_HIGH { LZ4_BLOCK } else { MAX_BLOCK }
 }
 
@@ -129,16 +157,14 @@ fn block_bytes(algorithm: Algorithm, level: u8) -> usize {
 fn encode_block(
     contexts: &mut Contexts,
     algorithm: Algorithm,
-    level: u8,
+    level: i32,
     block: &[u8],
     room: &mut [u8],
 ) -> Result<Option<usize>> {
     match algorithm {
         Algorithm::Zlib => {
-            // The library's level 1 makes larger files than ROOT's; its level 2 takes no longer.
-            let level = level.clamp(2, 9);
             if contexts.zlib.as_ref().is_none_or(|(known, _)| *known != level) {
-                let made = libdeflater::CompressionLvl::new(i32::from(level))
+                let made = libdeflater::CompressionLvl::new(level)
                     .map_err(|e| Error::argument(format!("zlib level {level}: {e:?}")))?;
                 contexts.zlib = Some((level, libdeflater::Compressor::new(made)));
             }
@@ -147,12 +173,11 @@ fn encode_block(
         }
         Algorithm::Zstd => {
             let zstd = contexts.zstd.get_or_insert_with(zstd_safe::CCtx::create);
-            // ROOT's level n is level 2n of the library.
-            Ok(zstd.compress(room, block, 2 * i32::from(level.min(9))).ok())
+            Ok(zstd.compress(room, block, level).ok())
         }
         Algorithm::Lz4 => {
             let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
-            let packed = if level < LZ4_HIGH {
+            let packed = if level < LZ4_HIGH || is_noise(block) {
                 let mode = lz4::block::CompressionMode::DEFAULT;
                 lz4::block::compress_to_buffer(block, Some(mode), false, body).ok()
             } else {
@@ -163,7 +188,7 @@ fn encode_block(
             *sum = xxhash_rust::xxh64::xxh64(data, 0).to_be_bytes();
             Ok(Some(packed + 8))
         }
-        Algorithm::Lzma => lzma(u32::from(level.min(9)), block, room),
+        Algorithm::Lzma => lzma(level.unsigned_abs(), block, room),
     }
 }
 

@@ -30,7 +30,7 @@ impl Tables {
     }
 
     /// Compresses `from` into the start of `to`; returns the number of bytes, or `None` if they do not fit.
-    pub fn compress(&mut self, from: &[u8], to: &mut [u8], level: u8) -> Option<usize> {
+    pub fn compress(&mut self, from: &[u8], to: &mut [u8], level: c_int) -> Option<usize> {
         let (size, room) = (c_int::try_from(from.len()).ok()?, c_int::try_from(to.len()).ok()?);
         // SAFETY: the tables are aligned, as large as the library asks, and as it left them; the other pointers are to
         // as many bytes as the numbers beside them say.
@@ -41,7 +41,7 @@ impl Tables {
                 to.as_mut_ptr().cast(),
                 size,
                 room,
-                c_int::from(level),
+                level,
             )
         };
         usize::try_from(used).ok().filter(|used| *used > 0)

@@ -5,8 +5,10 @@
 //! (`R__unzip`).
 
 pub mod decode;
+pub mod effort;
 pub mod encode;
 mod lz4hc;
+mod noise;
 
 /// Bytes before each block.
 pub const HEADER: usize = 9;

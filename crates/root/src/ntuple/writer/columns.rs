@@ -2,12 +2,14 @@
 
 use super::encode::encode;
 use crate::array::{Column, Number};
-use crate::compress::encode::{Compression, compress};
+use crate::compress::effort::{Effort, SAMPLE};
+use crate::compress::encode::Compression;
 use crate::error::{Error, Result};
 use crate::ntuple::encoding::Encoding;
 use crate::ntuple::envelope::checksum;
 use crate::ntuple::schema::Schema;
 use crate::ntuple::structure::{Stored, Structure};
+use std::ops::Range;
 
 /// A page that is ready to be written.
 #[derive(Debug)]
@@ -15,8 +17,17 @@ pub struct Sealed {
     pub elements: usize,
     /// Uncompressed bytes of the page.
     pub length: usize,
-    pub bytes: Vec<u8>,
+    pub bytes: PageBytes,
     pub checksum: u64,
+}
+
+/// The bytes of a page as they are stored.
+#[derive(Debug)]
+pub enum PageBytes {
+    /// Encoded and compressed.
+    Made(Vec<u8>),
+    /// A range of the buffered elements, which are stored as they are.
+    Buffered(Range<usize>),
 }
 
 /// A column of the current cluster.
@@ -34,12 +45,14 @@ pub struct Pending {
     counts: Vec<u64>,
     /// Number of elements in the clusters before.
     pub first_element: u64,
-    /// Number of buffered elements that are already in a sealed page.
+    /// Number of buffered elements that sealed pages hold, or will hold when the pages of this step are sealed.
     pub taken: usize,
     /// Compression of the sealed pages, if they were copied.
     pub code: Option<u32>,
     /// Target of copied pages, if any.
     pub target: Option<CopiedTo>,
+    /// Level at which pages are compressed.
+    effort: Effort,
 }
 
 /// Target of the pages of a copied cluster.
@@ -65,6 +78,7 @@ impl Pending {
             taken: 0,
             code: None,
             target: None,
+            effort: Effort::default(),
         }
     }
     /// Bytes of a buffered element.
@@ -81,7 +95,7 @@ impl Pending {
         self.sealed.clear();
         self.data.clear();
         self.counts.clear();
-        (self.code, self.target) = (None, None);
+        (self.code, self.target, self.taken) = (None, None, 0);
     }
     /// Drops the elements that are in sealed pages.
     pub fn drain(&mut self) {
@@ -109,6 +123,32 @@ impl Pending {
         }
         cuts
     }
+    /// Whether the buffered elements are stored as they are. They then stay in the buffer until the cluster is written.
+    pub fn is_stored_as_is(&self, compression: Compression) -> bool {
+        compression == Compression::None
+            && self.encoding == Encoding::Plain(self.memory)
+            && (cfg!(target_endian = "little") || self.memory.size() == 1)
+    }
+    /// Returns the stored bytes of a page.
+    pub fn stored<'a>(&'a self, page: &'a Sealed) -> &'a [u8] {
+        match &page.bytes {
+            PageBytes::Made(bytes) => bytes,
+            PageBytes::Buffered(range) => self.data.get(range.clone()).unwrap_or_default(),
+        }
+    }
+    /// Chooses the level at which the elements that are taken now, and further ones, are compressed.
+    pub fn measure(&mut self, compression: Compression) -> Result<()> {
+        let width = self.width();
+        if self.effort.is_due(compression, self.taken * width) {
+            let most = (SAMPLE / width).min(self.taken);
+            let first = (self.taken - most) / 2;
+            let mut page = Vec::new();
+            let values = self.data.get(first * width..(first + most) * width).unwrap_or_default();
+            encode(self.encoding, self.memory, values, &mut page)?;
+            self.effort.measure(compression, &page)?;
+        }
+        Ok(())
+    }
     /// Makes a page from elements.
     pub fn seal(
         &self,
@@ -118,13 +158,19 @@ impl Pending {
         room: &mut [Vec<u8>; 2],
     ) -> Result<Sealed> {
         let width = self.width();
-        let values = self.data.get(from * width..to * width).unwrap_or_default();
+        let range = from * width..to * width;
+        let values = self.data.get(range.clone()).unwrap_or_default();
+        if self.is_stored_as_is(compression) {
+            let (checksum, length) = (checksum(values), range.len());
+            return Ok(Sealed { elements: to - from, length, checksum, bytes: PageBytes::Buffered(range) });
+        }
         let [page, packed] = room;
         page.clear();
         encode(self.encoding, self.memory, values, page)?;
-        let used = compress(compression, page, packed)?;
+        let used = self.effort.compress(compression, page, packed)?;
         let bytes = used.and_then(|used| packed.get(..used)).unwrap_or(page).to_vec();
-        Ok(Sealed { elements: to - from, length: page.len(), checksum: checksum(&bytes), bytes })
+        let (checksum, bytes) = (checksum(&bytes), PageBytes::Made(bytes));
+        Ok(Sealed { elements: to - from, length: page.len(), checksum, bytes })
     }
 }
 

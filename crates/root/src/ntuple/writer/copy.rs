@@ -1,6 +1,6 @@
 //! Copying clusters of another RNTuple without decompressing their pages.
 
-use super::columns::{CopiedTo, Sealed};
+use super::columns::{CopiedTo, PageBytes, Sealed};
 use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
@@ -90,7 +90,7 @@ impl NTupleWriter {
                 Some(wanted) if wanted.code() != *code => recompress(stored, length, wanted)?,
                 _ => stored.to_vec(),
             };
-            Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes })
+            Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes: PageBytes::Made(bytes) })
         });
         let mut sealed = sealed.collect::<Result<Vec<_>>>().within(place)?.into_iter();
         for (pending, from) in self.tops.iter_mut().flat_map(|top| &mut top.columns).zip(&columns) {

@@ -296,7 +296,7 @@ impl NTupleWriter {
             });
             self.waiting += to - from;
             self.seal(file, Seal::Full)?;
-            if self.is_full() {
+            if self.is_full(file.compression()) {
                 self.write_cluster(file)?;
             }
             from = to;
@@ -304,36 +304,47 @@ impl NTupleWriter {
         Ok(())
     }
 
-    fn is_full(&self) -> bool {
+    fn is_full(&self, usual: Compression) -> bool {
         if self.options.cluster_entries.is_some_and(|most| self.waiting >= most) {
             return true;
         }
-        let waiting = self.waiting_bytes();
         let (raw, packed) = self.sealed;
         // Assume that buffered data compress like the pages so far, or to half if there are none.
         let ratio = if raw > 0 { packed as f64 / raw as f64 } else { 0.5 };
-        packed + (waiting as f64 * ratio) as u64 >= self.options.cluster_bytes
-            || raw + waiting >= self.options.cluster_bytes.saturating_mul(MOST_EXPANSION)
-    }
-    fn waiting_bytes(&self) -> u64 {
-        self.tops.iter().flat_map(|top| &top.columns).map(|column| column.data.len() as u64).sum()
+        let (mut as_is, mut others) = (0, 0);
+        for top in &self.tops {
+            let compression = top.compression.unwrap_or(usual);
+            for column in &top.columns {
+                let bytes = if column.is_stored_as_is(compression) { &mut as_is } else { &mut others };
+                *bytes += column.data.len() as u64;
+            }
+        }
+        packed + as_is + (others as f64 * ratio) as u64 >= self.options.cluster_bytes
+            || raw + as_is + others >= self.options.cluster_bytes.saturating_mul(MOST_EXPANSION)
     }
 
     /// Compresses pages: full pages, and more if too much is buffered, or all.
     fn seal(&mut self, file: &FileWriter, which: Seal) -> Result<()> {
         let mut page_bytes = self.options.page_bytes;
+        let usual = file.compression();
         let mut jobs = Vec::new();
         loop {
             jobs.clear();
             let mut left = 0;
-            for (top, found) in self.tops.iter().enumerate() {
-                for (column, pending) in found.columns.iter().enumerate() {
+            for (top, found) in self.tops.iter_mut().enumerate() {
+                let compression = found.compression.unwrap_or(usual);
+                for (column, pending) in found.columns.iter_mut().enumerate() {
+                    let as_is = pending.is_stored_as_is(compression);
+                    if as_is && which == Seal::Full {
+                        continue;
+                    }
                     let mut start = 0;
                     for elements in pending.cuts(page_bytes, which == Seal::All) {
                         jobs.push((top, column, start, start + elements));
                         start += elements;
                     }
                     left += pending.data.len() - start * pending.width();
+                    pending.taken = if as_is { 0 } else { start };
                 }
             }
             // The columns together buffer too much: use smaller pages.
@@ -342,7 +353,14 @@ impl NTupleWriter {
             }
             page_bytes /= 2;
         }
-        let (tops, usual) = (&self.tops, file.compression());
+        self.tops.par_iter_mut().try_for_each(|top| {
+            let compression = top.compression.unwrap_or(usual);
+            let mut columns = top.columns.iter_mut();
+            columns
+                .try_for_each(|column| column.measure(compression))
+                .within(|| format!("field {}", top.name))
+        })?;
+        let tops = &self.tops;
         let seal = |room: &mut [Vec<u8>; 2], &(top, column, from, to): &(usize, usize, usize, usize)| {
             let top = tops.get(top).ok_or_else(|| Error::argument("the field does not exist"))?;
             let pending =
@@ -352,13 +370,12 @@ impl NTupleWriter {
                 .within(|| format!("field {}", top.name))
         };
         let pages: Result<Vec<Sealed>> = jobs.par_iter().map_init(Default::default, seal).collect();
-        for ((top, column, _, to), page) in jobs.iter().zip(pages?) {
+        for ((top, column, ..), page) in jobs.iter().zip(pages?) {
             self.sealed.0 += page.length as u64;
-            self.sealed.1 += page.bytes.len() as u64;
             let pending = self.tops.get_mut(*top).and_then(|top| top.columns.get_mut(*column));
             if let Some(pending) = pending {
+                self.sealed.1 += pending.stored(&page).len() as u64;
                 pending.sealed.push(page);
-                pending.taken = *to;
             }
         }
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
@@ -407,7 +424,7 @@ impl NTupleWriter {
         let suppressed = ColumnRange { suppressed: true, ..ColumnRange::default() };
         let mut ranges: ColumnPages =
             self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())).collect();
-        let mut unique: Vec<&Sealed> = Vec::new();
+        let mut unique: Vec<(&Sealed, &[u8])> = Vec::new();
         let mut known: HashMap<(u64, usize), usize> = HashMap::new();
         // Pages by column, as indices of unique pages.
         let mut places: Vec<(&Pending, u32, Vec<usize>)> = Vec::new();
@@ -416,12 +433,12 @@ impl NTupleWriter {
             for pending in &top.columns {
                 let code = pending.code.unwrap_or_else(|| top.compression.unwrap_or(usual).code());
                 let numbers = pending.sealed.iter().map(|page| {
-                    let next = unique.len();
-                    let number = *known.entry((page.checksum, page.bytes.len())).or_insert(next);
+                    let (next, bytes) = (unique.len(), pending.stored(page));
+                    let number = *known.entry((page.checksum, bytes.len())).or_insert(next);
                     match unique.get(number) {
-                        Some(same) if same.bytes == page.bytes => number,
+                        Some((_, same)) if *same == bytes => number,
                         _ => {
-                            unique.push(page);
+                            unique.push((page, bytes));
                             next
                         }
                     }
@@ -431,8 +448,8 @@ impl NTupleWriter {
         }
         let mut keys: Vec<std::ops::Range<usize>> = Vec::new();
         let mut bytes = KEY_BYTES;
-        for (number, page) in unique.iter().enumerate() {
-            let size = page.bytes.len() as u64 + 8;
+        for (number, (_, page)) in unique.iter().enumerate() {
+            let size = page.len() as u64 + 8;
             match keys.last_mut() {
                 Some(key) if bytes + size <= KEY_BYTES => {
                     key.end += 1;
@@ -444,7 +461,8 @@ impl NTupleWriter {
                 }
             }
         }
-        let total = |pages: &[&Sealed]| pages.iter().map(|page| page.bytes.len() as u64 + 8).sum::<u64>();
+        let total =
+            |pages: &[(&Sealed, &[u8])]| pages.iter().map(|(_, bytes)| bytes.len() as u64 + 8).sum::<u64>();
         let key_bytes = file.blob_key_bytes();
         let mut stretch = file.begin_stretch(total(&unique) + (keys.len() * key_bytes) as u64);
         let mut offsets = Vec::with_capacity(unique.len());
@@ -452,12 +470,12 @@ impl NTupleWriter {
             let pages = unique.get(key).unwrap_or_default();
             let head = file.blob_key(stretch.end, total(pages) as usize)?;
             let mut at = stretch.end + head.len() as u64;
-            let sums: Vec<[u8; 8]> = pages.iter().map(|page| page.checksum.to_le_bytes()).collect();
+            let sums: Vec<[u8; 8]> = pages.iter().map(|(page, _)| page.checksum.to_le_bytes()).collect();
             let mut parts: Vec<&[u8]> = vec![&head];
-            for (page, sum) in pages.iter().zip(&sums) {
+            for ((_, bytes), sum) in pages.iter().zip(&sums) {
                 offsets.push(at);
-                at += page.bytes.len() as u64 + 8;
-                parts.extend([page.bytes.as_slice(), sum]);
+                at += bytes.len() as u64 + 8;
+                parts.extend([*bytes, sum]);
             }
             let written = file.append(&mut stretch, &parts);
             if written.is_err() {
@@ -470,7 +488,7 @@ impl NTupleWriter {
             let pages = numbers.iter().zip(&pending.sealed).map(|(number, sealed)| {
                 end += sealed.elements as u64;
                 let offset = offsets.get(*number).copied().unwrap_or_default();
-                let locator = Locator::File { offset, bytes: sealed.bytes.len() as u64 };
+                let locator = Locator::File { offset, bytes: pending.stored(sealed).len() as u64 };
                 Page { end, locator, checksum: true }
             });
             let column = match pending.target {

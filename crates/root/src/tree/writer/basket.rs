@@ -1,7 +1,7 @@
 //! Baskets: parts of a branch, with their keys (`TBasket`).
 
 use super::branch::Branch;
-use crate::compress::encode::{Algorithm, Compression, compress};
+use crate::compress::encode::{Algorithm, Compression};
 use crate::error::{Error, Result};
 use crate::file::writer::{KeyNumbers, KeyText, encode_key};
 use crate::wire::writer::Writer;
@@ -144,7 +144,7 @@ impl Slot {
                 self.plain.extend_from_slice(&self.offsets);
                 &self.plain
             };
-            self.used = compress(compression, body, &mut self.packed)?;
+            self.used = branch.effort.compress(compression, body, &mut self.packed)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::basket::Basket;
 use super::item::{Item, View};
+use crate::compress::effort::{Effort, SAMPLE};
 use crate::compress::encode::Compression;
 use crate::error::Result;
 use crate::streamer::declare::Shape;
@@ -129,6 +130,8 @@ pub struct Branch {
     pub most_entries: usize,
     /// Largest value of a counter; for text, one more than the longest length.
     pub maximum: u32,
+    /// Level at which baskets are compressed.
+    pub effort: Effort,
 }
 
 /// Maximum number of bytes to reserve ahead of need.
@@ -168,6 +171,7 @@ impl Branch {
             largest: 0,
             most_entries: 0,
             maximum: 0,
+            effort: Effort::default(),
         }
     }
     /// Marks its entries as lists that another branch counts.
@@ -203,6 +207,17 @@ impl Branch {
         for i in from..to {
             self.starts.push(self.data.len() as u64);
             self.maximum = self.maximum.max(view.encode(i, i + 1, &mut self.data)?);
+        }
+        Ok(())
+    }
+
+    /// Chooses the level at which the buffered entries, and further ones, are compressed.
+    pub fn measure(&mut self, file: Compression) -> Result<()> {
+        let (compression, bytes) = (self.compression(file), self.data.len());
+        if self.effort.is_due(compression, bytes) {
+            let most = SAMPLE.min(bytes);
+            let first = (bytes - most) / 2;
+            self.effort.measure(compression, self.data.get(first..first + most).unwrap_or_default())?;
         }
         Ok(())
     }

@@ -401,6 +401,10 @@ impl TreeWriter {
 
     /// Writes all buffered entries.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
+        let compression = file.compression();
+        self.branches.par_iter_mut().try_for_each(|branch| {
+            branch.measure(compression).within(|| format!("branch {}", branch.name))
+        })?;
         let (stretch, baskets) = self.write_baskets(file)?;
         let need = metadata::bytes_needed(&self.branches, baskets.len())
             + self.existing.as_ref().map_or(0, Existing::size);
