@@ -84,7 +84,7 @@ impl Compression {
 /// Levels of LZ4 from this one on search longer (`LZ4_compress_HC`).
 const LZ4_HIGH: i32 = 4;
 /// Bytes of a block for these.
-const LZ4_BLOCK: usize = 64 << 10;
+const LZ4_BLOCK: usize = 128 << 10;
 /// Bytes that LZMA looks back at levels below 8.
 const LZMA_DICTIONARY: u32 = 4 << 10;
 
