@@ -8,8 +8,8 @@
 use super::encode::{Algorithm, Compression, compress, compress_at};
 use crate::error::Result;
 
-/// Maximum bytes of a sample.
-pub const SAMPLE: usize = 128 << 10;
+/// Maximum bytes of a sample. For up to 256 KiB a level of Zstandard has other methods than for a page of usual size.
+pub const SAMPLE: usize = 260 << 10;
 /// Minimum bytes of a sample.
 const SMALLEST: usize = 16 << 10;
 /// Bytes of a column before its first sample. A sample of a smaller column would cost more than it saves.
