@@ -238,6 +238,26 @@ def test_data_bring_their_own_fields(path: Path, kind: str) -> None:
             assert {name: found[name].array().tolist() for name in values} == values
 
 
+def test_records_keep_their_names_when_branches_are_added(path: Path) -> None:
+    rows = {"x": [1], "m": [[{"a": 1, "c": 2.5}]], "r": [{"p": 1, "s": "text"}]}
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {name: ak.Array(column) for name, column in rows.items()})
+        tree.extend({name: ak.Array(column) for name, column in rows.items()})
+        for name in ("y", "z"):
+            rows[name] = [[{"e": 3}]]
+            tree.extend({name: ak.Array(column) for name, column in rows.items()}, accept_new_fields=True)
+        tree.add_fields({"w": {"i": "int32"}})
+        rows["w"] = [{"i": 4}]
+        tree.extend({name: ak.Array(column) for name, column in rows.items()})
+    with sapwood.open(path) as file:
+        found = file["t"]
+        assert found["x"].array().tolist() == [1] * 5
+        assert found["m_c"].array().tolist() == [[2.5]] * 5
+        assert found["r_s"].array().tolist() == ["text"] * 5
+        assert found["z_e"].array().tolist() == [[], [], [], [3], [3]]
+        assert found["w_i"].array().tolist() == [0, 0, 0, 0, 4]
+
+
 def test_a_stored_tree_takes_records_as_it_was_made(path: Path) -> None:
     record = {"m": {"a": [1.5], "b": [2]}}
     with sapwood.recreate(path) as file:

@@ -185,6 +185,22 @@ class TreePlan:
         plan._take(branches, {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"})
         return plan
 
+    def keep_names(self, *earlier: TreePlan) -> None:
+        """Let the records of earlier plans be given by their names, and no longer by those of their branches."""
+        for plan in earlier:
+            for name, node in plan._nodes.items():
+                if isinstance(node, _Fields):
+                    for place in _places(node):
+                        self._nodes.pop(plan.branches[place].name, None)
+                    self._nodes[name] = self._moved(node, plan)
+
+    def _moved(self, node: _Leaf | _Fields, plan: TreePlan) -> _Leaf | _Fields:
+        """Return where data go, with the places of this plan instead of those of another."""
+        if isinstance(node, _Leaf):
+            return _Leaf(self._by_name[plan.branches[node.index].name])
+        fields = tuple((field, self._moved(inner, plan)) for field, inner in node.fields)
+        return _Fields(node.name, node.listed, fields)
+
     def native(self, codes: list[int]) -> list[tuple[str, str, Shape, list[int], int, int, bool, int | None]]:
         """Return the branches with their compression settings, in the form that the native core takes."""
         return [

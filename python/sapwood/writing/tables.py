@@ -83,8 +83,10 @@ class TableDirectory(OutputDirectory):
         except UnsupportedError as error:
             return FixedTree((*self._path, name), self._file, partial(self.add_branches, f"{name};{cycle}"), error)
 
-    def _append(self, name: str, cycle: int, tree: WritableTree | None = None) -> WritableTree:
-        """Open a tree of the file to add entries to it. If `tree` is given, update it."""
+    def _append(
+        self, name: str, cycle: int, tree: WritableTree | None = None, added: tuple[TreePlan, ...] = ()
+    ) -> WritableTree:
+        """Open a tree of the file to add entries to it. If `tree` is given, update it after branches were `added`."""
         key = self._source(name, cycle)
         native = self._file.native
         number, found = native.append_tree(self._number, key.file.native, key.native)
@@ -92,7 +94,7 @@ class TableDirectory(OutputDirectory):
         plan = TreePlan.of_branches([Branch.of(one) for one in found])
         if tree is None:
             return self._tree(name, number, plan, codes, cycle)
-        tree.go_on(number, plan, codes)
+        tree.go_on(number, plan, codes, added)
         return tree
 
     def _tree(self, name: str, number: int, plan: TreePlan, codes: list[int], cycle: int | None = None) -> WritableTree:
@@ -174,6 +176,7 @@ class TableDirectory(OutputDirectory):
         plan = _plan(types, branch_types, counter_name, field_name, choices)
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
+        added: tuple[TreePlan, ...] = ()
         written = self._file.tables.get(((*directory._path, last), cycle))
         if isinstance(written, WritableTree):
             rows = length_of(filled[0])
@@ -184,9 +187,10 @@ class TableDirectory(OutputDirectory):
             key = directory._source(last, cycle)
             branches = plan.native(codes)
             native.add_branches(directory._number, key.file.native, key.native, branches, basket_bytes, filled)
+            added = (plan,)
         finally:
             if isinstance(written, WritableTree):
-                directory._append(last, cycle, written)
+                directory._append(last, cycle, written, added)
 
     def mktree(
         self,

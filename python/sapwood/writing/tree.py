@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
@@ -40,11 +40,14 @@ class WritableTree(WritableTable):
         """Wrap a tree of the native core, with the function that adds branches to it."""
         super().__init__(path, file, number)
         self._add_branches = add_branches
+        self._plan = plan
         self.go_on(number, plan, codes)
 
-    def go_on(self, number: int, plan: TreePlan, codes: list[int]) -> None:
-        """Continue with another tree of the native core."""
+    def go_on(self, number: int, plan: TreePlan, codes: list[int], added: Sequence[TreePlan] = ()) -> None:
+        """Continue with another tree of the native core, which has the branches of this tree and those `added`."""
         self._number = number
+        if plan is not self._plan:
+            plan.keep_names(self._plan, *added)
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
