@@ -269,6 +269,28 @@ def test_integers_lose_fractions_with_a_warning(path: Path) -> None:
     assert lists(sapwood.open(path)["t"])["j"] == [[1], [], [2], [5, -6]]
 
 
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_integers_in_lists_are_never_rounded(path: Path, make: str) -> None:
+    large = 2**63 + 1
+    for number, (kind, data) in enumerate([
+        ("uint64", [large, 1]), ("uint64", [1, large]), ("uint64", [np.uint64(large), 1]), ("2 * uint64", [[1, large]]),
+    ]):  # fmt: skip
+        with sapwood.recreate(path) as file:
+            getattr(file, make)("typed", {"x": kind}).extend({"x": data})
+            getattr(file, make)("untyped", {"x": data})
+        with sapwood.open(path) as file:
+            for name in ("typed", "untyped"):
+                assert file[name]["x"].array().tolist() == data, number
+    with sapwood.recreate(path) as file:
+        for data in ([2**53 + 1, 1.0], [[2**53 + 1, 1.5], [3]], [{"a": 2**53 + 1}, {"a": 0.5}]):
+            with pytest.raises(ArgumentError, match="9007199254740993 would be rounded"):
+                getattr(file, make)("t", {"x": data})
+        with pytest.raises(ArgumentError, match="no integer type holds all"):
+            getattr(file, make)("t", {"x": [large, -1]})
+        with pytest.raises(ArgumentError, match="9223372036854775809 has more than 63 bits"):
+            getattr(file, make)("t", {"x": [[large], []]})
+
+
 def test_numbers_are_converted_if_they_fit(path: Path) -> None:
     with sapwood.recreate(path) as file:
         tree = file.mktree("t", {"i": "int16", "u": "uint8", "f": "float32", "b": "bool", "j": "var * int8"})

@@ -228,7 +228,56 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
         array = np.asarray(data)
     except ValueError:  # lists of different lengths
         return _from_iterable(data, missing)
+    if array.dtype.kind == "f" and isinstance(data, (list, tuple)):
+        array = _exact(array, cast_type("list[Any]", data))
     return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data, missing)
+
+
+_EXACT = 2**53
+"""Integers up to this one are exact as 64-bit floats."""
+
+
+def _exact(array: np.ndarray[Any, Any], data: list[Any]) -> np.ndarray[Any, Any]:
+    """Return numbers of lists as integers if NumPy has rounded integers above 2⁶³ to floats.
+
+    Raises
+    ------
+    ArgumentError
+        No type holds all of the numbers.
+    """
+    if not (np.abs(array) >= _EXACT).any():
+        return array
+    numbers = np.asarray(data, object)
+    if not all(isinstance(one, (int, np.integer, np.bool_)) for one in numbers.flat):
+        _check_rounding(numbers.flat)
+        return array
+    integers = [int(one) for one in numbers.flat]
+    if min(integers) < 0 or max(integers).bit_length() > 64:
+        raise ArgumentError("these values cannot be written: no integer type holds all of them")
+    return numbers.astype(np.uint64)
+
+
+def _check_rounding(values: Iterable[Any]) -> None:
+    """Refuse integers, in lists of any depth, that 64-bit floats cannot hold."""
+    for value in values:
+        if isinstance(value, (int, np.integer)):
+            if abs(int(value)) > _EXACT and int(float(value)) != int(value):
+                raise ArgumentError(
+                    f"these values cannot be written: {value} would be rounded, because other values are floats"
+                )
+        elif isinstance(value, Mapping):
+            _check_rounding(cast_type("Mapping[Any, Any]", value).values())
+        elif isinstance(value, (list, tuple)):
+            _check_rounding(cast_type("list[Any]", value))
+
+
+def _has_rounded(layout: Foreign) -> bool:
+    """Return whether an array has floats that are large enough to be rounded integers."""
+    if layout.is_numpy:
+        return layout.data.dtype.kind == "f" and bool((np.abs(layout.data) >= _EXACT).any())
+    if layout.is_unknown:
+        return False
+    return any(map(_has_rounded, layout.contents if hasattr(layout, "contents") else [layout.content]))
 
 
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
@@ -322,6 +371,8 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
             layout = ak.to_layout(ak.from_iter([_encoded(one) for one in values]))
         except (RuntimeError, ValueError, TypeError) as again:
             raise ArgumentError(f"these values cannot be written: {first_line(again)}") from error
+    if _has_rounded(layout):
+        _check_rounding(values)
     return _from_layout(layout, missing=missing)
 
 
@@ -331,13 +382,15 @@ def _encoded(value: Foreign) -> Foreign:
     Raises
     ------
     ValueError
-        A text is not valid Unicode, or an integer has more than 64 bits.
+        A text is not valid Unicode, or an integer has more than 63 bits.
     """
     match value:
         case str():
             return value.encode(errors="surrogateescape")
         case int() if value.bit_length() > 64:
             raise ValueError(f"no branch type holds an integer of {value.bit_length()} bits")
+        case int() if value >= 2**63:
+            raise ValueError(f"{value} has more than 63 bits: pass a NumPy or Awkward array of uint64")
         case Mapping():
             return {name: _encoded(one) for name, one in cast_type("Mapping[Any, Any]", value).items()}
         case list() | tuple():
@@ -462,6 +515,10 @@ def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool 
             whole = np.trunc(values) if truncate and values.dtype.kind == "f" and target.kind in "iu" else values
             # Compare both values and signs: a cast that wraps around may restore the bits, but not the sign.
             same = (changed.astype(values.dtype) == whole) & ((changed < 0) == (whole < 0))
+            # Some processors turn a float beyond the last integer into the last one, which rounds to the same float.
+            if "f" in (values.dtype.kind, target.kind) and values.dtype.kind != target.kind:
+                integers, floats = (values.dtype, changed) if reals else (target, values)
+                same &= floats < _end_of(integers)
     if not same.all():
         first = int(np.argmin(same))
         raise ArgumentError(
@@ -470,6 +527,11 @@ def cast(values: np.ndarray[Any, Any], dtype: str, name: str, *, truncate: bool 
     if truncate and target.kind in "iu" and values.dtype.kind == "f":
         _warn_of_fractions(values, changed, name)
     return changed
+
+
+def _end_of(integers: np.dtype[Any]) -> float:
+    """Return the first number that is too large for a type of integers or for bool, as a float."""
+    return 2.0 if integers.kind == "b" else float(int(np.iinfo(integers).max) + 1)
 
 
 def _warn_of_fractions(values: np.ndarray[Any, Any], changed: np.ndarray[Any, Any], name: str) -> None:
