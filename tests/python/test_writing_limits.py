@@ -109,13 +109,13 @@ def test_a_file_that_another_program_takes_away_while_it_is_written(
         file.close()
 
 
-def test_a_writer_whose_file_an_atomic_writer_replaces(tmp_path: Path) -> None:
+def test_an_atomic_writer_does_not_replace_a_file_that_is_being_written(tmp_path: Path) -> None:
     path = tmp_path / "file.root"
-    with pytest.raises(sapwood.StorageError, match="replaced by another file"), sapwood.recreate(path) as slow:
+    with sapwood.recreate(path) as slow:
         slow.mktree("t", {"x": "int64"}).extend({"x": np.arange(10)})
-        with sapwood.recreate(path, atomic=True) as fast:
-            fast.mktree("t", {"x": "int64"}).extend({"x": np.arange(20)})
-    assert sapwood.open(f"{path}:t").num_entries == 20
+        with pytest.raises(sapwood.StorageError, match="being written already"):
+            sapwood.recreate(path, atomic=True)
+    assert sapwood.open(f"{path}:t").num_entries == 10
 
 
 @pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
@@ -166,3 +166,59 @@ def test_entries_without_elements_are_not_dropped(tmp_path: Path, kind: str, dat
             tree.extend({"x": data})
         tree.extend({"x": []})
         assert tree.num_entries == 0
+
+
+def test_atomic_files_replace_regular_files_only(tmp_path: Path) -> None:
+    pipe, folder, link, target = (tmp_path / name for name in ("pipe", "folder", "link.root", "real.root"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to(target)
+    for path in (pipe, folder):
+        with pytest.raises(sapwood.StorageError, match="not a regular file"):
+            sapwood.recreate(path, atomic=True)
+    with pytest.raises(sapwood.StorageError, match="File name too long"):
+        sapwood.recreate(tmp_path / ("n" * 250), atomic=True)
+    with sapwood.recreate(link, atomic=True) as file:
+        file["t"] = {"x": [1]}
+    assert link.is_symlink()
+    assert sapwood.open(target)["t/x"].array().tolist() == [1]
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "folder", "link.root", "real.root"}
+
+
+def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    code = "import sapwood, sys; getattr(sapwood, sys.argv[1])(sys.argv[2])"
+    for function in ("recreate", "update"):
+        command = [sys.executable, "-c", code, function, str(tmp_path / "pipe")]
+        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert "StorageError" in found.stderr
+        assert "not a regular file" in found.stderr
+
+
+def test_a_file_that_an_atomic_one_will_replace_takes_no_other_writer(tmp_path: Path) -> None:
+    path, new = tmp_path / "file.root", tmp_path / "new.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": [1]}
+    with sapwood.recreate(path, atomic=True) as file:
+        for open_again in (sapwood.update, sapwood.recreate):
+            with pytest.raises(sapwood.StorageError, match="being written already"):
+                open_again(path)
+        with pytest.raises(sapwood.StorageError, match="being written already"):
+            sapwood.recreate(path, atomic=True)
+        file["t"] = {"x": [2]}
+    with sapwood.update(path) as file:
+        with pytest.raises(sapwood.StorageError, match="being written already"):
+            sapwood.recreate(path, atomic=True)
+        file["u"] = {"x": [3]}
+    # A refused writer does not remove what the first one wrote.
+    with sapwood.recreate(new, atomic=True) as file:
+        with pytest.raises(sapwood.StorageError, match="being written already"):
+            sapwood.recreate(new, atomic=True)
+        file["t"] = {"x": [4]}
+    assert [sapwood.open(path)[name]["x"].array().tolist() for name in "tu"] == [[2], [3]]
+    assert sapwood.open(new)["t/x"].array().tolist() == [4]
+    # An abandoned writer does not lock the file.
+    with pytest.raises(KeyError), sapwood.recreate(path, atomic=True):
+        raise KeyError
+    with sapwood.update(path) as file:
+        file["v"] = {"x": [5]}

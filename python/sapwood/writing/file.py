@@ -19,7 +19,7 @@ from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
 from sapwood.writing.directory import WritableDirectory
 from sapwood.writing.ntuple import WritableNTuple
-from sapwood.writing.output import ALSO_LOCAL, OutputFile, RemoteTarget, Settings, make, storage_errors
+from sapwood.writing.output import ALSO_LOCAL, OutputFile, RemoteTarget, Settings, check_target, make, storage_errors
 from sapwood.writing.tree import WritableTree
 
 DEFAULT_COMPRESSION = ZSTD(5)
@@ -164,6 +164,7 @@ def update(
         path = local_path(path)
         if not Path(path).exists():
             raise MissingFileError(f"{path} does not exist")
+        check_target(path, regular=False)
     try:
         with storage_errors(path):
             native = _native.Output.update(beside or path, code, time.localtime().tm_gmtoff, None, bytes_between)

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import shutil
+import stat
 import tempfile
 import time
 import uuid
@@ -15,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
@@ -31,6 +32,11 @@ from sapwood.errors import (
 )
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path
+
+try:
+    import fcntl
+except ImportError:  # on Windows, an open file cannot be replaced
+    fcntl = None
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -209,6 +215,13 @@ def _finish(
     """Close a file, and move it to its path if it was written beside it. Only the process that opened it does so."""
     if os.getpid() != process:
         return
+    try:
+        _place(native, path, beside, remote)
+    finally:
+        _unlock_replaced(beside)
+
+
+def _place(native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None) -> None:
     with _absent_after(BaseException, beside):
         native.close()
     with _absent_after(KeyboardInterrupt, beside):
@@ -327,6 +340,7 @@ class OutputFile:
             if self._finalizer.detach() is not None and os.getpid() == self._process:
                 self.native.abandon()
                 Path(self._beside).unlink(missing_ok=True)
+                _unlock_replaced(self._beside)
         else:
             with contextlib.suppress(StorageError):
                 self.close()
@@ -390,6 +404,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     elif isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+        check_target(path, regular=settings.atomic)
         if (writer := WRITING.get(os.path.realpath(path))) is not None and not writer.closed:
             del writer
             gc.collect()  # closes unreferenced writers
@@ -398,14 +413,16 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     elif settings.atomic:
         raise ArgumentError("atomic needs a path: other targets cannot be renamed")
     beside = None
+    name = Path(path or "stream.root")
     if remote is not None:
         target = beside = remote.temporary()
     elif settings.atomic and path is not None:
         if not overwrite and Path(path).exists():
             raise FileExistsError(f"{path} already exists")
+        path = os.path.realpath(path)  # a link stays one
         target = beside = f"{path}.{os.getpid()}.partial"
-    name = Path(path or "stream.root")
-    with _absent_after(BaseException, beside), storage_errors(str(path or "")):
+        _lock_replaced(path, beside)
+    with _undone_after_error(beside), storage_errors(str(path or "")):
         native = _native.Output(
             target,
             # Without the folder, so that the bytes do not depend on it.
@@ -422,6 +439,71 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     return OutputFile(native, path, beside, remote, table_format, index=settings.index)
 
 
+def check_target(path: str, *, regular: bool) -> None:
+    """Refuse pipes and sockets, and also devices and folders if only a `regular` file may be there.
+
+    Raises
+    ------
+    StorageError
+        The target is refused.
+    """
+    with storage_errors(path):
+        try:
+            mode = Path(path).stat().st_mode
+        except FileNotFoundError:
+            return
+    is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if is_pipe or (regular and not stat.S_ISREG(mode)):
+        raise StorageError(f"{path}: not a regular file")
+
+
+_REPLACED: dict[str, IO[bytes]] = {}
+"""The files that atomic files will replace, open and locked, by the temporary paths."""
+
+
+def _lock_replaced(path: str, beside: str) -> None:
+    """Lock the file that an atomic file will replace, so that nobody adds to it in the meantime.
+
+    Raises
+    ------
+    StorageError
+        Another writer has it open.
+    """
+    if fcntl is None:
+        return
+    file = None
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115 - closed when the atomic file is in its place
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if file is not None:
+            file.close()
+        raise StorageError(f"{path}: it is being written already; close the other writer first") from None
+    except OSError:  # there is no file, or the file system has no locks
+        if file is not None:
+            file.close()
+    else:
+        _REPLACED[beside] = file
+
+
+def _unlock_replaced(beside: str | None) -> None:
+    if beside is not None and (file := _REPLACED.pop(beside, None)) is not None:
+        file.close()
+
+
+@contextlib.contextmanager
+def _undone_after_error(beside: str | None) -> Generator[None]:
+    """Remove the temporary file after an error, unless it is that of another writer."""
+    try:
+        yield
+    except BaseException as error:
+        _unlock_replaced(beside)
+        if beside is not None and "it is being written already" not in str(error):
+            with contextlib.suppress(OSError):
+                Path(beside).unlink(missing_ok=True)
+        raise
+
+
 @contextlib.contextmanager
 def _absent_after(kind: type[BaseException], path: str | None) -> Generator[None]:
     """Remove a file, if there is one, after an exception of a kind."""
@@ -429,7 +511,8 @@ def _absent_after(kind: type[BaseException], path: str | None) -> Generator[None
         yield
     except kind:
         if path is not None:
-            Path(path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the error before says more
+                Path(path).unlink(missing_ok=True)
         raise
 
 
