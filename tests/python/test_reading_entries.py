@@ -216,3 +216,11 @@ def test_steps_that_share_all_pages_are_cut_out_of_one_reading(kind: str, librar
             assert cost["baskets"] == once["baskets"]
             # Decoded in steps, each step would look again at the end of the lists before it.
             assert cost["bytes_used"] == once["bytes_used"] or size == 60
+
+
+def test_a_step_size_that_no_number_holds(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": [1, 2]}
+    with sapwood.open(path) as file, pytest.raises(sapwood.ArgumentError, match="'1e400 GB' is not a memory size"):
+        next(file["t"].iterate(step_size="1e400 GB"))

@@ -22,12 +22,17 @@ def memory_size(size: int | str) -> int:
     ------
     TypeError
         It is neither.
+    ArgumentError
+        The number is too large.
     """
     if isinstance(size, str):
         match = re.fullmatch(_SIZE, size)
         if match is not None:
             power = " kmgtpezy".index(match[2].lower() or " ")
-            return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+            count = float(match[1]) * (1024 if match[3] else 1000) ** power
+            if not math.isfinite(count):
+                raise ArgumentError(f"{size!r} is not a memory size: the number is too large")
+            return int(count)
     elif is_count(size):
         return int(size)
     raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
