@@ -84,6 +84,9 @@ fuzz-surface:
 fuzz-answers:
 	$(BIN)/python fuzz/answers.py --seed 1 --seconds 25 --mutations 100
 
+sanitize: $(VENV)/.ready ## Rust tests under Miri and the sanitizers; needs a nightly toolchain (an hour; TOOLS="miri address thread")
+	$(BIN)/python tests/support/sanitize.py $(TOOLS)
+
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
 	$(BIN)/python -m pytest -m "corpus and not oracle" -n 2 --dist loadfile --durations 25
 
@@ -237,4 +240,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface fuzz-answers corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface fuzz-answers sanitize corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help

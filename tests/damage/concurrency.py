@@ -96,20 +96,24 @@ def writer(folder: Path, count: int) -> int:
     return faults
 
 
-def _waited(process: int) -> float:
-    """Return for how many seconds a thread of a process could run, but got no processor."""
+def _waited(*processes: int) -> float:
+    """Return for how many seconds threads of these processes could run, but got no processor."""
     waited = 0
-    for schedule in Path(f"/proc/{process}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            waited = max(waited, int(schedule.read_text().split()[1]))
+    for process in processes:
+        for schedule in Path(f"/proc/{process}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                waited += int(schedule.read_text().split()[1])
     return waited / 1e9
 
 
 def _ends(wait: Callable[[float], bool], process: int | None) -> bool:
-    """Whether a process ends in a minute, not counting the time in which others have the processors."""
-    begin = time.monotonic()
+    """Whether a process ends in a minute, not counting the time in which others have the processors.
+
+    It may wait for this process, which serves its file, so that the same holds for this one.
+    """
+    begin = time.monotonic() - _waited(os.getpid())
     while not wait(5):
-        if process is None or time.monotonic() - begin - _waited(process) > 60:
+        if process is None or time.monotonic() - begin - _waited(process, os.getpid()) > 60:
             return False
     return True
 

@@ -125,9 +125,13 @@ mod tests {
     #[test]
     fn what_another_process_made_is_only_looked_at() {
         let mut own = PerProcess::new(vec![1]);
+        let inherited = *own.slot.get_mut();
         // SAFETY: it exists, and no one else has it.
-        unsafe { (**own.slot.get_mut()).process = 0 };
+        unsafe { (*inherited).process = 0 };
         assert_eq!(*own.get(|old| old.into_iter().flatten().chain(&[2]).copied().collect()), [1, 2]);
         assert_eq!(*own.get(|_| Vec::new()), [1, 2]);
+        drop(own);
+        // SAFETY: it was made by `Box::into_raw`, and is in the slot no more. A child leaks it.
+        unsafe { drop(Box::from_raw(inherited)) };
     }
 }

@@ -87,6 +87,7 @@ mod tests {
             for (place, number) in (0..64u8).enumerate() {
                 block.add(place * PAGE).write(number);
             }
+            #[cfg(not(miri))] // which does not know this call
             libc::madvise(block.add(16 * PAGE).cast(), 16 * PAGE, libc::MADV_NOHUGEPAGE);
             let sizes = [64, 200, 40].map(|pages| Layout::from_size_align(pages * PAGE, 8).unwrap());
             for (before, after) in sizes.iter().zip(&sizes[1..]) {

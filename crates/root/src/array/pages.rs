@@ -245,7 +245,8 @@ fn together(mut rooms: Vec<Room>) -> Vec<(usize, usize)> {
     rooms.chunk_by(touch).filter_map(range).collect()
 }
 
-#[cfg(not(target_os = "linux"))]
+// Miri does not know these calls.
+#[cfg(any(not(target_os = "linux"), miri))]
 mod system {
     use std::time::Duration;
     pub fn request(_start: usize, _bytes: usize) {}
@@ -262,7 +263,7 @@ mod system {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod system {
     use super::PAGE;
     use std::time::Duration;

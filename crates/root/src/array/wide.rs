@@ -34,3 +34,30 @@ pub fn run(work: impl Wide) {
     }
     work.work();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Squares<'a> {
+        of: &'a [f64],
+        to: &'a mut Vec<f64>,
+    }
+
+    impl Wide for Squares<'_> {
+        #[inline]
+        fn work(self) {
+            self.to.extend(self.of.iter().map(|x| x * x + 0.1));
+        }
+    }
+
+    #[test]
+    fn results_are_the_same_on_all_processors() {
+        let of: Vec<f64> = (0..101).map(|i| f64::from(i) / 7.0 - 5.0).collect();
+        let (mut found, mut plain) = (Vec::new(), Vec::new());
+        run(Squares { of: &of, to: &mut found });
+        Squares { of: &of, to: &mut plain }.work();
+        assert_eq!(found.len(), of.len());
+        assert!(found.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+}

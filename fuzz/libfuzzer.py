@@ -1,0 +1,105 @@
+"""Run the libFuzzer targets in turn and print a table: processor hours, executions, coverage, findings.
+
+    cargo +nightly fuzz build
+    python libfuzzer.py --seconds 300 --rounds 3 [TARGET...]
+
+Inputs of new coverage stay in `corpus/TARGET`, so that the next run continues there; findings in `artifacts/TARGET`. A run adds
+to the totals in `corpus/totals.json`. An input may take 20 minutes, because the clock goes on while others have the processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+BUILT = HERE / "target" / "x86_64-unknown-linux-gnu" / "release"
+TARGETS = ["file", "ntuple", "tree", "streamer_info", "zebra", "codecs", "expression"]
+LIMITS = ["-timeout=1200", "-rss_limit_mb=3000", "-malloc_limit_mb=1024"]
+
+
+def processor_time() -> float:
+    """Return the processor time of the children that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def parse(output: str) -> dict[str, int]:
+    """Return the executions, edges and features of a run, from what libFuzzer prints."""
+    executions = re.findall(r"^stat::number_of_executed_units: (\d+)", output, re.MULTILINE)
+    places = re.findall(r"^#(\d+)\t.* cov: (\d+) ft: (\d+)", output, re.MULTILINE)
+    last = places[-1] if places else (0, 0, 0)
+    return {
+        "executions": int(executions[-1] if executions else last[0]),
+        "edges": int(last[1]),
+        "features": int(last[2]),
+    }
+
+
+def run(target: str, seconds: int) -> dict[str, Any]:
+    """Run a target for some seconds of wall time; return its figures, and whether it ended with a finding."""
+    folders = [HERE / kind / target for kind in ("corpus", "artifacts", "seeds")]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    corpus, artifacts, seeds = folders
+    options = [f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={artifacts}/"]
+    before = processor_time()
+    done = subprocess.run(
+        [str(BUILT / target), *options, *LIMITS, str(corpus), str(seeds)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode:
+        print(done.stdout[-8000:], file=sys.stderr)
+    return {**parse(done.stdout), "seconds": processor_time() - before, "findings": int(done.returncode != 0)}
+
+
+def add(totals: dict[str, Any], target: str, found: dict[str, Any]) -> None:
+    """Add the figures of a run to the totals; coverage is that of the best run."""
+    total = totals.setdefault(target, {})
+    for name, value in found.items():
+        old = total.get(name, 0)
+        total[name] = max(old, value) if name in ("edges", "features") else old + value
+
+
+def table(totals: dict[str, Any]) -> str:
+    """Return the totals as a table in Markdown."""
+    lines = [
+        "| target | processor hours | executions | edges | features | findings |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for target, total in totals.items():
+        hours = total["seconds"] / 3600
+        numbers = " | ".join(f"{total[name]:,}" for name in ("executions", "edges", "features", "findings"))
+        lines.append(f"| `{target}` | {hours:.2f} | {numbers} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the targets that were named, or all; fail if there are findings."""
+    parser = argparse.ArgumentParser(description="Run the libFuzzer targets in turn.")
+    parser.add_argument("targets", nargs="*", help=f"which of {', '.join(TARGETS)} (default: all)")
+    parser.add_argument("--seconds", type=int, default=60, help="wall time of each run (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="runs of each target (default %(default)s)")
+    chosen = parser.parse_args()
+    path = HERE / "corpus" / "totals.json"
+    totals: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    findings = 0
+    for _ in range(chosen.rounds):
+        for target in chosen.targets or TARGETS:
+            found = run(target, chosen.seconds)
+            findings += found["findings"]
+            add(totals, target, found)
+            path.write_text(json.dumps(totals), encoding="utf-8")
+            print(target, found, flush=True)
+    print(table(totals))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
