@@ -3,8 +3,9 @@
     cargo +nightly fuzz build
     python libfuzzer.py --seconds 300 --rounds 3 [TARGET...]
 
-Inputs of new coverage stay in `corpus/TARGET`, so that the next run continues there; findings in `artifacts/TARGET`. A run adds
-to the totals in `corpus/totals.json`. An input may take 20 minutes, because the clock goes on while others have the processors.
+Inputs of new coverage stay in `corpus/TARGET`, so that the next run continues there; findings in `artifacts/TARGET`. A
+run adds to the totals in `corpus/totals.json`. An input may take 20 minutes, because the clock goes on while other
+processes have the processors.
 """
 
 from __future__ import annotations
