@@ -457,6 +457,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it asks for 4 TiB, which Miri does not refuse")]
     fn lists_outside_of_their_items_are_errors() {
         for offsets in [vec![0, -1], vec![-1, 0], vec![3, 2], vec![0]] {
             assert!(Lists::of(&offsets, Rows::Chosen(&[0])).is_err(), "{offsets:?}");
