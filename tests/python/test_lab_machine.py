@@ -290,5 +290,5 @@ def test_wrong_stores(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="a has no benchmark integer"):
         scaling.run(store, tmp_path / "out", application="integer")
     (tmp_path / "speeds.json").write_text('{"a": 1}')
-    with pytest.raises(ArgumentError, match="no JSON object of speeds for a, b"):
+    with pytest.raises(ArgumentError, match="is not a JSON object of speeds for a, b"):
         scaling.run(store, tmp_path / "out", application=str(tmp_path / "speeds.json"))

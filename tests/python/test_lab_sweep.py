@@ -335,5 +335,5 @@ def test_wrong_words(file: Path, tmp_path: Path) -> None:
         made["T"] = {"x": np.zeros(0)}
     with pytest.raises(ArgumentError, match=r"empty\.root:T has no entries to copy"):
         sweep.run(str(tmp_path / "empty.root"), tmp_path)
-    with pytest.raises(ArgumentError, match="a codec is"):
+    with pytest.raises(ArgumentError, match="a codec must be"):
         sweep.run(str(file), tmp_path, codecs=["zip"])

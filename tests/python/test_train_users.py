@@ -341,7 +341,7 @@ def test_an_entry_list_is_of_its_data_set(folder: Path, tmp_path: Path) -> None:
     }
     left = train.run(Count(), sets, skip_bad_files=True)  # entries of the other data set are counted as before
     assert left["count"]["events"].tolist() == [*range(ENTRIES), ENTRIES + 3]
-    with pytest.raises(ArgumentError, match="needs a name beside others"):
+    with pytest.raises(ArgumentError, match="needs a name, because others have none"):
         train.Dataset.of([{"files": files[:1], "entry_list": [3]}, files[1]])
 
 

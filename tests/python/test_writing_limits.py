@@ -113,7 +113,7 @@ def test_an_atomic_writer_does_not_replace_a_file_that_is_being_written(tmp_path
     path = tmp_path / "file.root"
     with sapwood.recreate(path) as slow:
         slow.mktree("t", {"x": "int64"}).extend({"x": np.arange(10)})
-        with pytest.raises(sapwood.StorageError, match="being written already"):
+        with pytest.raises(sapwood.StorageError, match="already open for writing"):
             sapwood.recreate(path, atomic=True)
     assert sapwood.open(f"{path}:t").num_entries == 10
 
@@ -201,18 +201,18 @@ def test_a_file_that_an_atomic_one_will_replace_takes_no_other_writer(tmp_path: 
         file["t"] = {"x": [1]}
     with sapwood.recreate(path, atomic=True) as file:
         for open_again in (sapwood.update, sapwood.recreate):
-            with pytest.raises(sapwood.StorageError, match="being written already"):
+            with pytest.raises(sapwood.StorageError, match="already open for writing"):
                 open_again(path)
-        with pytest.raises(sapwood.StorageError, match="being written already"):
+        with pytest.raises(sapwood.StorageError, match="already open for writing"):
             sapwood.recreate(path, atomic=True)
         file["t"] = {"x": [2]}
     with sapwood.update(path) as file:
-        with pytest.raises(sapwood.StorageError, match="being written already"):
+        with pytest.raises(sapwood.StorageError, match="already open for writing"):
             sapwood.recreate(path, atomic=True)
         file["u"] = {"x": [3]}
     # A refused writer does not remove what the first one wrote.
     with sapwood.recreate(new, atomic=True) as file:
-        with pytest.raises(sapwood.StorageError, match="being written already"):
+        with pytest.raises(sapwood.StorageError, match="already open for writing"):
             sapwood.recreate(new, atomic=True)
         file["t"] = {"x": [4]}
     assert [sapwood.open(path)[name]["x"].array().tolist() for name in "tu"] == [[2], [3]]

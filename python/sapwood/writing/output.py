@@ -461,6 +461,10 @@ _REPLACED: dict[str, IO[bytes]] = {}
 """The files that atomic files will replace, open and locked, by the temporary paths."""
 
 
+_TAKEN = "is already open for writing"
+"""What the error of a file with another writer says, also that of the native core."""
+
+
 def _lock_replaced(path: str, beside: str) -> None:
     """Lock the file that an atomic file will replace, so that nobody adds to it in the meantime.
 
@@ -478,7 +482,7 @@ def _lock_replaced(path: str, beside: str) -> None:
     except BlockingIOError:
         if file is not None:
             file.close()
-        raise StorageError(f"{path}: it is being written already; close the other writer first") from None
+        raise StorageError(f"{path} {_TAKEN}; close the other writer first") from None
     except OSError:  # there is no file, or the file system has no locks
         if file is not None:
             file.close()
@@ -498,7 +502,7 @@ def _undone_after_error(beside: str | None) -> Generator[None]:
         yield
     except BaseException as error:
         _unlock_replaced(beside)
-        if beside is not None and "it is being written already" not in str(error):
+        if beside is not None and _TAKEN not in str(error):
             with contextlib.suppress(OSError):
                 Path(beside).unlink(missing_ok=True)
         raise
