@@ -210,7 +210,7 @@ def test_root_reads_skims_slims_splits_and_merges(
     for line in lines:
         assert main(shlex.split(line)) == 0, (line, capsys.readouterr().err)
     names = ["codec", "skim", "slim", "more", "part0", "part1", "part2", "all", "one"]
-    done = dict(zip(names, read(root_python, *(f"{name}.root:n" for name in names)), strict=True))
+    done = dict(zip(names, read(root_python, *(f"{tmp_path}/{name}.root:n" for name in names)), strict=True))
     found = {name: one["entries"] for name, one in done.items()}
     rows = entries(table)
     even = [row for row in rows if row["int32"] % 2 == 0]
