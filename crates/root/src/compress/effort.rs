@@ -8,16 +8,20 @@
 use super::encode::{Algorithm, Compression, compress, compress_at};
 use crate::error::Result;
 
-/// Maximum bytes of a sample. For up to 256 KiB a level of Zstandard has other methods than for a page of usual size.
-pub const SAMPLE: usize = 260 << 10;
+/// Maximum bytes of a sample.
+const SAMPLE: usize = 128 << 10;
+/// The same for the slowest levels of Zstandard. For up to 256 KiB they have other methods than for a page of usual size.
+const SAMPLE_SLOW: usize = 260 << 10;
+/// The slowest levels of Zstandard's library start here.
+const SLOW: i32 = 14;
 /// Minimum bytes of a sample.
 const SMALLEST: usize = 16 << 10;
 /// Bytes of a column before its first sample. A sample of a smaller column would cost more than it saves.
-const FIRST: usize = 4 * SAMPLE;
+const FIRST: usize = 512 << 10;
 /// Bytes of a column from one sample to the next.
 const INTERVAL: usize = 32 << 20;
 /// A quicker level is used if its result is larger by at most one part in this many.
-const PARTS: usize = 128;
+const PARTS: usize = 100;
 
 /// The level of a codec's library for the pages of one column.
 #[derive(Debug, Default)]
@@ -47,10 +51,20 @@ impl Effort {
         self.measured.filter(|(of, _)| *of == compression).map(|(_, level)| level)
     }
 
+    /// Maximum bytes of a sample.
+    pub fn sample(compression: Compression) -> usize {
+        match compression {
+            Compression::Level(Algorithm::Zstd, level) if Algorithm::Zstd.native_level(level) >= SLOW => {
+                SAMPLE_SLOW
+            }
+            _ => SAMPLE,
+        }
+    }
+
     /// Counts bytes that are about to be compressed. Returns whether to [measure](Self::measure) a sample first.
     pub fn is_due(&mut self, compression: Compression, bytes: usize) -> bool {
         let Compression::Level(algorithm, level) = compression else { return false };
-        if !quicker(algorithm).iter().any(|other| *other < algorithm.native_level(level)) {
+        if level == 1 || quicker(algorithm).is_empty() {
             return false;
         }
         self.bytes = self.bytes.saturating_add(bytes);
@@ -111,15 +125,15 @@ mod tests {
     fn chosen(compression: Compression, data: &[u8]) -> Option<i32> {
         let mut effort = Effort::default();
         assert!(effort.is_due(compression, FIRST));
-        effort.measure(compression, &data[..SAMPLE]).unwrap();
+        effort.measure(compression, &data[..data.len().min(Effort::sample(compression))]).unwrap();
         effort.level(compression)
     }
 
     #[test]
     fn random_bits_are_not_searched() {
-        for level in 1..=9 {
+        for level in 2..=9 {
             let zstd = Compression::Level(Algorithm::Zstd, level);
-            assert_eq!(chosen(zstd, &split(&numbers(SAMPLE / 4, 24))), Some(1), "{level}");
+            assert_eq!(chosen(zstd, &split(&numbers(SAMPLE_SLOW / 4, 24))), Some(1), "{level}");
         }
     }
 
@@ -129,15 +143,16 @@ mod tests {
         let mut state = 1_u64;
         let mut text = Vec::new();
         let phrases = split(&numbers(20_000, 20));
-        while text.len() < 2 * SAMPLE {
+        while text.len() < 2 * SAMPLE_SLOW {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let from = (state >> 40) as usize % (phrases.len() - 40);
             text.extend_from_slice(&phrases[from..from + 7 + (state >> 35) as usize % 20]);
         }
         let zstd = Compression::Level(Algorithm::Zstd, 9);
         let level = chosen(zstd, &text).unwrap();
-        let size =
-            |level| compress_at(Algorithm::Zstd, level, &text[..SAMPLE], &mut Vec::new()).unwrap().unwrap();
+        let size = |level| {
+            compress_at(Algorithm::Zstd, level, &text[..SAMPLE_SLOW], &mut Vec::new()).unwrap().unwrap()
+        };
         assert!(level > 1, "{level}");
         assert!(size(level) <= size(18) + size(18) / PARTS);
     }
@@ -158,7 +173,7 @@ mod tests {
         assert!(!effort.is_due(Compression::None, usize::MAX));
         assert!(
             !Effort::default().is_due(Compression::Level(Algorithm::Zlib, 1), usize::MAX),
-            "none is quicker"
+            "the quickest level"
         );
     }
 
@@ -166,13 +181,14 @@ mod tests {
     fn pages_are_at_most_one_percent_larger() {
         for random in [0, 4, 9, 14, 20, 28] {
             let numbers = numbers(200_000, random);
-            let (data, sample) = (split(&numbers), split(&numbers[80_000..80_000 + SAMPLE / 4]));
-            for level in [1, 5, 9] {
+            let data = split(&numbers);
+            for level in [2, 5, 9] {
                 for algorithm in [Algorithm::Zstd, Algorithm::Zlib] {
                     let compression = Compression::Level(algorithm, level);
                     let full = compress(compression, &data, &mut Vec::new()).unwrap().unwrap_or(data.len());
                     let mut effort = Effort::default();
-                    effort.measure(compression, &sample).unwrap();
+                    let sample = &numbers[80_000..80_000 + Effort::sample(compression) / 4];
+                    effort.measure(compression, &split(sample)).unwrap();
                     let level = effort.level(compression).unwrap();
                     let quick =
                         compress_at(algorithm, level, &data, &mut Vec::new()).unwrap().unwrap_or(data.len());

@@ -2,7 +2,7 @@
 
 use super::encode::encode;
 use crate::array::{Column, Number};
-use crate::compress::effort::{Effort, SAMPLE};
+use crate::compress::effort::Effort;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result};
 use crate::ntuple::encoding::Encoding;
@@ -140,7 +140,7 @@ impl Pending {
     pub fn measure(&mut self, compression: Compression) -> Result<()> {
         let width = self.width();
         if self.effort.is_due(compression, self.taken * width) {
-            let most = (SAMPLE / width).min(self.taken);
+            let most = (Effort::sample(compression) / width).min(self.taken);
             let first = (self.taken - most) / 2;
             let mut page = Vec::new();
             let values = self.data.get(first * width..(first + most) * width).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::basket::Basket;
 use super::item::{Item, View};
-use crate::compress::effort::{Effort, SAMPLE};
+use crate::compress::effort::Effort;
 use crate::compress::encode::Compression;
 use crate::error::Result;
 use crate::streamer::declare::Shape;
@@ -215,7 +215,7 @@ impl Branch {
     pub fn measure(&mut self, file: Compression) -> Result<()> {
         let (compression, bytes) = (self.compression(file), self.data.len());
         if self.effort.is_due(compression, bytes) {
-            let most = SAMPLE.min(bytes);
+            let most = Effort::sample(compression).min(bytes);
             let first = (bytes - most) / 2;
             self.effort.measure(compression, self.data.get(first..first + most).unwrap_or_default())?;
         }
