@@ -94,6 +94,7 @@ struct Contexts {
     zlib: Option<(i32, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
     lz4: Option<Tables>,
+    noise: Vec<u32>,
 }
 
 thread_local! {
@@ -177,7 +178,7 @@ fn encode_block(
         }
         Algorithm::Lz4 => {
             let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
-            let packed = if level < LZ4_HIGH || is_noise(block) {
+            let packed = if level < LZ4_HIGH || is_noise(block, &mut contexts.noise) {
                 let mode = lz4::block::CompressionMode::DEFAULT;
                 lz4::block::compress_to_buffer(block, Some(mode), false, body).ok()
             } else {
