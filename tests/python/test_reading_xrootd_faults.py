@@ -214,7 +214,8 @@ def test_a_thousand_reads_among_faults(server: Single, local: Any) -> None:
     assert max(seconds) < limit + loaded
     assert {cause(text) for text in refused} <= set(CAUSES.values())
     assert len(refused) == sum(not entry.again for ledger in ledgers for entry in ledger)
-    assert sum(len(proxy.log) for proxy in proxies) > 1000
+    # Some reads find their pages among those that are kept.
+    assert sum(len(proxy.log) for proxy in proxies) > 800
     faults = [[read for read in proxy.log if read.what not in ("served", "slow")] for proxy in proxies]
     assert sum(map(len, faults)) > 60
     for found, ledger in zip(faults[:alone], ledgers[:alone], strict=True):
