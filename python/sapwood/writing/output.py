@@ -422,20 +422,26 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         path = os.path.realpath(path)  # a link stays one
         target = beside = f"{path}.{os.getpid()}.partial"
         _lock_replaced(path, beside)
-    with _undone_after_error(beside), storage_errors(str(path or "")):
-        native = _native.Output(
-            target,
-            # Without the folder, so that the bytes do not depend on it.
-            name.name if settings.reproducible else str(name),
-            overwrite or beside is not None,
-            settings.title,
-            code,
-            settings.identity(),
-            0 if settings.reproducible else time.localtime().tm_gmtoff,
-            (1 << 22) | (1 << 17) if settings.reproducible else None,
-            commit_bytes,
-            beside is not None,
-        )
+    # A temporary file that is there already is that of another writer.
+    own = beside if remote is not None or (beside is not None and not Path(beside).exists()) else None
+    try:
+        with _absent_after(BaseException, own), storage_errors(str(path or "")):
+            native = _native.Output(
+                target,
+                # Without the folder, so that the bytes do not depend on it.
+                name.name if settings.reproducible else str(name),
+                overwrite or beside is not None,
+                settings.title,
+                code,
+                settings.identity(),
+                0 if settings.reproducible else time.localtime().tm_gmtoff,
+                (1 << 22) | (1 << 17) if settings.reproducible else None,
+                commit_bytes,
+                beside is not None,
+            )
+    except BaseException:
+        _unlock_replaced(beside)
+        raise
     return OutputFile(native, path, beside, remote, table_format, index=settings.index)
 
 
@@ -461,10 +467,6 @@ _REPLACED: dict[str, IO[bytes]] = {}
 """The files that atomic files will replace, open and locked, by the temporary paths."""
 
 
-_TAKEN = "is already open for writing"
-"""What the error of a file with another writer says, also that of the native core."""
-
-
 def _lock_replaced(path: str, beside: str) -> None:
     """Lock the file that an atomic file will replace, so that nobody adds to it in the meantime.
 
@@ -482,7 +484,7 @@ def _lock_replaced(path: str, beside: str) -> None:
     except BlockingIOError:
         if file is not None:
             file.close()
-        raise StorageError(f"{path} {_TAKEN}; close the other writer first") from None
+        raise StorageError(f"{path} is already open for writing; close the other writer first") from None
     except OSError:  # there is no file, or the file system has no locks
         if file is not None:
             file.close()
@@ -493,19 +495,6 @@ def _lock_replaced(path: str, beside: str) -> None:
 def _unlock_replaced(beside: str | None) -> None:
     if beside is not None and (file := _REPLACED.pop(beside, None)) is not None:
         file.close()
-
-
-@contextlib.contextmanager
-def _undone_after_error(beside: str | None) -> Generator[None]:
-    """Remove the temporary file after an error, unless it is that of another writer."""
-    try:
-        yield
-    except BaseException as error:
-        _unlock_replaced(beside)
-        if beside is not None and _TAKEN not in str(error):
-            with contextlib.suppress(OSError):
-                Path(beside).unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

@@ -2,11 +2,13 @@
 //!
 //! A higher level makes a codec search longer for repeated bytes. In numbers with many random bits there is little to
 //! find: a level of Zstandard that takes an eighth of the time often makes pages that are less than 1 % larger. A
-//! writer therefore compresses a sample of each column at several levels, and uses the quickest level whose result is
-//! not notably larger than that of the requested level.
+//! writer therefore compresses a sample of each column at several levels, and uses the quickest level whose result is at
+//! most 1 % larger than that of the requested level.
 
 use super::encode::{Algorithm, Compression, compress, compress_at};
 use crate::error::Result;
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Maximum bytes of a sample.
 const SAMPLE: usize = 128 << 10;
@@ -51,18 +53,28 @@ impl Effort {
         self.measured.filter(|(of, _)| *of == compression).map(|(_, level)| level)
     }
 
-    /// Maximum bytes of a sample.
-    pub fn sample(compression: Compression) -> usize {
-        match compression {
-            Compression::Level(Algorithm::Zstd, level) if Algorithm::Zstd.native_level(level) >= SLOW => {
-                SAMPLE_SLOW
-            }
-            _ => SAMPLE,
+    /// Prepares to compress `bytes` of a column. From time to time it chooses a level for them and for the next bytes:
+    /// `sample` returns the bytes of a range as they would be compressed.
+    pub fn prepare<'a>(
+        &mut self,
+        compression: Compression,
+        bytes: usize,
+        sample: impl FnOnce(Range<usize>) -> Result<Cow<'a, [u8]>>,
+    ) -> Result<()> {
+        let Compression::Level(algorithm, level) = compression else { return Ok(()) };
+        if !self.is_due(compression, bytes) {
+            return Ok(());
         }
+        let length = most_of_sample(algorithm, algorithm.native_level(level)).min(bytes);
+        let start = (bytes - length) / 2;
+        self.bytes = 0;
+        let chosen = choose(algorithm, algorithm.native_level(level), &sample(start..start + length)?)?;
+        self.measured = Some((compression, chosen));
+        Ok(())
     }
 
-    /// Counts bytes that are about to be compressed. Returns whether to [measure](Self::measure) a sample first.
-    pub fn is_due(&mut self, compression: Compression, bytes: usize) -> bool {
+    /// Counts bytes that are about to be compressed. Returns whether to choose a level first.
+    fn is_due(&mut self, compression: Compression, bytes: usize) -> bool {
         let Compression::Level(algorithm, level) = compression else { return false };
         if level == 1 || quicker(algorithm).is_empty() {
             return false;
@@ -71,30 +83,27 @@ impl Effort {
         let due = if self.level(compression).is_some() { INTERVAL } else { FIRST };
         self.bytes >= due && bytes >= SMALLEST
     }
-
-    /// Compresses a sample at the requested level and at quicker ones, and chooses one for the next pages.
-    pub fn measure(&mut self, compression: Compression, sample: &[u8]) -> Result<()> {
-        let Compression::Level(algorithm, level) = compression else { return Ok(()) };
-        self.bytes = 0;
-        let requested = algorithm.native_level(level);
-        let mut out = Vec::new();
-        let mut size = |level| -> Result<usize> {
-            Ok(compress_at(algorithm, level, sample, &mut out)?.unwrap_or(sample.len()))
-        };
-        let most = size(requested)?;
-        let mut chosen = requested;
-        for other in quicker(algorithm).iter().copied().filter(|other| *other < requested) {
-            if size(other)? <= most + most / PARTS {
-                chosen = other;
-                break;
-            }
-        }
-        self.measured = Some((compression, chosen));
-        Ok(())
-    }
 }
 
-/// Levels of a library from the quickest on, each about twice as quick as the next.
+const fn most_of_sample(algorithm: Algorithm, level: i32) -> usize {
+    if matches!(algorithm, Algorithm::Zstd) && level >= SLOW { SAMPLE_SLOW } else { SAMPLE }
+}
+
+/// Returns the quickest level whose result for a sample is hardly larger than that of the requested level.
+fn choose(algorithm: Algorithm, requested: i32, sample: &[u8]) -> Result<i32> {
+    let mut out = Vec::new();
+    let mut size =
+        |level| compress_at(algorithm, level, sample, &mut out).map(|used| used.unwrap_or(sample.len()));
+    let most = size(requested)?;
+    for level in quicker(algorithm).iter().copied().filter(|level| *level < requested) {
+        if size(level)? <= most + most / PARTS {
+            return Ok(level);
+        }
+    }
+    Ok(requested)
+}
+
+/// Levels of a library that are tried, the quickest first.
 const fn quicker(algorithm: Algorithm) -> &'static [i32] {
     match algorithm {
         Algorithm::Zstd => &[1, 3, 6, 10, 14],
@@ -122,48 +131,41 @@ mod tests {
         (0..4).flat_map(|byte| numbers.iter().map(move |n| n.to_le_bytes()[byte])).collect()
     }
 
-    fn chosen(compression: Compression, data: &[u8]) -> Option<i32> {
-        let mut effort = Effort::default();
-        assert!(effort.is_due(compression, FIRST));
-        effort.measure(compression, &data[..data.len().min(Effort::sample(compression))]).unwrap();
-        effort.level(compression)
-    }
-
     #[test]
     fn random_bits_are_not_searched() {
+        let sample = split(&numbers(SAMPLE_SLOW / 4, 24));
         for level in 2..=9 {
-            let zstd = Compression::Level(Algorithm::Zstd, level);
-            assert_eq!(chosen(zstd, &split(&numbers(SAMPLE_SLOW / 4, 24))), Some(1), "{level}");
+            assert_eq!(choose(Algorithm::Zstd, 2 * level, &sample).unwrap(), 1, "{level}");
         }
     }
 
     #[test]
-    fn the_requested_level_stays_where_it_makes_pages_smaller() {
-        // Text: phrases at random places, which only a long search finds again.
+    fn repeats_are_searched() {
+        // Phrases at random places, which only a long search finds again.
         let mut state = 1_u64;
         let mut text = Vec::new();
         let phrases = split(&numbers(20_000, 20));
-        while text.len() < 2 * SAMPLE_SLOW {
+        while text.len() < SAMPLE_SLOW {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let from = (state >> 40) as usize % (phrases.len() - 40);
             text.extend_from_slice(&phrases[from..from + 7 + (state >> 35) as usize % 20]);
         }
-        let zstd = Compression::Level(Algorithm::Zstd, 9);
-        let level = chosen(zstd, &text).unwrap();
-        let size = |level| {
-            compress_at(Algorithm::Zstd, level, &text[..SAMPLE_SLOW], &mut Vec::new()).unwrap().unwrap()
-        };
+        let level = choose(Algorithm::Zstd, 18, &text).unwrap();
         assert!(level > 1, "{level}");
-        assert!(size(level) <= size(18) + size(18) / PARTS);
     }
 
     #[test]
-    fn columns_are_measured_once_in_a_while() {
+    fn levels_are_chosen_once_in_a_while_from_the_middle() {
         let zstd = Compression::Level(Algorithm::Zstd, 5);
         let mut effort = Effort::default();
         assert!(!effort.is_due(zstd, FIRST - SMALLEST), "too small to gain");
-        assert!(effort.is_due(zstd, SMALLEST), "large enough together");
-        effort.measure(zstd, &split(&numbers(10_000, 24))).unwrap();
+        let mut asked = None;
+        let sample = |range: Range<usize>| {
+            asked = Some(range);
+            Ok(split(&numbers(10_000, 24)).into())
+        };
+        effort.prepare(zstd, 2 * SAMPLE, sample).unwrap();
+        assert_eq!((asked, effort.level(zstd)), (Some(SAMPLE / 2..3 * SAMPLE / 2), Some(1)));
         assert!(!effort.is_due(zstd, INTERVAL - SMALLEST));
         assert!(effort.is_due(zstd, SMALLEST));
         // Another setting has no level yet.
@@ -171,28 +173,29 @@ mod tests {
         assert_eq!(effort.level(zlib), None);
         assert!(effort.is_due(zlib, FIRST));
         assert!(!effort.is_due(Compression::None, usize::MAX));
-        assert!(
-            !Effort::default().is_due(Compression::Level(Algorithm::Zlib, 1), usize::MAX),
-            "the quickest level"
-        );
+        let quickest = Compression::Level(Algorithm::Zlib, 1);
+        assert!(!Effort::default().is_due(quickest, usize::MAX));
     }
 
     #[test]
-    fn pages_are_at_most_one_percent_larger() {
+    fn a_page_is_hardly_larger_if_its_sample_is_at_most_one_percent_larger() {
         for random in [0, 4, 9, 14, 20, 28] {
             let numbers = numbers(200_000, random);
             let data = split(&numbers);
-            for level in [2, 5, 9] {
-                for algorithm in [Algorithm::Zstd, Algorithm::Zlib] {
-                    let compression = Compression::Level(algorithm, level);
-                    let full = compress(compression, &data, &mut Vec::new()).unwrap().unwrap_or(data.len());
-                    let mut effort = Effort::default();
-                    let sample = &numbers[80_000..80_000 + Effort::sample(compression) / 4];
-                    effort.measure(compression, &split(sample)).unwrap();
-                    let level = effort.level(compression).unwrap();
-                    let quick =
-                        compress_at(algorithm, level, &data, &mut Vec::new()).unwrap().unwrap_or(data.len());
-                    assert!(quick <= full + full / 80, "{random} {compression:?} {level}: {quick} {full}");
+            for algorithm in [Algorithm::Zstd, Algorithm::Zlib] {
+                for requested in [2, 5, 9].map(|level| algorithm.native_level(level)) {
+                    let count = most_of_sample(algorithm, requested) / 4;
+                    let level =
+                        choose(algorithm, requested, &split(&numbers[80_000..80_000 + count])).unwrap();
+                    let size = |level| {
+                        let used = compress_at(algorithm, level, &data, &mut Vec::new()).unwrap();
+                        used.unwrap_or(data.len())
+                    };
+                    let (quick, full) = (size(level), size(requested));
+                    assert!(
+                        quick <= full + full / 80,
+                        "{random} {algorithm:?} {requested} {level}: {quick} {full}"
+                    );
                 }
             }
         }

@@ -5,8 +5,8 @@ const RARE: usize = 256;
 
 /// Whether almost no four bytes of a block of up to 128 KiB occur in it twice, as in the lowest bytes of real numbers.
 ///
-/// It takes a tenth of the time of LZ4's slower search; 3 % if the bytes are unevenly distributed.
-/// `known` is room that is used again.
+/// Blocks of unevenly distributed bytes are recognized by counting; only others are searched for repeats. `known` is a
+/// buffer that is reused.
 pub fn is_noise(block: &[u8], known: &mut Vec<u32>) -> bool {
     let mut counts = [0_u32; 256];
     for byte in block {

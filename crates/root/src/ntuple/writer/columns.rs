@@ -139,15 +139,12 @@ impl Pending {
     /// Chooses the level at which the elements that are taken now, and further ones, are compressed.
     pub fn measure(&mut self, compression: Compression) -> Result<()> {
         let width = self.width();
-        if self.effort.is_due(compression, self.taken * width) {
-            let most = (Effort::sample(compression) / width).min(self.taken);
-            let first = (self.taken - most) / 2;
+        self.effort.prepare(compression, self.taken * width, |range| {
+            let whole = range.start / width * width..range.end / width * width;
             let mut page = Vec::new();
-            let values = self.data.get(first * width..(first + most) * width).unwrap_or_default();
-            encode(self.encoding, self.memory, values, &mut page)?;
-            self.effort.measure(compression, &page)?;
-        }
-        Ok(())
+            encode(self.encoding, self.memory, self.data.get(whole).unwrap_or_default(), &mut page)?;
+            Ok(page.into())
+        })
     }
     /// Makes a page from elements.
     pub fn seal(

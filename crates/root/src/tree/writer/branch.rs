@@ -213,13 +213,10 @@ impl Branch {
 
     /// Chooses the level at which the buffered entries, and further ones, are compressed.
     pub fn measure(&mut self, file: Compression) -> Result<()> {
-        let (compression, bytes) = (self.compression(file), self.data.len());
-        if self.effort.is_due(compression, bytes) {
-            let most = Effort::sample(compression).min(bytes);
-            let first = (bytes - most) / 2;
-            self.effort.measure(compression, self.data.get(first..first + most).unwrap_or_default())?;
-        }
-        Ok(())
+        let compression = self.compression(file);
+        self.effort.prepare(compression, self.data.len(), |range| {
+            Ok(self.data.get(range).unwrap_or_default().into())
+        })
     }
 
     /// Codec and level of the branch in a file.
