@@ -269,7 +269,7 @@ def test_a_name_with_a_zero_byte_has_no_arrow_form() -> None:
 
 
 def test_lists_that_are_all_of_size_zero_in_an_arrow_stream() -> None:
-    polars = pytest.importorskip("polars")
+    polars = pytest.importorskip("polars", reason="needs polars (pip install sapwood[frames])")
     none = ("fixed", 3, 0, ("number", np.zeros(0)))
     assert polars.DataFrame(columns.ArrowStream(["a"], [none]))["a"].to_list() == [[], [], []]
     nested = ("list", np.array([0, 1, 3]), none)

@@ -41,7 +41,7 @@ def test_what_was_left_out_is_listed_once_by_a_resumed_run(folder: Path, tmp_pat
 
 
 def wait_for(path: Path, process: subprocess.Popen[str], entries: int) -> None:
-    """Wait until a checkpoint has so many entries."""
+    """Wait until a checkpoint has this many entries."""
     limit = time.monotonic() + 60
     while time.monotonic() < limit and process.poll() is None:
         if done(path)[0] >= entries:
@@ -59,7 +59,7 @@ def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: 
     with subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
         wait_for(tmp_path / "state", first, 100)
         first.send_signal(how)
-        (tmp_path / "open").touch()  # before that nobody comes to the end
+        (tmp_path / "open").touch()  # no task ends before that
         first.communicate(timeout=60)
     assert first.returncode == (-9 if how == signal.SIGKILL else 130)
     second = subprocess.run([*words, "--json"], env=environment(), text=True, capture_output=True, timeout=100)

@@ -422,9 +422,10 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         path = os.path.realpath(path)  # a link stays one
         target = beside = f"{path}.{os.getpid()}.partial"
         _lock_replaced(path, beside)
-    # A temporary file that is there already is that of another writer.
-    own = beside if remote is not None or (beside is not None and not Path(beside).exists()) else None
     try:
+        with storage_errors(str(path or "")):
+            # A temporary file that exists already belongs to another writer.
+            own = beside if remote is not None or (beside is not None and not Path(beside).exists()) else None
         with _absent_after(BaseException, own), storage_errors(str(path or "")):
             native = _native.Output(
                 target,
