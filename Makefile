@@ -142,11 +142,11 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 	$(BIN)/python benches/report.py
 
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
-	$(BIN)/python benches/trains.py $(PEERS) --keep
+	$(BIN)/python benches/trains.py $(PEERS)/data --keep
 
 bench-remote: build peers ## remote files with 0 to 140 ms of latency against ROOT and uproot: requests, bytes, over-read, time; overlap with work
-	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
-	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
+	$(BIN)/python benches/remote.py $(PEERS)/data/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
+	$(BIN)/python benches/remote.py $(PEERS)/data/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
 	  --cluster-size "1 MB" --latency 50 --schemes root
 	$(BIN)/python benches/overlap.py
 
@@ -157,7 +157,7 @@ bench-filling: build oracle-venv ## 120 million fills into 20 histograms, agains
 	$(BIN)/python benches/filling.py --root $(ORACLE_PYTHON)
 
 bench-merging: build peers ## merging small files, large files and histograms, against ROOT's hadd
-	$(BIN)/python benches/merging.py $(PEERS) --root $(ORACLE_PYTHON) --keep
+	$(BIN)/python benches/merging.py $(PEERS)/data --root $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/report.py
 
 bench-growth: build ## time and memory against the number of files, branches, entries and jobs
