@@ -438,7 +438,7 @@ def report_of(error: BaseException, hint: str = "") -> str:
 
 
 _NO_FIELD = re.compile(r"no (?:field (?:named )?)?'([^']+)'")
-"""How Awkward Array and entries of an `EntryTask` say that there is no such column."""
+"""Matches the errors of Awkward Array and of an `EntryTask` for a missing column."""
 
 
 def _undeclared(error: BaseException, need: Resolved, tree: Foreign) -> str:
