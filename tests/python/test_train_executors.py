@@ -249,6 +249,23 @@ def test_a_dask_cluster_grows_with_the_work(folder: Path, tmp_path: Path, expect
         executor_of("dask", 1, options={"adapt": {"maximal": 3}})
 
 
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_dask_cluster_is_started_again_if_its_address_was_not_written_yet(failures: int) -> None:
+    left = [json.JSONDecodeError("Expecting value", "", 0)] * failures
+
+    def started(**options: Any) -> Any:
+        if left:
+            raise RuntimeError("Cluster failed to start") from left.pop()
+        return options
+
+    if failures > 2:
+        with pytest.raises(SapwoodError, match="Cluster failed to start"):
+            executors._cluster(started, {"n_workers": 1})  # pyright: ignore[reportPrivateUsage]
+    else:
+        assert executors._cluster(started, {"n_workers": 1}) == {"n_workers": 1}  # pyright: ignore[reportPrivateUsage]
+    assert not left
+
+
 class Deadly(Fill):
     """Ends its process on some entries."""
 

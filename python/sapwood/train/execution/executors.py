@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -721,12 +722,15 @@ def _adapted(
     return Dask(cluster, name=name, owned=cluster, most=most, refused=refused)
 
 
-def _cluster(kind: Callable[..., Any], options: Mapping[str, Any]) -> Foreign:
+def _cluster(kind: Callable[..., Any], options: Mapping[str, Any], attempts: int = 3) -> Foreign:
     try:
         return kind(**options)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{kind.__name__}: {error}") from error
     except RuntimeError as error:  # the scheduler does not start
+        # Dask can read the file with the scheduler's address before the scheduler has written it.
+        if attempts > 1 and isinstance(error.__cause__, JSONDecodeError):
+            return _cluster(kind, options, attempts - 1)
         raise SapwoodError(f"{kind.__name__}: {error}") from error
 
 
