@@ -1055,8 +1055,14 @@ def arrow_stream(
         With parts: called with the parts that were left out of a batch.
     """
 
-class RowSource:
-    """Columns from which rows are gathered, in their own order or in another.
+def mix_rows(
+    columns: Sequence[tuple[Foreign, int, int | None, int | None]],
+    offsets: Sequence[Foreign],
+    masks: Sequence[tuple[int, int]],
+    length: int,
+    seed: int | None,
+) -> tuple[list[Foreign], list[Foreign], list[Foreign]]:
+    """Mix the rows of columns, or leave them in their order, and pad lists.
 
     Parameters
     ----------
@@ -1067,25 +1073,15 @@ class RowSource:
         The offsets of lists.
     masks
         The places of offsets, and the lengths to which their lists are padded.
-    edges
-        The rows at which batches begin or end: the last is the number of rows of the columns.
+    length
+        The number of rows.
     seed
         The number that determines the order; None for the order of the columns.
+
+    Returns
+    -------
+    The numbers of each column, the offsets of the lists, and the masks. All are one-dimensional and may be changed.
     """
-
-    def __new__(  # noqa: PYI034
-        cls,
-        columns: Sequence[tuple[Foreign, int, int | None, int | None]],
-        offsets: Sequence[Foreign],
-        masks: Sequence[tuple[int, int]],
-        edges: Sequence[int],
-        seed: int | None,
-    ) -> RowSource: ...
-    def rows(self, start: int, stop: int) -> tuple[list[Foreign], list[Foreign], list[Foreign]]:
-        """Return the numbers of each column in the rows from `start` up to `stop`, their offsets, and their masks.
-
-        All are one-dimensional and may be changed.
-        """
 
 def compress(data: Foreign, code: int) -> Foreign:
     """Compress an array of bytes into ROOT's blocks, with ROOT's number of a codec and a level.

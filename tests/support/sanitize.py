@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MIRI = {
     "sapwood-io": ["process::"],
     "sapwood-root": [
-        "wire::swap", "wire::short", "array::wide", "array::gather", "array::pool", "array::pages", "array::mapped",
+        "wire::swap", "wire::short", "array::wide", "array::mix", "array::pool", "array::pages", "array::mapped",
     ],
 }  # fmt: skip
 """Modules with unsafe code that Miri interprets, by crate. Miri does not run C code, nor most calls of the system."""

@@ -8,52 +8,41 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use pyo3::prelude::*;
 use sapwood_root::array::Number;
 use sapwood_root::array::extremes::{self, Level, Listed, Zones};
-use sapwood_root::array::rows::{Batches, Columns, Source};
+use sapwood_root::array::mix::{self, Source};
 use sapwood_root::ntuple::envelope;
 
 type SourceGiven<'py> = (Bound<'py, PyAny>, usize, Option<usize>, Option<usize>);
 type RowsTaken<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
 
-/// Columns whose rows are taken batch by batch, in the order of a permutation or in their own.
-#[pyclass(frozen)]
-struct RowSource(Batches);
-
-#[pymethods]
-impl RowSource {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        columns: Vec<SourceGiven<'_>>,
-        offsets: Vec<Bound<'_, PyAny>>,
-        masks: Vec<(usize, usize)>,
-        edges: Vec<usize>,
-        seed: Option<u64>,
-    ) -> PyResult<Self> {
-        let source = |(values, width, lists, pad): SourceGiven<'_>| {
-            let (number, values) = borrow::numbers(&values)?;
-            Ok(Source { number, values, width: width.saturating_mul(number.size()), lists, pad })
-        };
-        let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
-        let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
-        let length = edges.last().copied().unwrap_or_default();
-        let columns = py.detach(|| Columns::new(columns, offsets, masks, length, seed)).map_err(raise)?;
-        Ok(Self(Batches::new(columns, edges)))
-    }
-
-    /// Returns the numbers of the columns, the offsets and the masks of rows from `start` up to `stop`.
-    fn rows<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<RowsTaken<'py>> {
-        let pool = pool()?;
-        let batch = py.detach(|| self.0.between(&pool, start, stop)).map_err(raise)?;
-        let columns = self.0.columns().sources().iter().zip(batch.values);
-        let columns = columns.map(|(source, values)| writable(py, source.number, values));
-        let offsets = batch.lists.into_iter().map(|one| writable(py, Number::I64, one.into_offsets()));
-        let masks = batch.masks.into_iter().map(|mask| writable(py, Number::Bool, mask));
-        Ok((
-            columns.collect::<PyResult<_>>()?,
-            offsets.collect::<PyResult<_>>()?,
-            masks.collect::<PyResult<_>>()?,
-        ))
-    }
+/// Returns the numbers of columns, the offsets and the masks, of all rows in the order of a seed or in their own.
+#[pyfunction]
+fn mix_rows<'py>(
+    py: Python<'py>,
+    columns: Vec<SourceGiven<'py>>,
+    offsets: Vec<Bound<'py, PyAny>>,
+    masks: Vec<(usize, usize)>,
+    length: usize,
+    seed: Option<u64>,
+) -> PyResult<RowsTaken<'py>> {
+    let source = |(values, width, lists, pad): SourceGiven<'_>| {
+        let (number, values) = borrow::numbers(&values)?;
+        Ok(Source { number, values, width: width.saturating_mul(number.size()), lists, pad })
+    };
+    let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
+    let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
+    let pool = pool()?;
+    let mix = || pool.install(|| mix::mix(&columns, &offsets, &masks, length, seed));
+    let found = py.detach(mix).map_err(raise)?;
+    let array = |number, filled| writable(py, number, filled);
+    Ok((
+        columns
+            .iter()
+            .zip(found.values)
+            .map(|(one, values)| array(one.number, values))
+            .collect::<PyResult<_>>()?,
+        found.offsets.into_iter().map(|one| array(Number::I64, one)).collect::<PyResult<_>>()?,
+        found.masks.into_iter().map(|one| array(Number::Bool, one)).collect::<PyResult<_>>()?,
+    ))
 }
 
 fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
@@ -105,7 +94,7 @@ fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<RowSource>()?;
+    module.add_function(wrap_pyfunction!(mix_rows, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(column_zones, module)?)
 }

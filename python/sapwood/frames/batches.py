@@ -24,7 +24,6 @@ from sapwood.table.libraries import library_of
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Slice, read
-from sapwood.table.schema import HasFields
 from sapwood.table.steps import read_ahead
 
 _MIXED = 8
@@ -33,7 +32,7 @@ _BATCHES = 16
 """Maximum number of batches to read at a time, in whole clusters, without mixing."""
 _OPEN = 64
 """Maximum number of open files."""
-_ORDER = 2
+_ORDER = 3
 """Version of the ordering algorithm. States of another version are not accepted."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
@@ -113,7 +112,7 @@ class Batches:
         self._units = [
             unit for number, sample in enumerate(self._samples.values()) for unit in self._clusters(number, sample)
         ]
-        self._open: OrderedDict[tuple[str, str], tuple[HasFields, Callable[[], None]]] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]] = OrderedDict()
         self._query: Query | None = None
         self._epoch = self._done = 0
 
@@ -214,7 +213,7 @@ class Batches:
             self._open.popitem()[1][1]()
 
     def _read(self, order: _Order, number: int, position: int) -> _Window:
-        """Read the clusters of a window and mix and pad their rows; those from a position in the epoch on are used."""
+        """Read the clusters of a window, and mix and pad their rows; those from a position in the epoch on are used."""
         units = order.windows[number]
         slices: list[Slice] = []
         for unit in units:
@@ -236,13 +235,12 @@ class Batches:
             data["sample"] = ("number", np.repeat(np.array([unit.sample for unit in units], np.int32), lengths))
             data["weight"] = ("number", np.repeat(np.array([weights[unit.sample] for unit in units]), lengths))
         begin = int(order.edges[number])
+        sources, offsets = self._sources(data)
+        if self._mixed or any(one.pad is not None for one in sources):
+            sources, offsets = _mixed(sources, offsets, length, self._key(units) if self._mixed else None)
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
-        edges.append(length)
-        sources, offsets = self._sources(data)
-        if not self._mixed and all(one.pad is None for one in sources):
-            return _Window(sources, offsets, edges)
-        return _MixedWindow(sources, offsets, edges, self._key(units) if self._mixed else None)
+        return _Window(sources, offsets, [*edges, length])
 
     def _check_names(self, data: Mapping[str, Column]) -> None:
         """Refuse names shared by two arrays of a batch, and padding of fields that are not lists."""
@@ -291,12 +289,11 @@ class Batches:
         if key not in self._open:
             opened = OpenFiles({unit.path: unit.table}, False, self._options)
             table, _ = next(iter(opened))
-            self._open[key] = table, partial(opened.done_with, table)
+            known = None if self._query is None else self._query.on(table)
+            self._query = known or Query(table, self._expressions)
+            self._open[key] = self._query, partial(opened.done_with, table)
         self._open.move_to_end(key)
-        table, _ = self._open[key]
-        known = None if self._query is None else self._query.on(table)
-        self._query = known or Query(table, self._expressions)
-        return self._query
+        return self._open[key][0]
 
     def _batch(self, pieces: list[dict[str, _Rows]]) -> dict[str, Any]:
         batch: dict[str, Any] = {}
@@ -326,13 +323,12 @@ class _Source(NamedTuple):
     pad: int | None = None
 
 
-class _Window:
+class _Window(NamedTuple):
     """Clusters that were read together; `edges` are the rows at which batches begin or end."""
 
-    def __init__(self, sources: Sequence[_Source], offsets: Sequence[Array], edges: Sequence[int]) -> None:
-        self.sources = sources
-        self.offsets = offsets
-        self.edges = edges
+    sources: Sequence[_Source]
+    offsets: Sequence[Array]
+    edges: Sequence[int]
 
     def between(self, start: int, stop: int) -> dict[str, _Rows]:
         """Return rows without a copy of their values."""
@@ -346,37 +342,33 @@ class _Window:
         }  # fmt: skip
 
 
-class _MixedWindow(_Window):
-    """Clusters whose rows are taken in an order that follows from a number (None: their own), with lists padded."""
+def _mixed(
+    sources: Sequence[_Source], offsets: Sequence[Array], length: int, seed: int | None
+) -> tuple[list[_Source], list[Array]]:
+    """Return the sources in the order that follows from a number (None: their own), with lists padded.
 
-    def __init__(
-        self, sources: Sequence[_Source], offsets: Sequence[Array], edges: Sequence[int], seed: int | None
-    ) -> None:
-        super().__init__(sources, offsets, edges)
-        given = [
-            (np.ascontiguousarray(one.values).reshape(-1), prod(one.values.shape[1:]), one.lists, one.pad)
-            for one in sources
-        ]
-        pads = [(one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None]
-        self._masks = list(dict.fromkeys(pads))
-        self._rows = _native.RowSource(given, offsets, self._masks, edges, seed)
-
-    def between(self, start: int, stop: int) -> dict[str, _Rows]:
-        """Return rows as new arrays. Lists of the same lengths share their offsets and masks."""
-        taken, offsets, masks = self._rows.rows(start, stop)
-        length = stop - start
-        found: dict[str, _Rows] = {}
-        for one, values in zip(self.sources, taken, strict=True):
-            inner = one.values.shape[1:]
-            if one.lists is None:
-                found[one.name] = values.reshape(length, *inner)
-            elif one.pad is None:
-                found[one.name] = offsets[one.lists], values.reshape(len(values) // max(prod(inner), 1), *inner)
-            else:
-                found[one.name] = values.reshape(length, one.pad, *inner)
-                mask = masks[self._masks.index((one.lists, one.pad))]
-                found[f"{one.name}_mask"] = mask.reshape(length, one.pad)
-        return found
+    Padded lists of the same lengths share their mask.
+    """
+    columns = [
+        (np.ascontiguousarray(one.values).reshape(-1), prod(one.values.shape[1:]), one.lists, one.pad)
+        for one in sources
+    ]
+    masks = list(
+        dict.fromkeys((one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None)
+    )
+    taken, ends, found_masks = _native.mix_rows(columns, offsets, masks, length, seed)
+    found: list[_Source] = []
+    for one, values in zip(sources, taken, strict=True):
+        inner = one.values.shape[1:]
+        if one.lists is None:
+            found.append(_Source(one.name, values.reshape(length, *inner), None))
+        elif one.pad is None:
+            found.append(_Source(one.name, values.reshape(len(values) // max(prod(inner), 1), *inner), one.lists))
+        else:
+            found.append(_Source(one.name, values.reshape(length, one.pad, *inner), None))
+            mask = found_masks[masks.index((one.lists, one.pad))]
+            found.append(_Source(f"{one.name}_mask", mask.reshape(length, one.pad), None))
+    return found, ends
 
 
 def _same(offsets: Array, other: Array) -> bool:

@@ -2,12 +2,11 @@
 
 mod builder;
 pub mod extremes;
-pub mod gather;
 #[cfg(target_os = "linux")]
 pub mod mapped;
+pub mod mix;
 pub mod pages;
 pub mod pool;
-pub mod rows;
 pub mod wide;
 
 pub use crate::types::Number;

@@ -1,49 +1,103 @@
-//! Reordering rows of columns: shuffled batches and padded lists.
+//! Mixing of rows: shuffled batches and padded lists.
 //!
-//! Rows are taken a batch at a time: the buffers of a batch stay in the cache of the processor, and those of the batch
-//! before, which are no longer used, serve again. Lists are mostly short, and a copy of a length known at compile time
-//! is much cheaper than one of any length. A copy therefore always has the length of a short list, and the next list
-//! overwrites the excess. Such copies are independent, so that the processor waits for the memory of several lists at
-//! the same time.
+//! A window of clusters is mixed column by column, because one column often fits the cache of a processor and all
+//! columns do not. Numbers come from that cache without waiting. Lists are longer, so the memory of the lists behind is
+//! requested while one is copied (`request`): of the first line and of the next one, which most copies reach.
 //!
-//! The columns of a window do not fit the caches, and rows come from all over them. The memory of the rows behind is
-//! therefore requested while a row is copied (`request`).
+//! Lists are mostly short, and a copy of a length known at compile time is much cheaper than one of any length. A copy
+//! therefore always has the length of a short list, and the next list overwrites the excess.
 
+use super::Number;
 use super::pool::{self, Filled};
 use crate::error::{Error, Result};
+use arrow_buffer::{Buffer, ScalarBuffer};
+use rayon::prelude::*;
 
 /// Bytes of a list copied at once.
 const SHORT: usize = 32;
 /// Number of rows behind the current one whose memory is requested.
 const AHEAD: usize = 32;
 
-/// A permutation of the numbers from 0 up to a length.
-pub struct Permutation(Vec<u32>);
+/// A column.
+pub struct Source {
+    /// Type of its numbers.
+    pub number: Number,
+    /// Its numbers.
+    pub values: Buffer,
+    /// Bytes of one entry, or of an item of a list.
+    pub width: usize,
+    /// Index of its offsets, for lists.
+    pub lists: Option<usize>,
+    /// Length to which its lists are padded.
+    pub pad: Option<usize>,
+}
 
-impl Permutation {
-    /// Creates a permutation that is determined by `seed` alone.
-    pub fn new(length: usize, seed: u64) -> Result<Self> {
+/// Rows of all columns.
+pub struct Mixed {
+    /// Numbers of each column.
+    pub values: Vec<Filled>,
+    /// Offsets of the lists, from 0: 64-bit numbers.
+    pub offsets: Vec<Filled>,
+    /// Masks of padded lists.
+    pub masks: Vec<Filled>,
+}
+
+/// Mixes the rows of columns, as a seed determines, or leaves them in their order.
+///
+/// `masks` are the indices of offsets and the lengths to which their lists are padded. Each column is mixed by one thread
+/// of the current pool.
+pub fn mix(
+    sources: &[Source],
+    offsets: &[ScalarBuffer<i64>],
+    masks: &[(usize, usize)],
+    length: usize,
+    seed: Option<u64>,
+) -> Result<Mixed> {
+    let order = Order::new(length, seed)?;
+    let lists = offsets.par_iter().map(|one| Lists::of(one, &order.0)).collect::<Result<Vec<_>>>()?;
+    let lists_at = |place: usize| {
+        lists.get(place).ok_or_else(|| Error::argument("a column names offsets that are not there"))
+    };
+    let values = |source: &Source| match (source.lists, source.pad) {
+        (None, _) => fixed(&source.values, source.width, &order.0),
+        (Some(place), None) => lists_at(place)?.items(&source.values, source.width),
+        (Some(place), Some(pad)) => lists_at(place)?.padded(&source.values, source.width, pad),
+    };
+    let (values, masks) = rayon::join(
+        || sources.par_iter().with_max_len(1).map(values).collect::<Result<_>>(),
+        || masks.iter().map(|&(place, pad)| lists_at(place)?.mask(pad)).collect::<Result<_>>(),
+    );
+    Ok(Mixed { values: values?, masks: masks?, offsets: lists.into_iter().map(|one| one.offsets).collect() })
+}
+
+/// The own row of each mixed row.
+struct Order(Vec<u32>);
+
+impl Order {
+    /// Creates a random order that is determined by `seed` alone; without a seed, rows keep their places.
+    fn new(length: usize, seed: Option<u64>) -> Result<Self> {
         let count = u32::try_from(length)
             .map_err(|_| Error::limit(format!("at most {} entries can be mixed, not {length}", u32::MAX)))?;
         let mut found = Self(pool::with_capacity(length));
         let rows = &mut found.0;
         rows.try_reserve(length).map_err(|_| Error::limit(format!("no memory to mix {length} entries")))?;
         rows.extend(0..count);
-        let mut state = seed;
-        for left in (2..=length).rev() {
-            let chosen = (u128::from(next(&mut state)) * left as u128) >> 64;
-            rows.swap(left - 1, chosen as usize);
+        let Some(mut state) = seed else { return Ok(found) };
+        let mut left = u64::from(count);
+        while left >= 2 {
+            // Each random number chooses twice.
+            let random = next(&mut state);
+            for half in [random >> 32, random & u64::from(u32::MAX)] {
+                let chosen = (half * left) >> 32;
+                left = left.saturating_sub(1);
+                rows.swap(left as usize, chosen as usize);
+            }
         }
         Ok(found)
     }
-    /// The numbers in their order.
-    #[must_use]
-    pub fn rows(&self) -> &[u32] {
-        &self.0
-    }
 }
 
-impl Drop for Permutation {
+impl Drop for Order {
     fn drop(&mut self) {
         pool::give_back(std::mem::take(&mut self.0));
     }
@@ -72,42 +126,6 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Selection of rows.
-#[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
-    /// A range of rows.
-    Range(usize, usize),
-    /// These, in this order.
-    Chosen(&'a [u32]),
-}
-
-impl Rows<'_> {
-    /// Number of rows.
-    #[must_use]
-    pub fn len(self) -> usize {
-        match self {
-            Self::Range(start, stop) => stop.saturating_sub(start),
-            Self::Chosen(rows) => rows.len(),
-        }
-    }
-    /// Whether there are no rows.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-    /// Some of these rows, by their places.
-    #[must_use]
-    pub fn between(self, start: usize, stop: usize) -> Option<Self> {
-        match self {
-            Self::Range(first, last) => {
-                let (start, stop) = (first.checked_add(start)?, first.checked_add(stop)?);
-                (start <= stop && stop <= last).then_some(Self::Range(start, stop))
-            }
-            Self::Chosen(rows) => rows.get(start..stop).map(Self::Chosen),
-        }
-    }
-}
-
 fn outside() -> Error {
     Error::argument("a row lies outside of its column")
 }
@@ -117,38 +135,29 @@ fn too_large() -> Error {
 }
 
 /// Returns rows of `width` bytes each.
-pub fn fixed(values: &[u8], width: usize, rows: Rows<'_>) -> Result<Filled> {
+fn fixed(values: &[u8], width: usize, rows: &[u32]) -> Result<Filled> {
     let mut filled = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
     let out = filled.bytes();
-    match rows {
-        Rows::Range(start, stop) => {
-            let from = values.get(start.saturating_mul(width)..stop.saturating_mul(width));
-            out.copy_from_slice(from.ok_or_else(outside)?);
-        }
-        Rows::Chosen(rows) => match width {
-            0 => {}
-            1 => cells::<1>(values, rows, out)?,
-            2 => cells::<2>(values, rows, out)?,
-            4 => cells::<4>(values, rows, out)?,
-            8 => cells::<8>(values, rows, out)?,
-            16 => cells::<16>(values, rows, out)?,
-            _ => {
-                for (to, &row) in out.chunks_exact_mut(width).zip(rows) {
-                    let start = (row as usize).saturating_mul(width);
-                    to.copy_from_slice(values.get(start..start.saturating_add(width)).ok_or_else(outside)?);
-                }
+    match width {
+        0 => {}
+        1 => cells::<1>(values, rows, out)?,
+        2 => cells::<2>(values, rows, out)?,
+        4 => cells::<4>(values, rows, out)?,
+        8 => cells::<8>(values, rows, out)?,
+        16 => cells::<16>(values, rows, out)?,
+        _ => {
+            for (to, &row) in out.chunks_exact_mut(width).zip(rows) {
+                let start = (row as usize).saturating_mul(width);
+                to.copy_from_slice(values.get(start..start.saturating_add(width)).ok_or_else(outside)?);
             }
-        },
+        }
     }
     Ok(filled)
 }
 
 fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Result<()> {
     let (values, _) = values.as_chunks::<WIDTH>();
-    for (number, (to, &row)) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(rows).enumerate() {
-        if let Some(&row) = rows.get(number + AHEAD) {
-            request(values, row as usize);
-        }
+    for (to, &row) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(rows) {
         *to = *values.get(row as usize).ok_or_else(outside)?;
     }
     Ok(())
@@ -157,14 +166,14 @@ fn cells<const WIDTH: usize>(values: &[u8], rows: &[u32], out: &mut [u8]) -> Res
 /// Locations of the lists of some rows: the first item of each list, and the lists' own offsets, starting at 0.
 ///
 /// Both are 64-bit numbers.
-pub struct Lists {
+struct Lists {
     starts: Filled,
     offsets: Filled,
 }
 
 impl Lists {
     /// Creates the lists of some rows. `offsets` are those of the whole column and are checked here.
-    pub fn of(offsets: &[i64], rows: Rows<'_>) -> Result<Self> {
+    fn of(offsets: &[i64], rows: &[u32]) -> Result<Self> {
         let bytes = rows.len().checked_mul(size_of::<i64>()).ok_or_else(too_large)?;
         let all = bytes.checked_add(size_of::<i64>()).ok_or_else(too_large)?;
         let mut lists = Self { starts: Filled::new(bytes)?, offsets: Filled::new(all)? };
@@ -172,12 +181,6 @@ impl Lists {
         *first = 0i64.to_ne_bytes();
         place(offsets, rows, lists.starts.bytes().as_chunks_mut::<8>().0, ends.as_chunks_mut::<8>().0)?;
         Ok(lists)
-    }
-
-    /// Returns the offsets of the rows.
-    #[must_use]
-    pub fn into_offsets(self) -> Filled {
-        self.offsets
     }
 
     /// First items of the lists.
@@ -200,7 +203,7 @@ impl Lists {
     }
 
     /// Returns the items of all lists, of `width` bytes each, end to end.
-    pub fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
+    fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
         let items = self.offsets().last().map_or(0, |&end| i64::from_ne_bytes(end) as usize);
         let mut filled = Filled::new(items.checked_mul(width).ok_or_else(too_large)?)?;
         let out = filled.bytes();
@@ -208,6 +211,7 @@ impl Lists {
         for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
             if let Some(&start) = self.starts().get(number + AHEAD) {
                 request(values, byte(start, width));
+                request(values, byte(start, width).saturating_add(SHORT - 1));
             }
             let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
@@ -231,7 +235,7 @@ impl Lists {
     }
 
     /// Returns the first `pad` items of each list, with zeros for missing items.
-    pub fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
+    fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
         let row = pad.checked_mul(width).ok_or_else(too_large)?;
         let mut filled = Filled::new(self.starts().len().checked_mul(row).ok_or_else(too_large)?)?;
         let out = filled.bytes();
@@ -239,6 +243,7 @@ impl Lists {
         for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
             if let Some(&start) = self.starts().get(number + AHEAD) {
                 request(values, byte(start, width));
+                request(values, byte(start, width).saturating_add(SHORT - 1));
             }
             let (start, given) = (byte(*start, width), length.saturating_mul(width).min(row));
             let wide = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
@@ -266,7 +271,7 @@ impl Lists {
     }
 
     /// Returns which items of [`Lists::padded`] are present, one byte each.
-    pub fn mask(&self, pad: usize) -> Result<Filled> {
+    fn mask(&self, pad: usize) -> Result<Filled> {
         let mut filled = Filled::new(self.starts().len().checked_mul(pad).ok_or_else(too_large)?)?;
         let out = filled.bytes();
         let mut place = 0;
@@ -288,39 +293,22 @@ impl Lists {
 }
 
 /// Writes the first items of rows and the ends of their lists, counted from 0.
-fn place(offsets: &[i64], rows: Rows<'_>, starts: &mut [[u8; 8]], ends: &mut [[u8; 8]]) -> Result<()> {
+fn place(offsets: &[i64], rows: &[u32], starts: &mut [[u8; 8]], ends: &mut [[u8; 8]]) -> Result<()> {
     let mut end = 0i64;
-    let mut places = starts.iter_mut().zip(ends);
-    let mut add = |from: i64, to: i64| -> Result<()> {
+    for (number, ((&row, first), last)) in rows.iter().zip(starts).zip(ends).enumerate() {
+        if let Some(&row) = rows.get(number + AHEAD) {
+            request(offsets, row as usize);
+        }
+        let row = row as usize;
+        let (Some(&from), Some(&to)) = (offsets.get(row), offsets.get(row + 1)) else {
+            return Err(outside());
+        };
         if from < 0 || to < from {
             return Err(outside());
         }
         end = end.checked_add(to - from).ok_or_else(too_large)?;
-        if let Some((first, last)) = places.next() {
-            *first = from.to_ne_bytes();
-            *last = end.to_ne_bytes();
-        }
-        Ok(())
-    };
-    match rows {
-        Rows::Range(start, stop) if start < stop => {
-            let own = offsets.get(start..=stop).ok_or_else(outside)?;
-            own.windows(2)
-                .try_for_each(|pair| if let [from, to] = *pair { add(from, to) } else { Ok(()) })?;
-        }
-        Rows::Range(..) => {}
-        Rows::Chosen(rows) => {
-            for (number, &row) in rows.iter().enumerate() {
-                if let Some(&row) = rows.get(number + AHEAD) {
-                    request(offsets, row as usize);
-                }
-                let row = row as usize;
-                let (Some(&from), Some(&to)) = (offsets.get(row), offsets.get(row + 1)) else {
-                    return Err(outside());
-                };
-                add(from, to)?;
-            }
-        }
+        *first = from.to_ne_bytes();
+        *last = end.to_ne_bytes();
     }
     Ok(())
 }
@@ -361,29 +349,63 @@ mod tests {
     fn read(filled: &Filled) -> Vec<f32> {
         filled.as_slice().as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
     }
-
-    #[test]
-    fn a_permutation_has_each_number_once_and_follows_from_its_seed() {
-        for length in [0, 1, 2, 1000] {
-            let mut rows = Permutation::new(length, 7).unwrap().rows().to_vec();
-            assert_eq!(rows, Permutation::new(length, 7).unwrap().rows().to_vec());
-            assert!(length < 3 || rows != Permutation::new(length, 8).unwrap().rows());
-            rows.sort_unstable();
-            assert_eq!(rows, (0..length as u32).collect::<Vec<_>>());
-        }
-        assert!(Permutation::new(1 << 32, 0).is_err());
+    fn order(length: usize, seed: u64) -> Vec<u32> {
+        Order::new(length, Some(seed)).unwrap().0.clone()
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "many permutations take minutes")]
-    fn each_number_is_equally_frequent_at_each_place() {
-        let mut counts = [[0u32; 4]; 4];
-        for seed in 0..40_000 {
-            for (place, number) in Permutation::new(4, seed).unwrap().rows().iter().enumerate() {
-                counts[place][*number as usize] += 1;
-            }
+    fn an_order_has_each_row_once_and_follows_from_its_seed() {
+        for length in [0, 1, 2, 3, 4, 999, 1000] {
+            let own: Vec<u32> = (0..length as u32).collect();
+            assert_eq!(Order::new(length, None).unwrap().0, own);
+            let mut rows = order(length, 7);
+            assert_eq!(rows, order(length, 7));
+            assert!(length < 5 || rows != order(length, 8));
+            rows.sort_unstable();
+            assert_eq!(rows, own);
         }
-        assert!(counts.iter().flatten().all(|count| count.abs_diff(10_000) < 500), "{counts:?}");
+        assert!(Order::new(1 << 32, Some(0)).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many orders take minutes")]
+    fn each_row_is_equally_frequent_at_each_place() {
+        for length in [4, 5] {
+            let mut counts = vec![vec![0u32; length]; length];
+            for seed in 0..40_000 {
+                for (place, row) in order(length, seed).into_iter().enumerate() {
+                    counts[place][row as usize] += 1;
+                }
+            }
+            let expected = 40_000 / length as u32;
+            assert!(counts.iter().flatten().all(|count| count.abs_diff(expected) < 500), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn columns_are_mixed_alike() {
+        let source = |number, values, width, lists, pad| Source { number, values, width, lists, pad };
+        let (rows, offsets) = (Buffer::from_vec(vec![0i64, 1, 2]), ScalarBuffer::from(vec![0i64, 1, 3, 6]));
+        let items = Buffer::from_vec(vec![0f32, 1.0, 1.5, 2.0, 2.5, 2.75]);
+        let sources = [
+            source(Number::I64, rows, 8, None, None),
+            source(Number::F32, items.clone(), 4, Some(0), None),
+            source(Number::F32, items, 4, Some(0), Some(1)),
+        ];
+        for seed in [None, Some(1), Some(2), Some(3)] {
+            let found = mix(&sources, &[offsets.clone()], &[(0, 1)], 3, seed).unwrap();
+            let bytes = found.values[0].as_slice().as_chunks().0.iter();
+            let rows: Vec<f32> = bytes.map(|bytes| i64::from_ne_bytes(*bytes) as f32).collect();
+            assert_eq!(read(&found.values[2]), rows);
+            let whole: Vec<f32> =
+                read(&found.values[1]).into_iter().filter(|value| value.fract() == 0.0).collect();
+            assert_eq!(whole, rows);
+            assert_eq!((found.offsets[0].size(), found.masks[0].as_slice()), (32, [1u8; 3].as_slice()));
+        }
+        let lost = source(Number::F32, Buffer::default(), 4, Some(1), None);
+        assert!(
+            mix(&[lost], &[offsets], &[], 3, None).is_err() && mix(&[], &[], &[(0, 1)], 1, None).is_err()
+        );
     }
 
     #[test]
@@ -391,30 +413,11 @@ mod tests {
         let values: Vec<u8> = (0..240).collect();
         for width in [1, 2, 3, 4, 8, 12, 16, 24] {
             let row = |number: usize| values[number * width..][..width].to_vec();
-            let found = fixed(&values, width, Rows::Chosen(&[9, 0, 3])).unwrap();
+            let found = fixed(&values, width, &[9, 0, 3]).unwrap();
             assert_eq!(found.as_slice(), [row(9), row(0), row(3)].concat());
-            assert_eq!(
-                fixed(&values, width, Rows::Range(2, 4)).unwrap().as_slice(),
-                [row(2), row(3)].concat()
-            );
-            assert!(fixed(&values, width, Rows::Chosen(&[240 / width as u32])).is_err());
-            assert!(fixed(&values, width, Rows::Range(0, 240 / width + 1)).is_err());
+            assert!(fixed(&values, width, &[240 / width as u32]).is_err());
         }
-        assert_eq!(fixed(&[], 0, Rows::Chosen(&[5])).unwrap().size(), 0);
-    }
-
-    #[test]
-    fn some_rows_are_named_by_their_places() {
-        let inside = |rows: Rows<'_>| match rows {
-            Rows::Range(start, stop) => (start..stop).collect(),
-            Rows::Chosen(rows) => rows.iter().map(|&row| row as usize).collect::<Vec<_>>(),
-        };
-        assert_eq!(Rows::Range(10, 14).between(1, 3).map(inside), Some(vec![11, 12]));
-        assert_eq!(Rows::Chosen(&[7, 9, 8]).between(1, 3).map(inside), Some(vec![9, 8]));
-        for rows in [Rows::Range(10, 13), Rows::Chosen(&[7, 9, 8])] {
-            assert!(rows.between(0, 4).is_none() && rows.between(2, 1).is_none());
-            assert_eq!(rows.between(3, 3).map(Rows::len), Some(0));
-        }
+        assert_eq!(fixed(&[], 0, &[5]).unwrap().size(), 0);
     }
 
     #[test]
@@ -429,7 +432,7 @@ mod tests {
         let list = |row: usize| numbers[offsets[row] as usize..offsets[row + 1] as usize].to_vec();
         let values = floats(&numbers);
         for rows in [vec![], vec![7, 0, 3], vec![3, 3], vec![1, 2, 4, 5, 6, 7, 0], vec![0, 4]] {
-            let lists = Lists::of(&offsets, Rows::Chosen(&rows)).unwrap();
+            let lists = Lists::of(&offsets, &rows).unwrap();
             let expected: Vec<Vec<f32>> = rows.iter().map(|&row| list(row as usize)).collect();
             assert_eq!(read(&lists.items(&values, 4).unwrap()), expected.concat());
             let ends = expected.iter().scan(0, |end, one| {
@@ -448,11 +451,11 @@ mod tests {
                 let mask = expected.iter().flat_map(|one| (0..pad).map(|i| u8::from(i < one.len())));
                 assert_eq!(lists.mask(pad).unwrap().as_slice(), mask.collect::<Vec<_>>());
             }
-            let found = lists.into_offsets();
+            let found = lists.offsets;
             let found = found.as_slice().as_chunks().0.iter().map(|bytes| i64::from_ne_bytes(*bytes));
             assert_eq!(found.collect::<Vec<_>>(), offsets);
         }
-        let lists = Lists::of(&offsets, Rows::Range(2, 6)).unwrap();
+        let lists = Lists::of(&offsets, &[2, 3, 4, 5]).unwrap();
         assert_eq!(read(&lists.items(&values, 4).unwrap()), numbers[3..32]);
     }
 
@@ -460,13 +463,13 @@ mod tests {
     #[cfg_attr(miri, ignore = "it asks for 4 TiB, which Miri does not refuse")]
     fn lists_outside_of_their_items_are_errors() {
         for offsets in [vec![0, -1], vec![-1, 0], vec![3, 2], vec![0]] {
-            assert!(Lists::of(&offsets, Rows::Chosen(&[0])).is_err(), "{offsets:?}");
+            assert!(Lists::of(&offsets, &[0]).is_err(), "{offsets:?}");
         }
-        let long = Lists::of(&[0, 1 << 40], Rows::Range(0, 1)).unwrap();
+        let long = Lists::of(&[0, 1 << 40], &[0]).unwrap();
         assert!(long.items(&[0; 64], 4).is_err() && long.padded(&[0; 64], 4, 100).is_err());
         assert!(long.padded(&[0; 64], 4, usize::MAX / 2).is_err() && long.mask(usize::MAX).is_err());
-        let beyond = Lists::of(&[100, 101], Rows::Range(0, 1)).unwrap();
+        let beyond = Lists::of(&[100, 101], &[0]).unwrap();
         assert!(beyond.items(&[0; 64], 4).is_err() && beyond.padded(&[0; 64], 4, 1).is_err());
-        assert!(Lists::of(&[0, 1], Rows::Range(0, 2)).is_err());
+        assert!(Lists::of(&[0, 1], &[0, 1]).is_err());
     }
 }
