@@ -218,9 +218,10 @@ def test_steps_that_share_all_pages_are_cut_out_of_one_reading(kind: str, librar
             assert cost["bytes_used"] == once["bytes_used"] or size == 60
 
 
-def test_a_step_size_that_no_number_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", ["1e400 GB", "-1 MB"])
+def test_a_step_size_that_is_too_large_or_negative(tmp_path: Path, size: str) -> None:
     path = tmp_path / "file.root"
     with sapwood.recreate(path) as file:
         file["t"] = {"x": [1, 2]}
-    with sapwood.open(path) as file, pytest.raises(sapwood.ArgumentError, match="'1e400 GB' is not a memory size"):
-        next(file["t"].iterate(step_size="1e400 GB"))
+    with sapwood.open(path) as file, pytest.raises(sapwood.ArgumentError, match=f"'{size}' is not a memory size"):
+        next(file["t"].iterate(step_size=size))

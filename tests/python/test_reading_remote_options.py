@@ -102,7 +102,7 @@ def test_options_that_nobody_knows(server: Server, local: Any) -> None:
         ({"headers": ["a"]}, "headers are a dict"),
         ({"prior": True}, "prior must be"),
         ({"prefetch_size": "much"}, "prefetch_size: a memory size"),
-        ({"block_cache": "x", "block_cache_size": -1}, "block_cache_size must be a number"),
+        ({"block_cache": "x", "block_cache_size": -1}, "block_cache_size: -1 is not a memory size"),
         ({"block_cache": True}, "block_cache is the path"),
         ({"replicas": 5}, "same protocol, unlike 5"),
         ({"replicas": ["http://other/f.root", "root://other//f.root"]}, "same protocol, unlike 'root://"),

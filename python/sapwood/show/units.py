@@ -23,18 +23,20 @@ def memory_size(size: int | str) -> int:
     TypeError
         It is neither.
     ArgumentError
-        The number is too large.
+        The number is negative or too large.
     """
+    count: float | None = None
     if isinstance(size, str):
         match = re.fullmatch(_SIZE, size)
         if match is not None:
             power = " kmgtpezy".index(match[2].lower() or " ")
             count = float(match[1]) * (1024 if match[3] else 1000) ** power
-            if not math.isfinite(count):
-                raise ArgumentError(f"{size!r} is not a memory size: the number is too large")
-            return int(count)
     elif is_count(size):
-        return int(size)
+        count = int(size)
+    if count is not None and (count < 0 or count == math.inf):
+        raise ArgumentError(f"{size!r} is not a memory size: the number is {'negative' if count < 0 else 'too large'}")
+    if count is not None:
+        return int(count)
     raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
 
 
@@ -63,7 +65,7 @@ def parse_rate(text: str) -> float:
     match = re.fullmatch(r"\s*(.*?)(bit|B)/s\s*", text)
     try:
         rate = memory_size(f"{match[1]}B") / (8 if match[2] == "bit" else 1) if match else 0
-    except TypeError:
+    except (ArgumentError, TypeError):
         rate = 0
     if rate <= 0:
         raise ArgumentError(f"a bandwidth is a number with B/s, MB/s, Gbit/s, not {text!r}")

@@ -539,9 +539,9 @@ def _size(name: str, given: Any, default: int | str) -> int:
 
     try:
         size = memory_size(default if given is None else given)
-    except TypeError as error:
+    except (ArgumentError, TypeError) as error:
         raise ArgumentError(f"{name}: {error}") from None
-    if not 0 <= size < 1 << 63:
+    if size >= 1 << 63:
         raise ArgumentError(f"{name} must be a number of bytes, not {given!r}")
     return size
 

@@ -108,7 +108,7 @@ def merge(
     """
     try:
         limit = memory_size(max_memory)
-    except TypeError as error:
+    except (ArgumentError, TypeError) as error:
         raise ArgumentError(f"max_memory: {error}") from error
     settings = Settings(
         compression,

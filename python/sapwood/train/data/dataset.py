@@ -38,7 +38,7 @@ def parse_size(text: str) -> int:
     """
     try:
         size = memory_size(text)
-    except TypeError:
+    except (ArgumentError, TypeError):
         size = 0
     if size < 1:
         raise ArgumentError(f"{text!r} is not a size: a number and B, kB, MB, GB, TB (KiB, MiB, GiB), such as '50 MB'")
