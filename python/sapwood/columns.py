@@ -795,7 +795,10 @@ def arrow_type(kind: Type) -> Foreign:
         case ("list", content):
             return pa.large_list(arrow_type(content))
         case ("fixed", size, content):
-            return pa.list_(arrow_type(content), size)
+            if size >= 1 << 31:
+                raise UnsupportedError(f"Arrow has no arrays of {size} elements each")
+            # Polars cannot take a part of arrays without elements.
+            return pa.list_(arrow_type(content), size) if size else pa.large_list(arrow_type(content))
         case ("record", _, fields):
             return pa.struct([pa.field(name, arrow_type(content)) for name, content in fields])
         case ("option", content):

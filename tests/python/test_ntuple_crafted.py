@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,9 @@ from crafted_ntuple import (
     make_column,
     make_field,
     read,
+    record,
     split_integers,
+    text,
     write,
 )
 
@@ -111,6 +115,21 @@ def test_what_is_unknown_spoils_its_field_alone(tmp_path: Path, column: bytes, f
         assert file["n"]["x"].array().to_list() == [6, 7]
         with pytest.raises(sapwood.SapwoodError, match=why):
             file["n"]["odd"].array()
+
+
+@pytest.mark.parametrize("size", [0, 2**31, 2**62, 2**63, 2**64 - 1])
+def test_arrays_of_any_size_in_frames(tmp_path: Path, size: int) -> None:
+    """Polars cannot take a part of arrays without elements, and Arrow has none of 2³¹ and more elements."""
+    pl = pytest.importorskip("polars", reason="needs Polars (pip install sapwood[frames])")
+    repeated = record(struct.pack("<IIIHH", 0, 0, 1, LEAF, 1) + text("b") + text("") * 3 + struct.pack("<Q", size))
+    fields = [make_field(0, LEAF, "x", "std::int32_t"), repeated, make_field(1, LEAF, "_0", "std::int32_t")]
+    pages = [(0, [integers(1, 2)]), (0, [integers(3, 4)])]
+    write(tmp_path / "a.root", Crafted(fields, [make_column(INT32, 32, 0), make_column(INT32, 32, 2)], [(2, pages)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if size else "error")  # the arrays are left out
+        frame = sapwood.scan_polars(f"{tmp_path / 'a.root'}:n").filter(pl.col("x") > 1).collect()
+        table = sapwood.dataset(f"{tmp_path / 'a.root'}:n").to_table()
+    assert frame.to_dicts() == table.to_pylist()[1:] == [{"x": 2, "b": []} if size == 0 else {"x": 2}]
 
 
 @pytest.mark.parametrize("source", [0, 1, 2, 7, 2**31])

@@ -175,6 +175,15 @@ class _Narrowed:
         return found
 
 
+def _refusal(kind: columns.Type) -> str:
+    """Return why Arrow has no such type; an empty string if it has."""
+    try:
+        columns.arrow_type(kind)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
 def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str]]:
     """Return the types of all columns that engines support, and the paths of their fields."""
     types: dict[str, columns.Type] = {}
@@ -188,6 +197,8 @@ def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str]]:
             left_out.append(f"{name}: only the data tell its type")
         elif columns.has_unions(kind):
             left_out.append(f"{name}: {NO_UNIONS}")
+        elif why := _refusal(kind):
+            left_out.append(f"{name}: {why}")
         else:
             types[name] = kind
             paths[name] = node.field.path_in(table)
