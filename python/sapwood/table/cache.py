@@ -20,7 +20,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -149,7 +149,7 @@ class ColumnCache:
         """Return a column, in memory that is mapped and may be changed without changing the file; None if not there."""
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with _opened(path) as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
                 identity = key, os.fstat(file.fileno()).st_ino
                 if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH:
@@ -243,7 +243,7 @@ class ColumnCache:
         return self.folder / f"{key}{_SUFFIX}"
 
     def _files(self, suffix: str) -> Iterable[tuple[Path, os.stat_result]]:
-        with suppress(FileNotFoundError), os.scandir(self.folder) as found:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as found:
             for one in found:
                 if one.name.endswith(suffix):
                     with suppress(FileNotFoundError):
@@ -251,7 +251,7 @@ class ColumnCache:
 
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:
-        with (self.folder / _LOCK).open("ab") as file:
+        with _opened(self.folder / _LOCK, "ab") as file:
             hold(file)
             yield
 
@@ -288,12 +288,17 @@ def hold(file: BinaryIO) -> None:
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
+def _opened(path: Path, mode: Literal["rb", "ab"] = "rb") -> BinaryIO:
+    """Open a file; if it is a pipe, without waiting for the other end."""
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))
+
+
 def _is_held(path: Path) -> bool:
     """Return whether a process holds a file open to write to it."""
     import fcntl
 
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
