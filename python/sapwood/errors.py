@@ -85,6 +85,18 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument is of another kind than those that are possible."""
 
 
+def check_kind(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
+    """Refuse an argument of another kind than `kind`, which `words` describe.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is of another kind.
+    """
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(f"{name} is {words}, not {value!r}")
+
+
 class MissingPackageError(ArgumentError, ModuleNotFoundError):
     """The request needs a Python package that is not installed; the message says how to install it."""
 

@@ -294,8 +294,29 @@ def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     for state in ({}, {**made.state(), "plan": ""}, {**made.state(), "batch": -1}, {**made.state(), "epoch": -1}):
         with pytest.raises(ArgumentError, match="cannot resume"):
             made.resume(state)
+    states: list[Any] = [None, [], "x"]
+    states += [{**made.state(), **more} for more in ({"batch": 101}, {"batch": 1.5}, {"batch": "3"}, {"epoch": None})]
+    states.append({"plan": made.state()["plan"]})
+    for state in states:
+        with pytest.raises(ArgumentError, match=r"cannot resume|the state is a dict"):
+            made.resume(state)
     with pytest.raises(ArgumentError, match=r"`pad` names fields that are not lists: \['id', 'none'\]"):
         next(iter(sapwood.batches(f"{path}:t", ["id", "pt"], 10, pad={"id": 3, "none": 3, "pt": 3})))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": -1}, {"seed": 1.5}, {"seed": None}, {"rank": "0"}, {"world": None}, {"rank": 0.5, "world": 2},
+        {"batch_size": 1.5}, {"batch_size": True}, {"shuffle": "yes"}, {"shuffle": None}, {"pad": "x"}, {"pad": 1.5},
+        {"pad": {"pt": None}}, {"pad": 1 << 31}, {"library": []},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_arguments_of_the_wrong_kind_are_named(path: Path, wrong: dict[str, Any]) -> None:
+    name = next(iter(wrong))
+    with pytest.raises(ArgumentError, match="batches are given as" if name == "library" else name):
+        sapwood.batches(f"{path}:t", ["id", "pt"], **{"batch_size": 10, **wrong})
 
 
 def test_names_of_a_batch_are_not_given_twice(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import numpy as np
 
 from sapwood import _native, columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, ArgumentTypeError, UnsupportedError, check_kind
 from sapwood.files.many import OpenFiles
+from sapwood.show.units import is_count
 from sapwood.storage.locate import Files
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Expressions, Query
@@ -32,6 +33,8 @@ _BATCHES = 16
 """Maximum number of batches to read at a time, in whole clusters, without mixing."""
 _OPEN = 64
 """Maximum number of open files."""
+_LONGEST = 1 << 31
+"""Limit of the lengths to which lists are padded."""
 _ORDER = 3
 """Version of the ordering algorithm. States of another version are not accepted."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
@@ -89,15 +92,24 @@ class Batches:
         drop_last: bool,
         options: Mapping[str, Any],
     ) -> None:
+        numbers = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed, "rank": rank, "world": world}
+        pads = pad if isinstance(pad, Mapping) else {} if pad is None else {"": pad}
+        numbers |= {f"pad[{name!r}]" if name else "pad": length for name, length in pads.items()}
+        for name, number in numbers.items():
+            if not (is_count(number) or (name == "shuffle" and isinstance(number, bool))):
+                raise ArgumentTypeError(f"{name} is a whole number, not {number!r}")
         if batch_size < 1:
             raise ArgumentError(f"a batch has at least 1 entry, not {batch_size}")
+        if seed < 0:
+            raise ArgumentError(f"the seed is at least 0, not {seed}")
         if not 0 <= rank < world:
             raise ArgumentError(f"the rank is between 0 and {world - 1}, not {rank}")
-        if library != "np" and library not in _MODULES:
+        if library not in ("np", *_MODULES):
             raise ArgumentError(f"batches are given as 'np', 'torch' or 'jax', not {library!r}")
-        pads = pad.values() if isinstance(pad, Mapping) else [pad or 0]
-        if min(pads, default=0) < 0 or shuffle < 0:
+        if min(pads.values(), default=0) < 0 or shuffle < 0:
             raise ArgumentError("`pad` and `shuffle` count from 0")
+        if max(pads.values(), default=0) >= _LONGEST:
+            raise ArgumentError(f"`pad` is at most {_LONGEST - 1}")
         self._samples = dict(samples)
         self._expressions = expressions
         self._size = batch_size
@@ -133,7 +145,10 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in the current epoch."""
-        entries = int(self._order(self._epoch).edges[-1])
+        return self._length(self._epoch)
+
+    def _length(self, epoch: int) -> int:
+        entries = int(self._order(epoch).edges[-1])
         return entries // self._size if self._drop_last else -(-entries // self._size)
 
     def _order(self, epoch: int) -> _Order:
@@ -166,11 +181,12 @@ class Batches:
         ArgumentError
             The files or arguments differ, or the state is invalid.
         """
+        check_kind("the state", state, Mapping, "a dict that `state` returned")
         if state.get("plan") != self._digest():
             raise ArgumentError("cannot resume: the files, or the arguments that decide the order, have changed")
-        epoch, done = int(state["epoch"]), int(state["batch"])
-        if epoch < 0 or done < 0:
-            raise ArgumentError(f"cannot resume: there is no batch {done} of epoch {epoch}")
+        epoch, done = state.get("epoch"), state.get("batch")
+        if not is_count(epoch) or not is_count(done) or epoch < 0 or not 0 <= done <= self._length(epoch):
+            raise ArgumentError(f"cannot resume: there is no batch {done!r} of epoch {epoch!r}")
         self._epoch, self._done = epoch, done
 
     def _digest(self) -> str:
