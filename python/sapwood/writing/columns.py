@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from typing import cast as cast_type
 
 import numpy as np
@@ -19,6 +19,8 @@ from sapwood._native import MAP_ENTRY
 from sapwood.columns import Column, Foreign, length_of
 from sapwood.errors import (
     ArgumentError,
+    ArgumentTypeError,
+    SapwoodError,
     SapwoodWarning,
     UnsupportedError,
     UnsupportedTypeError,
@@ -26,9 +28,6 @@ from sapwood.errors import (
     stacklevel,
 )
 from sapwood.naming import NUMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def module_of(data: object) -> str:
@@ -56,11 +55,17 @@ def to_columns(
     ------
     TypeError
         The data are none of these.
+    ArgumentError, UnsupportedError
+        A column cannot be written. The message names it.
     """
-    return {
-        name: to_column(_pairs(values, ("vector", maps[name])) if name in maps else values, missing=missing)
-        for name, values in _table(data)
-    }
+    found: dict[str, Column] = {}
+    for name, values in _table(data):
+        try:
+            pairs = _pairs(values, ("vector", maps[name])) if name in maps else values
+            found[name] = to_column(pairs, missing=missing)
+        except SapwoodError as error:
+            raise type(error)(f"{name!r}: {error}" if name else str(error)) from error
+    return found
 
 
 def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
@@ -200,6 +205,8 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
     if module == "awkward":
         import awkward as ak
 
+        if isinstance(data, ak.Record):
+            raise _no_array(data)
         layout = data if isinstance(data, ak.contents.Content) else ak.to_layout(ak.to_backend(data, "cpu"))
         return _from_layout(layout, missing=missing)
     if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
@@ -228,9 +235,16 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
         array = np.asarray(data)
     except ValueError:  # lists of different lengths
         return _from_iterable(data, missing)
+    if array.dtype.kind == "O" and not isinstance(data, Iterable):
+        raise _no_array(data)
     if array.dtype.kind == "f" and isinstance(data, (list, tuple)):
         array = _exact(array, cast_type("list[Any]", data))
     return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data, missing)
+
+
+def _no_array(data: object) -> ArgumentTypeError:
+    kind = "None" if data is None else f"an object of class {type(data).__name__}"
+    return ArgumentTypeError(f"{kind} is not an array: each branch takes one value per entry")
 
 
 _EXACT = 2**53
