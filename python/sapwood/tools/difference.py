@@ -84,6 +84,9 @@ def differences(
                 return
             yield from _tables(_plain(a.object_path), a, b, (relative, absolute), layout)
             return
+        if wrong := next((one for one in (a, b) if not hasattr(one, "classnames")), None):
+            path = first if wrong is a else second
+            raise ArgumentError(f"{path} is a {_class_of(wrong)}: files, directories and tables can be compared")
         kinds = [dict(one.classnames(recursive=True, cycle=False)) for one in (a, b)]
         for path, kind in kinds[0].items():
             if path not in kinds[1]:

@@ -52,6 +52,8 @@ def query(
         for name, files in {**in_quotes, **tables}.items():
             connection.register(name, dataset(list(files), **(options or {})))
         result = connection.execute(sql)
+        if result is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise ArgumentError("the query is empty")
     except duckdb.Error as error:
         raise ArgumentError(f"cannot run the query: {error}") from error
     return [column[0] for column in result.description or ()], _rows(result)
