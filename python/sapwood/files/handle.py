@@ -10,7 +10,8 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from sapwood.cache import LRUCache, array_cache_of
-from sapwood.errors import Incident, NotFoundError, StorageError, without_secrets
+from sapwood.errors import ArgumentTypeError, Incident, NotFoundError, StorageError, without_secrets
+from sapwood.show.units import is_count
 from sapwood.storage.sources import cache_of, source_of
 
 if TYPE_CHECKING:
@@ -383,7 +384,11 @@ class FileHandle(ABC):
 
 
 def _object_cache_of(given: MutableMapping[str, Any] | int | None) -> MutableMapping[str, Any]:
-    return given if isinstance(given, MutableMapping) else LRUCache(given or 0)
+    if isinstance(given, MutableMapping):
+        return given
+    if given is not None and not is_count(given):
+        raise ArgumentTypeError(f"object_cache is None, a number of objects or a mutable mapping, not {given!r}")
+    return LRUCache(given or 0)
 
 
 def uuid_of(text: str) -> uuid.UUID:

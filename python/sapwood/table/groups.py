@@ -8,7 +8,7 @@ the steps that are needed last are read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, check_kind
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Query
 from sapwood.table.results import ResultForm
@@ -71,6 +71,7 @@ def keys_of(source: HasFields, group_by: GroupBy, start: int, stop: int) -> dict
     ArgumentError
         There is none, or one that has not one value for each entry.
     """
+    check_kind("group_by", group_by, Iterable, "an expression or several")
     names = [group_by] if isinstance(group_by, str) else list(group_by)
     if not names:
         raise ArgumentError("group_by needs at least one key")

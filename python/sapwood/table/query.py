@@ -16,6 +16,7 @@ from sapwood.errors import (
     SapwoodError,
     SapwoodWarning,
     UnsupportedError,
+    check_kind,
     stacklevel,
 )
 from sapwood.garbage import no_garbage
@@ -138,6 +139,9 @@ class Query:
         if language is not None and corrections is not None:
             raise ArgumentError("pass corrections as Language(corrections=...)")
         self._language = language or Language(corrections=corrections)
+        if aliases is not None:
+            check_kind("aliases", aliases, Mapping, "a dict of names and expressions")
+        source.check_filter(filter_field)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter
         self._unreadable: dict[Field, None] = {}

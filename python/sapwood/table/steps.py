@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, TypeVar
 
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError
 from sapwood.show.units import is_count, memory_size
 from sapwood.table.engine import Carry
 from sapwood.table.query import Query
@@ -26,7 +26,12 @@ def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int,
 
     Whole numbers may be floats, as ``1e6`` is.
     """
-    begin, end, _ = slice(whole(start), whole(stop)).indices(int(entries))
+    try:
+        begin, end, _ = slice(whole(start), whole(stop)).indices(int(entries))
+    except TypeError:
+        raise ArgumentTypeError(
+            f"entry_start and entry_stop are whole numbers or None, not {start!r} and {stop!r}"
+        ) from None
     return begin, max(begin, end)
 
 
