@@ -12,11 +12,12 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sapwood.errors import MissingFileError
-from sapwood.storage.sources import matching, plain_path
+from sapwood.errors import ArgumentTypeError, MissingFileError, StorageError
+from sapwood.storage.sources import matching, plain_path, user_path
 
 _SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz|fz)):(?!//)(.*)"
 _SCHEME = r"(?i)([a-z][a-z0-9+.-]*)://"
@@ -123,7 +124,12 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
                     f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
                     f"not {value!r}"
                 )
-            ranges = None if steps is None else _ranges(steps)
+            try:
+                ranges = None if steps is None else _ranges(steps)
+            except (TypeError, ValueError):
+                raise ArgumentTypeError(
+                    f"the steps of {path!r} are pairs of entries, or entries in order, not {steps!r}"
+                ) from None
             for one in _expand(path, is_tree, options, False):
                 yield Located(one.file, inside, ranges)
     elif isinstance(files, Iterable):
@@ -140,8 +146,8 @@ def _ranges(steps: Iterable[Any]) -> Steps:
     """Return ranges of entries, given as such or by the entries at which each begins, with the end."""
     given = list(steps)
     if given and all(hasattr(edge, "__index__") for edge in given):
-        return [(int(start), int(stop)) for start, stop in itertools.pairwise(given)]
-    return [(int(start), int(stop)) for start, stop in given]
+        return [(index(start), index(stop)) for start, stop in itertools.pairwise(given)]
+    return [(index(start), index(stop)) for start, stop in given]
 
 
 def matches(path: str, options: Options) -> list[str]:
@@ -149,9 +155,12 @@ def matches(path: str, options: Options) -> list[str]:
     far = is_url(path)
     # The part behind a question mark is for the server.
     head = path.partition("?")[0]
-    if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():
-        return [path]
-    expanded = path if far else str(Path(path).expanduser())
+    try:
+        if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():
+            return [path]
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
+    expanded = path if far else str(user_path(path))
     choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(re.split(_BRACES, expanded))]
     found: dict[str, None] = {}
     for choice in itertools.product(*choices):

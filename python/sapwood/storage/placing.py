@@ -9,6 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
+from sapwood.storage.sources import real_path
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing. The system does not say which file they are about."""
@@ -27,7 +28,7 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
     MissingFileError
         The folder does not exist.
     """
-    target = Path(path).resolve()
+    target = real_path(path)
     special = target.exists() and not target.is_file()  # such as /dev/stdout
     if not target.parent.is_dir():
         raise MissingFileError(f"cannot write {path}: the folder {Path(path).parent} does not exist")

@@ -143,6 +143,19 @@ class _Reads:
 _reads = _Reads()
 
 
+def _checked_size(size: object) -> int:
+    """Return the size of a file that a stream or a file system reports.
+
+    Raises
+    ------
+    OSError
+        It is not a size.
+    """
+    if not hasattr(size, "__index__") or not 0 <= int(size) < 1 << 63:  # pyright: ignore[reportArgumentType]
+        raise OSError(f"the size of the file is not known: {size!r} was reported")
+    return int(size)  # pyright: ignore[reportArgumentType]
+
+
 class FileLike:
     """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
 
@@ -157,7 +170,7 @@ class FileLike:
         self._number: int | None = stream.fileno() if plain else None
         with self._lock:
             stream.seek(0, os.SEEK_END)
-            self.size: int = stream.tell()
+            self.size = _checked_size(stream.tell())
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]], limit: float | None = None) -> list[bytes]:
         """Read (offset, length) ranges; fewer bytes only at the end of the stream. There is no time limit."""
@@ -193,7 +206,7 @@ class InFileSystem:
         """Ask for the size."""
         self._system = system
         self._path = path
-        self.size = int(system.size(path))
+        self.size = _checked_size(system.size(path))
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
         """Read (offset, length) ranges, in this many seconds."""
@@ -453,13 +466,36 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     )
 
 
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """Return a local path with the home folder for ``~``; unlike `Path.expanduser`, also without a home folder.
+
+    Raises
+    ------
+    ArgumentError
+        No file can have this path.
+    """
+    text = os.fspath(path)
+    try:
+        valid = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        valid = False
+    if not valid:
+        raise ArgumentError(f"{text!r} is not the path of a file: it has characters that no path can have")
+    return Path(os.path.expanduser(text))  # noqa: PTH111
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path without symbolic links; unlike `Path.resolve`, also if they form a loop."""
+    return Path(os.path.realpath(path))
+
+
 def local_path(path: str) -> str:
     """Return the path of a local file, given as such or as a URL: ``file:///folder/x.root``, ``file:x.root``."""
     plain = re.sub(_SCHEME, "", path)
     # A file may be called so.
     if plain is path and path.lower().startswith("file:") and not Path(path).exists():
         plain = path[len("file:") :]
-    return str(Path(plain).expanduser())
+    return str(user_path(plain))
 
 
 def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -531,7 +567,7 @@ def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
         raise ArgumentError(f"{name} is the path of a folder, not {folder!r}")
     default = os.environ.get(f"{variable}_SIZE", "10 GB")
     size = f"{name}_size"
-    return str(Path(folder).expanduser().absolute()), _size(size, options.get(size), default)
+    return str(user_path(folder).absolute()), _size(size, options.get(size), default)
 
 
 def _size(name: str, given: Any, default: int | str) -> int:

@@ -16,6 +16,7 @@ from sapwood.errors import ArgumentError, MissingPackageError, StorageError, Uns
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
+from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def convert(
     kinds = format_of(source), format_of(target)
     if kinds[1] not in _WRITERS:
         raise ArgumentError(f"{target}: HBOOK and FZ files are read only; choose another format for the output")
-    if Path(split(source)[0]).resolve() == Path(target).resolve():
+    if real_path(split(source)[0]) == real_path(target):
         raise ArgumentError(f"{target} is the input")
     if layout and kinds[1] != "root":
         raise ArgumentError(f"{', '.join(layout)}: only ROOT files have such a layout, not {target}")

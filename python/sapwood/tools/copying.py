@@ -21,6 +21,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import split_path
 from sapwood.storage.placing import same_file
+from sapwood.storage.sources import user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
@@ -107,7 +108,7 @@ def copy(
     selection = selection or Selection()
     many = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     path, inside = split_path(os.fspath(target))
-    path = str(Path(path).expanduser())
+    path = str(user_path(path))
     each = [split_path(os.fspath(source)) for source in many]
     for file, _ in each:
         if same_file(file, path):

@@ -7,7 +7,6 @@ import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
@@ -16,6 +15,7 @@ from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.show.units import counted
 from sapwood.storage.locate import is_url
+from sapwood.storage.sources import real_path, user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging.objects import Item, objects_of
@@ -119,8 +119,8 @@ def recover(
     ArgumentError
         The output is the damaged file.
     """
-    path, target = os.fspath(path), Path(output).expanduser()
-    if not is_url(path) and Path(path).resolve() == target.resolve():
+    path, target = os.fspath(path), user_path(output)
+    if not is_url(path) and real_path(path) == real_path(target):
         raise ArgumentError(f"{target} is the damaged file itself")
     result = Recovered(str(target))
     with quiet():

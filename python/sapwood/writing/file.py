@@ -162,8 +162,9 @@ def update(
         raise ArgumentError(f"only URLs take options of storage: {others}")
     else:
         path = local_path(path)
-        if not Path(path).exists():
-            raise MissingFileError(f"{path} does not exist")
+        with storage_errors(path):
+            if not Path(path).exists():
+                raise MissingFileError(f"{path} does not exist")
         check_target(path, regular=False)
     try:
         with storage_errors(path):

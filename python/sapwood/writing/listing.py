@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, check_kind
 from sapwood.files.kinds import DIRECTORIES
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.writing.output import InOutputFile
@@ -152,7 +152,8 @@ def _parts(path: str) -> list[str]:
     ArgumentError
         The path could not be read back.
     """
+    check_kind("the name of an object", path, str, "a string")
     check_name(path.strip("/"), "an object")
-    if re.search(r";[0-9]+$", path):
+    if re.search(r";-?[0-9]+(/|$)", path):
         raise ArgumentError(f"{path!r} is not a valid name of an object: the text after ';' would be read as its cycle")
     return path.strip("/").split("/")

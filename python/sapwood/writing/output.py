@@ -22,16 +22,19 @@ from sapwood import _native
 from sapwood.compression import Compression, code_of
 from sapwood.errors import (
     ArgumentError,
+    ArgumentTypeError,
     MissingFileError,
     MissingPackageError,
     SapwoodWarning,
     StorageError,
     UnsupportedError,
+    check_kind,
+    first_line,
     stacklevel,
     storage_error,
 )
 from sapwood.storage.locate import is_url
-from sapwood.storage.sources import local_path
+from sapwood.storage.sources import local_path, user_path
 
 try:
     import fcntl
@@ -93,7 +96,9 @@ class Settings:
         """Return the file's UUID."""
         if self.reproducible and self.uuid_function is uuid.uuid1:
             return uuid.UUID(int=0).bytes
-        return self.uuid_function().bytes
+        found = self.uuid_function()
+        check_kind("the result of uuid_function", found, uuid.UUID, "a uuid.UUID")
+        return found.bytes
 
 
 class RemoteTarget:
@@ -109,10 +114,17 @@ class RemoteTarget:
             self._system, self._place = url_to_fs(url, **options)
         except ImportError as error:
             raise MissingPackageError(f"cannot write to {url}: {error}") from error
+        except (OSError, ValueError) as error:
+            raise StorageError(f"cannot write to {url}: {first_line(error)}") from error
+        if not self._place.strip("/"):
+            raise ArgumentError(f"cannot write to {url}: it has no name of a file")
 
     def exists(self) -> bool:
         """Return whether the file exists."""
-        return self._system.exists(self._place)
+        try:
+            return self._system.exists(self._place)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"cannot write to {self._url}: {first_line(error)}") from error
 
     def fetch(self) -> str:
         """Download the file to a local copy, which is uploaded later.
@@ -315,7 +327,8 @@ class OutputFile:
         path = self._file_path if self.closed else self._beside or self._file_path
         if path is None:
             raise UnsupportedError("a stream cannot be read while it is written")
-        return read(path)
+        # A `Path` is not taken apart at a colon, and keeps its spaces.
+        return read(path if self._remote is not None and path == self._file_path else Path(path))
 
     def close(self) -> None:
         """Write buffered entries and complete the file. Closing it again does nothing.
@@ -386,6 +399,9 @@ ALSO_LOCAL = frozenset({"auto_mkdir"})
 
 def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> OutputFile:
     """Create a file for writing; see `sapwood.recreate`."""
+    check_kind("title", settings.title, str, "a string")
+    if not callable(settings.uuid_function):
+        raise ArgumentTypeError(f"uuid_function is a function, not {settings.uuid_function!r}")
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
         raise ArgumentError(f"an index needs a local file, not {target!r}")
@@ -402,8 +418,9 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     elif others := ", ".join(sorted(options.keys() - ALSO_LOCAL)):
         raise ArgumentError(f"only URLs take options of storage: {others}")
     elif isinstance(target, (str, os.PathLike)):
-        path = target = str(Path(target).expanduser())
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path = target = str(user_path(target))
+        with storage_errors(path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
         check_target(path, regular=settings.atomic)
         if (writer := WRITING.get(os.path.realpath(path))) is not None and not writer.closed:
             del writer
@@ -430,7 +447,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             native = _native.Output(
                 target,
                 # Without the folder, so that the bytes do not depend on it.
-                name.name if settings.reproducible else str(name),
+                os.fsencode(name.name if settings.reproducible else name).decode(errors="replace"),
                 overwrite or beside is not None,
                 settings.title,
                 code,

@@ -13,9 +13,10 @@ import numpy as np
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, UnsupportedError, check_kind
 from sapwood.files.kinds import TREES
 from sapwood.files.ntuple import RNTuple
+from sapwood.show.units import is_count
 from sapwood.writing.columns import chunks_of, to_columns
 from sapwood.writing.listing import OutputDirectory
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
@@ -44,6 +45,13 @@ def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
     """Return, by name, the shapes among the types that contain maps."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
     return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
+
+
+def _check_choices(text: str, given: object, **choices: object) -> None:
+    """Refuse a title or description `text` that is not a string, and choices that are neither None nor mappings."""
+    check_kind(text, given, str, "a string")
+    for name, choice in choices.items():
+        check_kind(name, choice, (Mapping, type(None)), "a dict or None")
 
 
 def _basket_bytes(size: object) -> int | None:
@@ -282,6 +290,9 @@ class TableDirectory(OutputDirectory):
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
+        _check_choices("title", title, branch_types=branch_types, classes=classes, titles=titles)
+        if not is_count(auto_flush):
+            raise ArgumentTypeError(f"auto_flush is a whole number, not {auto_flush!r}")
         basket_bytes = _basket_bytes(basket_size)
         chunks = chunks_of(branch_types_or_data)
         first = branch_types_or_data if chunks is None else next(chunks, None)
@@ -379,6 +390,7 @@ class TableDirectory(OutputDirectory):
         first = types_or_data if chunks is None else next(chunks, None)
         if first is None:
             raise ArgumentError("the iterator has no chunks; the fields of an RNTuple are taken from the first chunk")
+        _check_choices("description", description, field_types=field_types, classes=classes, projections=projections)
         plan, columns = FieldPlan.of(first, field_types, classes or {})
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)

@@ -23,6 +23,7 @@ from sapwood.errors import ArgumentError, CorruptError, SapwoodError, Unsupporte
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
+from sapwood.storage.sources import real_path
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
 from sapwood.writing.adding import added, can_be_added
@@ -194,7 +195,7 @@ def rewrite(
     tell = progress or (lambda _: None)
     dataset = Dataset.of(inputs, tree)
     output = Path(output)
-    if any(Path(source.path).resolve() == output.resolve() for source in dataset.sources):
+    if any(real_path(source.path) == real_path(output) for source in dataset.sources):
         raise ArgumentError(f"{output} is one of the inputs")
     beside = output.with_name(f"{output.name}.{os.getpid()}.partial")
     paths = {"inputs": [source.path for source in dataset.sources], "output": str(output)}

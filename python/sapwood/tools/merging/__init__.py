@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
@@ -12,6 +11,7 @@ from sapwood.compression import Compression
 from sapwood.errors import ArgumentError
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url
+from sapwood.storage.sources import real_path, user_path
 from sapwood.tools.merging.inputs import input_paths
 from sapwood.tools.merging.merger import merge_files
 from sapwood.tools.merging.parts import merge_in_parts
@@ -126,8 +126,8 @@ def merge(
     if jobs < 1:
         raise ArgumentError(f"jobs must be at least 1, not {jobs}")
     paths = input_paths(inputs, settings.options)
-    target = Path(output).expanduser()
-    if any(not is_url(path) and Path(path).resolve() == target.resolve() for path in paths):
+    target = user_path(output)
+    if any(not is_url(path) and real_path(path) == real_path(target) for path in paths):
         raise ArgumentError(f"{target} is one of the inputs")
     tell = progress or (lambda *_: None)
     if dry_run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
@@ -14,7 +13,7 @@ from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError
 from sapwood.files.kinds import TREES, check_root
 from sapwood.storage.locate import matches
-from sapwood.storage.sources import at_rest, source_of
+from sapwood.storage.sources import at_rest, source_of, user_path
 from sapwood.tools.merging.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def input_paths(
         text = os.fspath(one)
         if text.startswith("@"):
             try:
-                lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
+                lines = user_path(text[1:]).read_text("utf-8").splitlines()
             except OSError as error:
                 raise MissingFileError(f"cannot read the list {text[1:]}: {error.strerror}") from error
             named = [line.strip() for line in lines]

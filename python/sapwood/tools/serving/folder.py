@@ -51,7 +51,7 @@ class Folder:
 
     def __init__(self, path: str | Path) -> None:
         try:
-            self.path = Path(path).resolve(strict=True)
+            self.path = Path(os.path.realpath(path, strict=True))  # raises no RuntimeError for a loop of links
         except OSError as error:
             raise ArgumentError(f"cannot serve {path}: {error.strerror or error}") from None
         if not self.path.is_dir():

@@ -21,6 +21,7 @@ import numpy as np
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError
 from sapwood.files.kinds import SUMMARY, TABLES
+from sapwood.storage.sources import real_path
 from sapwood.train.data.dataset import Dataset, is_url
 from sapwood.train.execution.checkpoint import check_folder
 from sapwood.train.task.columns import Declaration
@@ -603,7 +604,7 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
     paths = [Path(path) for path in files]
     if not paths:
         raise ArgumentError("no files to merge")
-    if twice := [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]:
+    if twice := [path for path, count in Counter(map(real_path, paths)).items() if count > 1]:
         raise ArgumentError(f"{twice[0]} is given twice")
     summaries: list[Summary] = []
     for path in paths:

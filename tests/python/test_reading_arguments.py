@@ -1,0 +1,89 @@
+"""Wrong arguments of readers: each error names the argument."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, StorageError
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("arguments") / "a.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": [1.0, 2.0, 3.0, 4.0]}
+    return path
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"aliases": "x"}, {"filter_branch": "x"}, {"entry_start": 0.5}, {"entry_stop": "1"}], ids=str
+)
+def test_an_argument_of_the_wrong_kind_is_named(path: Path, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with sapwood.open(path) as file:
+        with pytest.raises(TypeError, match=name):
+            file["t"].arrays(**wrong)
+        with pytest.raises(TypeError, match=name):
+            next(file["t"].iterate(**wrong))
+
+
+def test_other_arguments_of_the_wrong_kind_are_named(path: Path) -> None:
+    with sapwood.open(path) as file, pytest.raises(TypeError, match="group_by"):
+        next(file["t"].iterate(group_by=3))
+    with pytest.raises(TypeError, match="object_cache"):
+        sapwood.open(path, object_cache="x")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("steps", ["ab", [[1, 2, 3]], [[0.5, 1.5]], [0.5, 1.5], [None], 3], ids=str)
+def test_steps_that_are_not_ranges_of_entries(path: Path, steps: Any) -> None:
+    with pytest.raises(TypeError, match=r"the steps of .*a.root' are pairs of entries"):
+        sapwood.concatenate({str(path): {"object_path": "t", "steps": steps}})
+
+
+@pytest.mark.parametrize("place", [-1, 2**70, "x", None])
+def test_a_stream_without_a_size(path: Path, place: Any) -> None:
+    class Stream(io.BytesIO):
+        def tell(self) -> Any:
+            return place
+
+    with pytest.raises((StorageError, OSError), match="the size of the file is not known"):
+        sapwood.open(Stream(path.read_bytes()))
+
+
+def test_an_empty_query_is_refused(path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
+    from sapwood.tools import query
+
+    with pytest.raises(ArgumentError, match="the query is empty"):
+        query("", {"events": [f"{path}:t"]})
+
+
+@pytest.mark.parametrize("folder", ["file", "file/inside"])
+def test_a_cache_of_columns_in_place_of_a_file_is_not_used(path: Path, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").write_text("text")
+    with (
+        sapwood.open(path, column_cache=tmp_path / folder) as file,
+        pytest.warns(sapwood.SapwoodWarning, match="are not kept in the cache"),
+    ):
+        assert file["t"]["x"].array().tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["column", "lock"])
+def test_a_pipe_in_a_cache_of_columns_is_not_waited_for(path: Path, tmp_path: Path, name: str) -> None:
+    def read() -> list[float]:
+        with sapwood.open(path, column_cache=tmp_path / "cache") as file:
+            return file["t"]["x"].array().tolist()
+
+    read()
+    (column,) = (tmp_path / "cache").glob("*.column.arrow")
+    for one in (column, tmp_path / "cache" / name) if name == "lock" else (column,):
+        one.unlink()
+    os.mkfifo(column if name == "column" else tmp_path / "cache" / name)
+    with pytest.warns(sapwood.SapwoodWarning, match="cache"):
+        assert read() == [1.0, 2.0, 3.0, 4.0]
