@@ -304,6 +304,12 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+def test_a_closed_output_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m sapwood ls {folder / 'nano_1.root'} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("words", [["diff", "a.root", "b.root"], ["check", *["a.root", "b.root"] * 2000]])
 def test_comparisons_and_checks_that_nobody_reads_are_no_success(words: list[str], tmp_path: Path) -> None:
     for name in ("a.root", "b.root"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,27 @@ def test_other_arguments_of_the_wrong_kind_are_named(path: Path) -> None:
 def test_steps_that_are_not_ranges_of_entries(path: Path, steps: Any) -> None:
     with pytest.raises(TypeError, match=r"the steps of .*a.root' are pairs of entries"):
         sapwood.concatenate({str(path): {"object_path": "t", "steps": steps}})
+
+
+def test_a_pattern_of_files_in_an_archive(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="needs fsspec")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "a.root")
+        archive.write(path, "b.root")
+    assert len(sapwood.concatenate(f"zip://*.root:t::{tmp_path / 'a.zip'}")) == 8
+
+
+@pytest.mark.parametrize("damage", ["checksum", "cut", "other"])
+def test_an_archive_that_is_damaged(path: Path, tmp_path: Path, damage: str) -> None:
+    pytest.importorskip("fsspec", reason="needs fsspec")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "a.root")
+    whole = bytearray((tmp_path / "a.zip").read_bytes())
+    whole[100] ^= 255
+    (tmp_path / "a.zip").write_bytes({"checksum": whole, "cut": whole[:200], "other": b"text"}[damage])
+    for name in ("a.root", "*.root"):
+        with pytest.raises(StorageError, match=r"CRC|not a zip file"):
+            sapwood.concatenate(f"zip://{name}:t::{tmp_path / 'a.zip'}")
 
 
 @pytest.mark.parametrize("place", [-1, 2**70, "x", None])

@@ -121,7 +121,8 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
             stream.reconfigure(errors="replace")  # for characters that the terminal cannot encode
     try:
         code = _dispatch(top, chosen)
-        sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - `command >&-` closes it
+            sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
         return code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -720,7 +720,7 @@ def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
         raise
     except FileNotFoundError as error:
         raise MissingFileError(f"{url}: {error}") from None
-    except (OSError, ValueError, ImportError) as error:
+    except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors, such as `BadZipFile`
         # Not as its cause, which may name the URL with a token.
         raise StorageError(f"{url}: {error}") from None
 
@@ -775,11 +775,14 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, ImportError) as error:
+    except SapwoodError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
         raise StorageError(f"{pattern}: {error}") from None
-    # A name may have its scheme already, and linked protocols in front of it stay there.
-    link = "".join(f"{one}::" for one in pattern.split("::")[:-1])
-    return [link + system.unstrip_protocol(one) for one in sorted(found)]
+    # A name may have its scheme already. Protocols in front of it stay there, and so does the archive behind it.
+    parts = pattern.split("::")
+    place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
+    return ["::".join([*parts[:place], system.unstrip_protocol(one), *parts[place + 1 :]]) for one in sorted(found)]
 
 
 def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:
