@@ -425,6 +425,30 @@ def test_parts_that_are_shorter_than_they_say(server: Server, local: Any, shorte
         assert any("ranges" in entry.reason for entry in file.file.ledger())
 
 
+@pytest.mark.parametrize("place", [None, "bytes 0-9/*", "bytes 5-9/100", "octets 0-9/100", "bytes 0-9/-1", "x"])
+def test_a_part_whose_place_is_not_stated(place: str | None) -> None:
+    class Unclear(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            del format, args
+
+        def do_GET(self) -> None:
+            self.send_response(206)
+            self.send_header("Content-Length", "10")
+            if place is not None:
+                self.send_header("Content-Range", place)
+            self.end_headers()
+            self.wfile.write(b"root567890")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Unclear) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(sapwood.StorageError, match="the answer has no valid Content-Range"):
+            sapwood.open(f"http://127.0.0.1:{server.server_address[1]}/f.root", retries=1)
+        server.shutdown()
+
+
 def test_an_answer_without_an_end(tmp_path: Path) -> None:
     """A server that takes no ranges, and sends bytes as long as anybody listens."""
 

@@ -15,6 +15,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, StorageError
 from sapwood.tools import differences
+from sapwood.writing.output import OutputFile
 
 NO_COLUMNS = [None, object(), len, float, 2**70, 1, ak.Array([{"x": 1}])[0], {"x": None}, [1, object()], ["\ud800"]]
 
@@ -144,3 +145,16 @@ def test_a_histogram_is_not_compared_with_a_file(tmp_path: Path) -> None:
     for first, second in (pair, pair[::-1]):
         with pytest.raises(ArgumentError, match=r"a.root:h is a TH1D: files, directories and tables"):
             list(differences(first, second))
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_a_file_that_another_thread_closed_takes_no_entries(
+    tmp_path: Path, make: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check of the writer and its work, another thread may close the file."""
+    file = sapwood.recreate(tmp_path / "a.root")
+    table = getattr(file, make)("t", {"x": "float64"})
+    file.close()
+    monkeypatch.setattr(OutputFile, "check_open", lambda *_: None)
+    with pytest.raises(ArgumentError, match="closed file"):
+        table.extend({"x": [1.0]})

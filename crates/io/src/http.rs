@@ -61,6 +61,8 @@ impl Default for Settings {
     }
 }
 
+/// The error for a part of a file whose place is not stated, or contradicts itself.
+const NO_RANGE: &str = "the answer has no valid Content-Range";
 /// Bytes of the first read, which also returns the file size.
 const FIRST: u64 = 64 << 10;
 /// Maximum bytes of a whole file from a server that does not report its size.
@@ -352,6 +354,9 @@ impl Http {
             // The server accepts no ranges (or the file is empty): fetch the whole file once.
             return self.whole(&way, response, version).map_err(|fault| fault.at(&server));
         }
+        if status == StatusCode::PARTIAL_CONTENT {
+            return Err(Fault::lasting(Error::other(NO_RANGE)).at(&server));
+        }
         Err(refused(response))
     }
 
@@ -636,7 +641,7 @@ impl Http {
                 let size = length.unwrap_or(self.size);
                 (Range { offset: 0, length: size }, size)
             }
-            None => return Err(Fault::passing(Error::other("the answer has no Content-Range"))),
+            None => return Err(Fault::passing(Error::other(NO_RANGE))),
         };
         self.verify(version.as_ref(), size)?;
         if asked > 1 && status != StatusCode::OK && ranges.iter().take(asked).any(|r| r.end() > range.end()) {

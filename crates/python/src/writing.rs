@@ -579,6 +579,7 @@ impl Output {
     ) -> PyResult<()> {
         let columns = to_columns(columns)?;
         let result = self.with(py, |inner| {
+            inner.check_open()?;
             let (table, file) = inner.writer::<NTupleWriter>(table)?;
             table.extend_set(file, name, &columns)
         });
@@ -588,6 +589,7 @@ impl Output {
     fn extend(&self, py: Python<'_>, table: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
         let columns = to_columns(columns)?;
         let result = self.with(py, |inner| {
+            inner.check_open()?;
             let (table, file) = inner.table_mut(table)?;
             table.extend(file, &columns)
         });

@@ -178,6 +178,10 @@ impl OutputFile {
     pub fn table(&self, table: usize) -> Result<&dyn TableWriter> {
         self.tables.get(table).and_then(Option::as_deref).ok_or_else(finished)
     }
+    /// Refuses a file that was closed, maybe by another thread: what a table took would never be written.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed { Err(Error::argument("cannot write to a closed file")) } else { Ok(()) }
+    }
     /// A table and the file it goes to.
     pub fn table_mut(&mut self, table: usize) -> Result<(&mut dyn TableWriter, &mut FileWriter)> {
         let found = self.tables.get_mut(table).and_then(Option::as_deref_mut).ok_or_else(finished)?;
