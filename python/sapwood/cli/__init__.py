@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
             stream.reconfigure(errors="replace")  # for characters that the terminal cannot encode
     try:
         code = _dispatch(top, chosen)
-        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - `command >&-` closes it
+        if isinstance(sys.stdout, io.TextIOBase):  # None after `command >&-`
             sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
         return code
     except BrokenPipeError:
