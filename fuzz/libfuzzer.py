@@ -1,11 +1,13 @@
 """Run the libFuzzer targets in turn and print a table: processor hours, executions, coverage, findings.
 
     cargo +nightly fuzz build
-    python libfuzzer.py --seconds 300 --rounds 3 [TARGET...]
+    python libfuzzer.py --seconds 300 --rounds 3 --jobs 2 [TARGET...]
+    python libfuzzer.py --table
 
-Inputs of new coverage stay in `corpus/TARGET`, so that the next run continues there; findings in `artifacts/TARGET`. A
-run adds to the totals in `corpus/totals.json`. An input may take 20 minutes, because the clock goes on while other
-processes have the processors.
+Inputs of new coverage stay in `corpus/TARGET`, so that the next run continues there; findings in `artifacts/TARGET`,
+with inputs that took more than 10 seconds (`slow-unit-*`, not counted). Each run adds to the totals in
+`corpus/totals.json` when it ends. An input may take 20 minutes, because the clock goes on while others have the
+processors.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import argparse
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +28,6 @@ HERE = Path(__file__).parent
 BUILT = HERE / "target" / "x86_64-unknown-linux-gnu" / "release"
 TARGETS = ["file", "ntuple", "tree", "streamer_info", "zebra", "codecs", "expression"]
 LIMITS = ["-timeout=1200", "-rss_limit_mb=3000", "-malloc_limit_mb=1024"]
-
-
-def processor_time() -> float:
-    """Return the processor time of the children that have ended, in seconds."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def parse(output: str) -> dict[str, int]:
@@ -51,15 +49,19 @@ def run(target: str, seconds: int) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
     corpus, artifacts, seeds = folders
     options = [f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={artifacts}/"]
-    before = processor_time()
-    done = subprocess.run(
+    started = subprocess.Popen(
         [str(BUILT / target), *options, *LIMITS, str(corpus), str(seeds)],
         env={**os.environ, "ASAN_OPTIONS": "detect_odr_violation=0"},  # libdeflate has equal tables twice
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )  # fmt: skip
-    if done.returncode:
-        print(done.stdout[-8000:], file=sys.stderr)
-    return {**parse(done.stdout), "seconds": processor_time() - before, "findings": int(done.returncode != 0)}
+    assert started.stdout is not None
+    with started.stdout:
+        output = started.stdout.read()
+    _, status, used = os.wait4(started.pid, 0)  # the processor time of this process alone
+    started.returncode = os.waitstatus_to_exitcode(status)
+    if started.returncode:
+        print(output[-8000:], file=sys.stderr, flush=True)
+    return {**parse(output), "seconds": used.ru_utime + used.ru_stime, "findings": int(started.returncode != 0)}
 
 
 def add(totals: dict[str, Any], target: str, found: dict[str, Any]) -> None:
@@ -83,23 +85,45 @@ def table(totals: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def save(path: Path, totals: dict[str, Any]) -> None:
+    """Replace the file of the totals at once, so that it is complete whenever this process ends."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(totals), encoding="utf-8")
+    part.replace(path)
+
+
 def main() -> int:
     """Run the targets that were named, or all; fail if there are findings."""
     parser = argparse.ArgumentParser(description="Run the libFuzzer targets in turn.")
     parser.add_argument("targets", nargs="*", help=f"which of {', '.join(TARGETS)} (default: all)")
     parser.add_argument("--seconds", type=int, default=60, help="wall time of each run (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each target (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at the same time (default %(default)s)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no run that would end later")
+    parser.add_argument("--table", action="store_true", help="print the totals so far and run nothing")
     chosen = parser.parse_args()
     path = HERE / "corpus" / "totals.json"
     totals: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    findings = 0
-    for _ in range(chosen.rounds):
-        for target in chosen.targets or TARGETS:
-            found = run(target, chosen.seconds)
-            findings += found["findings"]
+    if chosen.table:
+        print(table(totals))
+        return 0
+    end = time.monotonic() + 60 * chosen.minutes
+    lock = threading.Lock()
+
+    def one(target: str) -> int:
+        """Run a target, unless it would take too long, and save its figures."""
+        if time.monotonic() + chosen.seconds > end:
+            return 0
+        found = run(target, chosen.seconds)
+        with lock:
             add(totals, target, found)
-            path.write_text(json.dumps(totals), encoding="utf-8")
+            save(path, totals)
             print(target, found, flush=True)
+        return found["findings"]
+
+    queue = [target for _ in range(chosen.rounds) for target in chosen.targets or TARGETS]
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        findings = sum(pool.map(one, queue))
     print(table(totals))
     return 1 if findings else 0
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 
@@ -29,3 +32,30 @@ def test_runs_are_added_and_their_coverage_is_that_of_the_best() -> None:
         found = {"executions": 1000, "edges": edges, "features": 301, "seconds": 1800.0, "findings": findings}
         libfuzzer.add(totals, "tree", found)
     assert libfuzzer.table(totals).splitlines()[-1] == "| `tree` | 1.00 | 2,000 | 261 | 301 | 1 |"
+
+
+def test_each_run_is_in_the_totals_on_disk_and_a_finding_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    monkeypatch.setattr(libfuzzer, "HERE", tmp_path)
+    monkeypatch.setattr(libfuzzer, "BUILT", tmp_path)
+    for target, code in (("tree", 0), ("codecs", 77)):
+        program = f"#!{sys.executable}\nprint({OUTPUT!r})\nraise SystemExit({code})\n"
+        (tmp_path / target).write_text(program)
+        (tmp_path / target).chmod(0o755)
+
+    def call(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["libfuzzer.py", *words])
+        return libfuzzer.main()
+
+    assert call("tree", "--rounds", "3", "--jobs", "2") == 0
+    assert call("tree", "codecs", "--rounds", "2", "--jobs", "2") == 1
+    totals = json.loads((tmp_path / "corpus" / "totals.json").read_text())
+    assert (totals["tree"]["executions"], totals["tree"]["findings"]) == (5 * 513, 0)
+    assert (totals["codecs"]["executions"], totals["codecs"]["findings"]) == (2 * 513, 2)
+    assert totals["tree"]["seconds"] > 0
+    assert call("tree", "--seconds", "61", "--minutes", "1") == 0  # it would end too late
+    capsys.readouterr()
+    assert call("--table") == 0
+    assert "| 2,565 | 261 | 301 | 0 |" in capsys.readouterr().out
