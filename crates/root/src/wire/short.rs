@@ -320,6 +320,8 @@ mod tests {
         };
         let lengths = [0usize, 1, 3, 8, 9, 16, 17, 31, 254, 255, 300, 2, 0];
         for (i, &n) in lengths.iter().enumerate() {
+            // Miri takes minutes for long lists; only strings store lengths from 255 on in another way.
+            let n = if cfg!(miri) && items != Items::Text { n.min(33) } else { n };
             let mut body = if nested { (i as u32 % 4).to_be_bytes().to_vec() } else { Vec::new() };
             for k in 0..if nested { i % 4 } else { 1 } {
                 let (stored, values) = list(items, n + k, i);
