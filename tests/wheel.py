@@ -16,6 +16,7 @@ import sapwood
 ALLOWED = {"pip", "setuptools", "sapwood"}
 # NumPy's own import takes from 0.09 to 0.25 s of processor time on the machines of CI; it is not counted.
 SECONDS = 0.1
+SHARE = 0.4  # of NumPy's time, on slower processors and in emulators
 
 
 def needed(name: str) -> set[str]:
@@ -50,7 +51,7 @@ def main() -> None:
     )
     runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in range(5)]
     numpys, seconds = np.array([run.stdout.split() for run in runs], float).min(axis=0)
-    assert seconds < SECONDS, f"import sapwood takes {seconds:.2f} s beside NumPy's {numpys:.2f} s"
+    assert seconds < max(SECONDS, SHARE * numpys), f"import sapwood takes {seconds:.2f} s beside NumPy's {numpys:.2f} s"
     times = f"import in {seconds * 1000:.0f} ms, NumPy's {numpys * 1000:.0f} ms"
     print(f"wheel passed: sapwood {sapwood.__version__}, {times}")
 
