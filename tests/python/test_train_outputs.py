@@ -143,6 +143,57 @@ def test_streams_take_patterns(tmp_path: Path) -> None:
         assert tree["first"].array().to_list() == whole.event.to_list() and "Muon_pt" not in tree
 
 
+def test_lengths_of_lists_are_those_of_awkward_in_every_layout() -> None:
+    lists = ak.contents.ListOffsetArray(ak.index.Index64([0, 2, 2, 5, 6]), ak.contents.NumpyArray(np.arange(6)))
+    numbers = ak.contents.NumpyArray(np.array([2, 0, 3, 1]))
+    some = ak.index.Index64([0, -1, 3, 1])
+    plain = ak.contents.RecordArray(
+        [
+            lists,
+            lists[1:][[2, 0, 1, 2]],
+            ak.contents.IndexedArray(ak.index.Index64([3, 0, 2, 2]), lists),
+            ak.contents.IndexedOptionArray(some, lists),
+            ak.contents.RegularArray(ak.contents.NumpyArray(np.arange(8)), 2),
+            ak.contents.ListArray(ak.index.Index64([4, 0, 1, 3]), ak.index.Index64([6, 0, 2, 3]), lists.content),
+            numbers,
+        ],
+        ["offsets", "cut", "indexed", "missing", "fixed", "starts", "n"],
+    )
+    twice = ak.contents.IndexedArray(ak.index.Index64([2, 1]), plain)
+    both = ak.contents.UnionArray.simplified(
+        ak.index.Index8([0, 1]), ak.index.Index64([0, 1]), [plain[["offsets", "n"]], plain[["offsets", "n", "fixed"]]]
+    )
+    for layout in (plain, plain[1:], plain[[3, 0]], twice, both):
+        rows = ak.Array(layout)
+        for name in ("offsets",) if layout is both else plain.fields[:-1]:
+            assert ak.to_list(outputs._lengths_of(rows, name)) == ak.num(rows[name], axis=1).to_list(), name
+        assert ak.to_list(outputs._numbers_of(rows, "n")) == rows.n.to_list()
+    rows = ak.Array(plain)
+    assert outputs._alike(rows, "n", plain.fields[:-1]) == ["offsets"]
+    # A missing list has no length that differs.
+    assert outputs._alike(ak.Array(plain[:1]), "n", plain.fields[:-1]) == ["offsets", "missing", "fixed", "starts"]
+    assert outputs._alike(rows, "none", ["indexed", "cut", "offsets"]) == ["indexed"]
+
+
+def test_lists_that_share_a_counter_are_compared_without_awkward_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write_collections(tmp_path / "in.root")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an Awkward function, for each list of each stream")
+
+    monkeypatch.setattr(outputs.ak, "num", refuse)
+    monkeypatch.setattr(outputs.ak, "all", refuse)
+    streams = train.Streams({
+        f"s{n}": (train.Output(f"s{n}.root"), f"event % 3 == {n}", ["event", "*Muon*", "*Jet*"]) for n in range(3)
+    })  # fmt: skip
+    train.run(streams, tmp_path / "in.root", output=tmp_path, threads=1, step_size=7)
+    with sapwood.open({tmp_path / "s1.root": "Events"}) as tree:
+        assert tree["Muon_pt"].array().to_list() == whole.Muon_pt[whole.event % 3 == 1].to_list()
+        assert tree["Muon_pt"].count_branch is tree["nMuon"]
+
+
 def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
     pressed: list[int] = []
 

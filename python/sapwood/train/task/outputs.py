@@ -468,21 +468,60 @@ def _shared_counters(rows: Foreign) -> dict[str, str]:
     """Return the counter of each list whose lengths equal the counter, or the lengths of the counter's first list."""
     groups: dict[str, list[str]] = {}
     for name, (counter, _) in _origins_of(rows).items():
-        if counter is not None and name in rows.fields and _is_list(rows[name]):
+        if counter is not None and name in rows.fields and _is_list(rows, name):
             groups.setdefault(counter, []).append(name)
     return {name: counter for counter, names in groups.items() for name in _alike(rows, counter, names)}
 
 
 def _alike(rows: Foreign, counter: str, names: Sequence[str]) -> list[str]:
     """List the names of the lists whose lengths equal a counter."""
-    counts = {name: ak.num(rows[name], axis=1) for name in names}
-    expected = rows[counter] if counter in rows.fields else counts[names[0]]
-    return [name for name in names if ak.all(counts[name] == expected)]
+    expected = _numbers_of(rows, counter) if counter in rows.fields else _lengths_of(rows, names[0])
+    return [name for name in names if _equal(_lengths_of(rows, name), expected)]
 
 
-def _is_list(column: Foreign) -> bool:
-    layout = column.layout
-    return (layout.project() if layout.is_indexed else layout).is_list
+def _numbers_of(rows: Foreign, name: str) -> Foreign:
+    """Return the numbers of a column, as an array of NumPy if no number is missing."""
+    (layout, index), column = _column_of(rows, name), None
+    if layout is not None and layout.is_numpy and layout.purelist_depth == 1:
+        column = np.asarray(layout.data)
+    return rows[name] if column is None else column if index is None else column[index]
+
+
+def _lengths_of(rows: Foreign, name: str) -> Foreign:
+    """Return the lengths of the lists of a column, as an array of NumPy if no list is missing."""
+    (layout, index), lengths = _column_of(rows, name), None
+    # With many streams, Awkward's functions would take longer than all other work.
+    if layout is not None and layout.is_list and not layout.is_regular:
+        lengths = np.asarray(layout.stops.data)[: len(layout)] - np.asarray(layout.starts.data)
+    return ak.num(rows[name], axis=1) if lengths is None else lengths if index is None else lengths[index]
+
+
+def _equal(lengths: Foreign, expected: Foreign) -> bool:
+    if isinstance(lengths, np.ndarray) and isinstance(expected, np.ndarray):
+        return np.array_equal(lengths, expected)
+    return bool(ak.all(lengths == expected))
+
+
+def _column_of(rows: Foreign, name: str) -> tuple[Foreign, np.ndarray | None]:
+    """Return the layout of a column and the places of its values in it (None: all); None for an unusual layout."""
+    layout, index = _directly(rows.layout, None)
+    if not layout.is_record:
+        return None, None
+    layout, index = _directly(layout.content(name), index)
+    return (None, None) if layout.is_option or layout.is_union else (layout, index)
+
+
+def _directly(layout: Foreign, index: np.ndarray | None) -> tuple[Foreign, np.ndarray | None]:
+    """Follow the index of a layout."""
+    while layout.is_indexed and not layout.is_option:
+        places = np.asarray(layout.index.data)
+        layout, index = layout.content, places if index is None else places[index]
+    return layout, index
+
+
+def _is_list(rows: Foreign, name: str) -> bool:
+    layout, _ = _column_of(rows, name)
+    return layout is not None and layout.is_list
 
 
 def _is_pattern(name: str) -> bool:
