@@ -144,11 +144,12 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS)/data --keep
 
-bench-remote: build peers ## remote files with 0 to 140 ms of latency against ROOT and uproot: requests, bytes, over-read, time; overlap with work
-	$(BIN)/python benches/remote.py $(PEERS)/data/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
+bench-remote: build peers ## remote files with 0 to 140 ms of latency against ROOT and uproot: requests, bytes, over-read, time; overlap with work (11 minutes)
+	$(BIN)/python benches/remote.py $(PEERS)/data/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) --keep
 	$(BIN)/python benches/remote.py $(PEERS)/data/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
-	  --cluster-size "1 MB" --latency 50 --schemes root
-	$(BIN)/python benches/overlap.py
+	  --cluster-size "1 MB" --latency 50 --schemes root --keep
+	$(BIN)/python benches/overlap.py --rounds 3 --keep
+	$(BIN)/python benches/report.py
 
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import os
 import platform
 import subprocess
@@ -49,3 +51,11 @@ def software() -> dict[str, str]:
     record["commit"] = _git("rev-parse", "HEAD")
     record["changed_files"] = str(len(_git("status", "--porcelain", "--untracked-files=no").splitlines()))
     return record
+
+
+def keep(name: str, record: dict[str, Any]) -> Path:
+    """Write a result to benches/results, under its name, date and commit."""
+    when = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
+    out = Path(__file__).resolve().parent / "results" / f"{name}-{when}-{record['software']['commit'][:8]}.json"
+    out.write_text(json.dumps(record, indent=1) + "\n")
+    return out

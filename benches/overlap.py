@@ -6,6 +6,9 @@ seconds for one, each from opening the file on, in a process of its own; the rat
 of the two. Of few clusters the opening and the first of them, beside which there is no task yet, are a larger part.
 
     benches/overlap.py [--clusters 24 96] [--latency 50] [--bandwidth 20] [--megabytes 36] [--rounds 5] [-o RESULT.json]
+        [--keep]
+
+With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes the page of it.
 """
 
 from __future__ import annotations
@@ -108,19 +111,22 @@ def main() -> None:
     arguments.add_argument("--megabytes", type=float, default=36, help="of the file, about")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("-o", "--output", type=Path)
+    arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")
     given = arguments.parse_args()
 
     import host
 
     results = [measure(clusters, given) for clusters in given.clusters]
+    settings = {
+        "latency_ms": given.latency,
+        "bandwidth_mb_s": given.bandwidth,
+        "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
+    }
+    record = {**settings, "host": host.host(), "software": host.software(), "results": results}
     if given.output is not None:
-        settings = {
-            "latency_ms": given.latency,
-            "bandwidth_mb_s": given.bandwidth,
-            "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
-        }
-        record = {**settings, "host": host.host(), "software": host.software(), "results": results}
         given.output.write_text(json.dumps(record, indent=1) + "\n")
+    if given.keep:
+        print(f"kept as {host.keep('overlap', record)}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ between baskets, what was fetched in vain, the words of the protocol).
 With ``--cluster-size`` the tree is first written anew with such clusters: small ones are where latency tells.
 
     benches/remote.py FILE TREE [--cluster-size "1 MB"] [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3]
-        [-o RESULT.json]
+        [-o RESULT.json] [--keep]
+
+Below 50 ms there is one round less, and a reading that takes over 20 seconds is not repeated. With ``--keep`` the
+result goes to ``benches/results``, and `benches/report.py` makes the page of it.
 """
 
 from __future__ import annotations
@@ -31,6 +34,12 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 from proxy import Proxy  # noqa: E402 - from there
+from report import remote_table  # noqa: E402 - from there
+
+NEAR = 50
+"""Latencies below this one, in milliseconds, are measured in one round less."""
+LONG = 20
+"""Readings of more seconds are not repeated."""
 
 # Each gets a small file and the URL, the tree's name, the branches (or none for all) and the ranges of entries
 # (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what
@@ -196,31 +205,6 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     return f"{words} {median(done, 'wall'):8.2f} s {sums}"
 
 
-def page(results: list[dict[str, Any]]) -> str:
-    """Give the table as docs/performance/remote.md has it: medians of seconds, ratios to sapwood, requests, MB."""
-    rows: dict[tuple[str, float, str], dict[str, list[dict[str, Any]]]] = {}
-    for result in results:
-        done = [run for run in result["runs"] if "wall" in run]
-        if done:
-            place = (result["scheme"], result["latency_ms"], result["branches"])
-            rows.setdefault(place, {})[result["rival"]] = done
-    rivals = list(dict.fromkeys(result["rival"] for result in results))
-    lines = [f"| | latency | branches | {' | '.join(rivals)} |", "| --- | ---: | --- |" + " ---: |" * len(rivals)]
-    for (scheme, latency, branches), found in rows.items():
-        cells: list[str] = []
-        for rival in rivals:
-            runs = found.get(rival)
-            if runs is None:
-                cells.append("–")
-                continue
-            wall, (size, over) = median(runs, "wall"), (median(runs, what) / 1e6 for what in ("bytes", "over_read"))
-            beside = rival != "sapwood" and "sapwood" in found
-            times = f" ({wall / median(found['sapwood'], 'wall'):.1f} ×)" if beside else ""
-            cells.append(f"{wall:.2f} s{times}; {median(runs, 'requests'):g}; {size:.1f}, {over:.1f}")
-        lines.append(f"| `{scheme}` | {latency:g} ms | {branches} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure everything that was asked for."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -236,6 +220,7 @@ def main() -> None:
     arguments.add_argument("--limit", type=float, default=300, help="seconds for a reading")
     arguments.add_argument("--cluster-size", help="entries, or compressed bytes ('1 MB')")
     arguments.add_argument("-o", "--output", type=Path)
+    arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")
     given = arguments.parse_args()
     from sapwood.lab.advice.rewriting import Layout, parse_cluster, rewrite
 
@@ -270,10 +255,12 @@ def compare(given: argparse.Namespace, file: Path) -> None:
             for latency in given.latency:
                 for row, choice in rows.items():
                     runs: dict[str, list[dict[str, Any]]] = {rival: [] for rival in given.rivals}
-                    for _ in range(given.rounds):
+                    for _ in range(max(given.rounds - (latency < NEAR), 1)):
                         for rival, found in runs.items():
                             # The wheels of ROOT have no client for HTTP.
-                            if (scheme == "http" and rival.startswith("root")) or (found and "error" in found[-1]):
+                            if scheme == "http" and rival.startswith("root"):
+                                continue
+                            if found and found[-1].get("wall", LONG) >= LONG:
                                 continue
                             proxy = Proxy(port, latency / 1000)
                             url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{file.name}"
@@ -289,12 +276,12 @@ def compare(given: argparse.Namespace, file: Path) -> None:
                             place = {"scheme": scheme, "latency_ms": latency, "branches": row, "rival": rival}
                             results.append({**place, "runs": found})
                             print(line(place, found), flush=True)
-    print(page(results))
+    print(remote_table(results))
     for rival in given.rivals:
         runs = [run for result in results if result["rival"] == rival for run in result["runs"] if "wall" in run]
         if runs:
             print(f"{rival}: {median(runs, 'loading'):.2f} s to load what it needs at first use, not in these times")
-    if given.output is not None:
+    if given.output is not None or given.keep:
         record = {
             "file": file.name, "size": file.stat().st_size, "tree": given.tree, **shape,
             "cluster_size": given.cluster_size,
@@ -302,7 +289,11 @@ def compare(given: argparse.Namespace, file: Path) -> None:
             "rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
             "host": host.host(), "software": host.software(), "results": results,
         }  # fmt: skip
-        given.output.write_text(json.dumps(record, indent=1) + "\n")
+        if given.output is not None:
+            given.output.write_text(json.dumps(record, indent=1) + "\n")
+        if given.keep:
+            size = (given.cluster_size or "").replace(" ", "").lower()
+            print(f"kept as {host.keep(f'remote-{size}' if size else 'remote', record)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Turns results of run.py and writing.py into the tables and the picture of docs/performance."""
+"""Turns kept results into the tables and the pictures of docs/performance."""
 
 from __future__ import annotations
 
@@ -622,6 +622,176 @@ sapwood {result["versions"]["sapwood"]} at {result["commit"][:12]}, ROOT {result
 """
 
 
+def middle(runs: list[dict[str, Any]], what: str) -> float:
+    """Return the median of one figure over the runs that have it."""
+    return statistics.median(run[what] for run in runs if what in run)
+
+
+def remote_runs(results: list[dict[str, Any]]) -> dict[tuple[str, float, str], dict[str, list[dict[str, Any]]]]:
+    """Return the finished runs of each reader, by scheme, latency and choice of branches."""
+    rows: dict[tuple[str, float, str], dict[str, list[dict[str, Any]]]] = {}
+    for result in results:
+        done = [run for run in result["runs"] if "wall" in run]
+        place = (result["scheme"], result["latency_ms"], result["branches"])
+        if done:
+            rows.setdefault(place, {})[result["rival"]] = done
+    return rows
+
+
+def remote_table(results: list[dict[str, Any]]) -> str:
+    """Return the table of a result of remote.py: median seconds, ratios to sapwood, requests, MB."""
+    rivals = list(dict.fromkeys(result["rival"] for result in results))
+    lines = [_row(["", "latency", "branches", *rivals]), _row(["---", "---:", "---", *["---:"] * len(rivals)])]
+    for (scheme, latency, branches), found in remote_runs(results).items():
+        cells: list[str] = []
+        for rival in rivals:
+            runs = found.get(rival)
+            if runs is None:
+                cells.append("–")
+                continue
+            wall, (size, over) = middle(runs, "wall"), (middle(runs, what) / 1e6 for what in ("bytes", "over_read"))
+            beside = rival != "sapwood" and "sapwood" in found
+            times = f" ({wall / middle(found['sapwood'], 'wall'):.1f} ×)" if beside else ""
+            cells.append(f"{wall:.2f} s{times}; {middle(runs, 'requests'):g}; {size:.1f}, {over:.1f}")
+        lines.append(_row([f"`{scheme}`", f"{latency:g} ms", branches, *cells]))
+    return "\n".join(lines)
+
+
+def latencies_table(results: list[dict[str, Any]], latency: float) -> str:
+    """Return the table of how many latencies each reader waited for one after another."""
+    rivals = list(dict.fromkeys(result["rival"] for result in results))
+    lines = [_row(["", "branches", *rivals]), _row(["---", "---", *["---:"] * len(rivals)])]
+    for (scheme, at, branches), found in remote_runs(results).items():
+        if at == latency:
+            cells = [f"{middle(found[rival], 'latencies'):g}" if rival in found else "–" for rival in rivals]
+            lines.append(_row([f"`{scheme}`", branches, *cells]))
+    return "\n".join(lines)
+
+
+def _loading(results: list[dict[str, Any]]) -> str:
+    """Return how long each reader loads what it needs at first use."""
+    found: dict[str, list[float]] = {}
+    for result in results:
+        found.setdefault(result["rival"], []).extend(run["loading"] for run in result["runs"] if "loading" in run)
+    return ", ".join(f"{rival} {statistics.median(times):.2f} s" for rival, times in found.items() if times)
+
+
+def _repeated(results: list[dict[str, Any]]) -> str:
+    """Return the least and the largest number of rounds of a result of remote.py."""
+    counts = [len(result["runs"]) for result in results]
+    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(max(counts))
+
+
+def overlap_section(result: dict[str, Any], name: str) -> str:
+    """Return the part of the page about remote files that a result of overlap.py makes."""
+    head = ["clusters", "MB", "reading alone, s", "with the task, s", "ratio", "smallest, largest ratio"]
+    rows = [_row(head), _row(["---:"] * len(head))]
+    for one in result["results"]:
+        ratios = [run["both"] / run["reading"] for run in one["rounds"]]
+        rows.append(_row([
+            str(one["clusters"]), f"{one['size'] / 1e6:.1f}",
+            *(f"{middle(one['rounds'], what):.2f}" for what in ("reading", "both")),
+            f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}, {max(ratios):.2f}",
+        ]))  # fmt: skip
+    host, software = result["host"], result["software"]
+    return f"""## Overlap with work
+
+A file is read over HTTP in steps of a cluster, with {result["latency_ms"]:g} ms of latency and
+{result["bandwidth_mb_s"]:g} MB/s. A task takes as much processor time for each step as reading took by the clock.
+The ratio is the time of all divided by that of reading alone; medians of {len(result["results"][0]["rounds"])} rounds
+of `benches/overlap.py` ([this result](../../benches/results/{name})). Opening the file and reading the first cluster
+have no task beside them.
+
+{chr(10).join(rows)}
+
+Load {host["load"]:.1f} at the start; sapwood at {software["commit"][:12]}.
+"""
+
+
+def tracing_section(result: dict[str, Any], name: str) -> str:
+    """Return the part of the page about remote files that a result of tracing.py makes."""
+    lines: list[str] = []
+    for one in result["results"]:
+        (low, on, high), (least, again, most) = one["ratios"]["on"], one["ratios"]["off again"]
+        lines.append(
+            f"- `{one['file']}`: with a trace {on:.3f} times as much as without one (half of the rounds between "
+            f"{low:.3f} and\n  {high:.3f}), without one {again:.3f} times ({least:.3f} to {most:.3f}) as much as "
+            f"without one again. The trace has\n  {one['rows']:,} rows."
+        )
+    return f"""## What a trace costs
+
+Processor time of reading all of a tree from the local disk, medians of {result["rounds"]} rounds of
+`benches/tracing.py` ([this result](../../benches/results/{name})):
+
+{chr(10).join(lines)}
+"""
+
+
+def remote_page(
+    result: tuple[dict[str, Any], str],
+    small: tuple[dict[str, Any], str] | None,
+    overlap: tuple[dict[str, Any], str] | None,
+    tracing: tuple[dict[str, Any], str] | None,
+) -> str:
+    """Return the page on remote files, of results with their names."""
+    main, name = result
+    host, software = main["host"], main["software"]
+    parts = [remote_table(main["results"])]
+    if small is not None:
+        again, where = small
+        at = sorted({one["latency_ms"] for one in again["results"]})
+        parts.append(
+            f"The same in clusters of {again['cluster_size']}, as files have that were written for other uses, at\n"
+            f"{', '.join(f'{latency:g}' for latency in at)} ms ({_repeated(again['results'])} rounds, "
+            f"[this result](../../benches/results/{where})):\n\n{remote_table(again['results'])}"
+        )
+    latency = min((one["latency_ms"] for one in main["results"]), key=lambda one: abs(one - 50))
+    parts.append(
+        f"## Latencies one after another\n\nAs the proxy counts them at {latency:g} ms, with those of the "
+        "connection:\n\n" + latencies_table(main["results"], latency)
+    )
+    parts.append("""\
+- `root://` takes four latencies for few branches: connecting; login, opening and the start of the file; its end with
+  the directory; the baskets. ROOT puts the record of the tree at the end of the file, and the length of the file comes
+  with the answer to opening it. Over HTTP the end comes with the first answer.
+- The over-read bytes are the start of the file and a guess of its end, which save requests.
+- Without latency, all branches and sparse ranges are limited by the processors, which decode, receive, and work for the
+  server and the proxy.
+- Sparse ranges are read by one plan (`"steps"`): each basket by one request, and once.
+- ROOT's wheels do not read `http://`.""")
+    if overlap is not None:
+        parts.append(overlap_section(*overlap).rstrip())
+    if tracing is not None:
+        parts.append(tracing_section(*tracing).rstrip())
+    body = "\n\n".join(parts)
+    return f"""# Reading over a network
+
+Generated by `make bench-remote` from [{name}](../../benches/results/{name}),
+which holds every raw value.
+
+A tree of {main["branches"]} branches and {main["clusters"]} clusters in a file of {main["size"] / 1e6:.0f} MB is read:
+all branches, five and one of them, and of all branches a thousandth of the entries at each of five places (sparse).
+
+- A proxy adds the latency. It and the server share the processors with the readers.
+- Each reading is a process of its own. Its time is from opening the file to having all values; what a library loads at
+  first use is not in it ({_loading(main["results"])}). All values were compared before.
+- Each cell has the median seconds of {_repeated(main["results"])} rounds (in brackets, how many times as long as
+  sapwood), the requests that read, the MB received, and how many of these were not asked for (over-read).
+- "root" is ROOT with its default cache, "root-tuned" with one of 128 MiB that knows all branches beforehand.
+
+{body}
+
+Machine: {host["cpu"]}, {host["cpus"]} CPUs, {host["memory"]}, Linux {host["kernel"]}, load {host["load"]:.1f} at the
+start. Python {host["python"]}, sapwood {software["sapwood"]} at {software["commit"][:12]}.
+"""
+
+
+def newest(pattern: str) -> tuple[dict[str, Any], str] | None:
+    """Return the newest kept result whose name matches, with its name."""
+    found = sorted((TOP / "benches" / "results").glob(pattern))
+    return (json.loads(found[-1].read_text()), found[-1].name) if found else None
+
+
 def kept_pages() -> dict[Path, str]:
     """Give all pages, from the newest kept results."""
     found: dict[Path, str] = {}
@@ -647,6 +817,9 @@ def kept_pages() -> dict[Path, str]:
     if ntuple := sorted(results.glob("ntuple-2*.json")):
         text = ntuple_page(json.loads(ntuple[-1].read_text()), ntuple[-1].name)
         found[TOP / "docs" / "performance" / "ntuple.md"] = text
+    if remote := newest("remote-2*.json"):
+        text = remote_page(remote, newest("remote-1mb-*.json"), newest("overlap-*.json"), newest("tracing-*.json"))
+        found[TOP / "docs" / "performance" / "remote.md"] = text
     return found
 
 

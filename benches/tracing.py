@@ -3,7 +3,9 @@
 In one process, which first reads once; then in each round, in any order: without a trace, with one, without one again.
 The two without one show how much of a difference is chance. Medians of the ratios within a round.
 
-    benches/tracing.py FILE TREE [FILE TREE ...] [--rounds 40] [-o RESULT.json]
+    benches/tracing.py FILE TREE [FILE TREE ...] [--rounds 40] [-o RESULT.json] [--keep]
+
+With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes the page of it.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ def main() -> None:
     arguments.add_argument("files", nargs="+", help="a file and a tree, again and again")
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("-o", "--output", type=Path)
+    arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")
     given = arguments.parse_args()
 
     import host
@@ -71,10 +74,12 @@ def main() -> None:
         print(f"{result['file']}: {off:.3f} s, {result['rows']} rows of the trace")
         for which, (low, middle, high) in result["ratios"].items():
             print(f"  {which:9} {middle:.3f} times off (half of the rounds between {low:.3f} and {high:.3f})")
+    record = {"rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "host": host.host(),
+              "software": host.software(), "results": results}  # fmt: skip
     if given.output is not None:
-        record = {"rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "host": host.host(),
-                  "software": host.software(), "results": results}  # fmt: skip
         given.output.write_text(json.dumps(record, indent=1) + "\n")
+    if given.keep:
+        print(f"kept as {host.keep('tracing', record)}")
 
 
 if __name__ == "__main__":
