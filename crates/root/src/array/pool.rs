@@ -397,12 +397,13 @@ pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
     Buffer::from(Bytes::from_owner(Pooled(T::wrap(buffer))))
 }
 
+/// Returns this many zeros. Memory pages are provided when they are touched.
 #[allow(
     unsafe_code,
     clippy::same_length_and_capacity,
     reason = "zeroed memory that may be refused has no safe form, and all of it is initialized"
 )]
-fn zeroed(bytes: usize) -> Result<Vec<u8>> {
+pub fn zeroed(bytes: usize) -> Result<Vec<u8>> {
     use std::alloc::Layout;
     let refused = || Error::limit(format!("no memory for a column of {bytes} bytes"));
     if bytes == 0 {

@@ -1,5 +1,6 @@
 //! Bounded cache of decompressed pages for later reads.
 
+use super::arena::{Arena, Piece};
 use super::page::Page;
 use crate::array::{pages, pool};
 use sapwood_io::{PerProcess, lock};
@@ -11,6 +12,9 @@ use std::sync::{Arc, Mutex};
 const ROOM: usize = 64 << 20;
 /// Approximate memory of a page besides its bytes.
 const OVERHEAD: usize = 256;
+
+/// Smaller pages are left to the allocator.
+const SMALLEST_PIECE: usize = 64 << 10;
 
 /// Identifies a page.
 type Key = (u64, u64);
@@ -24,6 +28,8 @@ pub struct Kept {
     /// Each page with the number of the last read that used it.
     tails: BTreeMap<Key, (Arc<Tail>, u64)>,
     by_use: BTreeSet<(u64, Key)>,
+    /// Memory of the large pages; if none, they have buffers of the pool.
+    arena: Option<Arc<Mutex<Arena>>>,
 }
 
 /// The items of a page from a given item to its end.
@@ -35,15 +41,34 @@ pub struct Tail {
     sizes: bool,
     joined: bool,
     /// The values, then the table of starts if there is one.
-    bytes: Vec<u8>,
+    bytes: Held,
     border: usize,
     table: bool,
+}
+
+/// Memory of a page.
+enum Held {
+    Buffer(Vec<u8>),
+    Piece(Piece),
+}
+
+impl Held {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Buffer(bytes) => bytes,
+            Self::Piece(piece) => piece.as_slice(),
+        }
+    }
 }
 
 impl Kept {
     /// Creates a cache of at most `most` bytes that counts `besides` bytes extra for each page.
     pub const fn new(most: usize, besides: usize) -> Self {
-        Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new() }
+        Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new(), arena: None }
+    }
+    /// Creates a cache whose large pages use the same memory again and again.
+    fn with_arena(most: usize, besides: usize) -> Self {
+        Self { arena: Some(Arc::new(Mutex::new(Arena::new(most)))), ..Self::new(most, besides) }
     }
     fn get(&mut self, key: Key, reading: u64) -> Option<Arc<Tail>> {
         let (tail, used) = self.tails.get_mut(&key)?;
@@ -58,7 +83,7 @@ impl Kept {
     fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
         let (tail, used) = self.tails.remove(&key)?;
         self.by_use.remove(&(used, key));
-        self.room += tail.bytes.len() + self.besides;
+        self.room += tail.bytes.as_slice().len() + self.besides;
         Some(tail)
     }
     /// Reserves room for this many bytes. If necessary, evicts the least recently used pages, but none used by this or
@@ -69,13 +94,43 @@ impl Kept {
             return false;
         }
         while self.room < bytes {
-            match self.by_use.first() {
-                Some(&(used, key)) if used < reading => drop(self.remove(key)),
-                _ => return false,
+            if !self.evict(reading) {
+                return false;
             }
         }
         self.room -= bytes;
         true
+    }
+    /// Removes the least recently used page, unless this or a later read used it.
+    fn evict(&mut self, reading: u64) -> bool {
+        match self.by_use.first() {
+            Some(&(used, key)) if used < reading => self.remove(key).is_some(),
+            _ => false,
+        }
+    }
+    /// Returns memory for a page whose room was reserved, or frees the room if there is none.
+    fn memory(kept: &Mutex<Self>, bytes: usize, reading: u64) -> Option<Held> {
+        let mut locked = lock(kept);
+        let held = match locked.arena.clone().filter(|_| bytes >= SMALLEST_PIECE) {
+            Some(arena) => loop {
+                match Arena::take(&arena, bytes) {
+                    Some(piece) => break Some(Held::Piece(piece)),
+                    // The free pieces are not adjacent.
+                    None if locked.evict(reading) => {}
+                    None => break None,
+                }
+            },
+            None => {
+                drop(locked);
+                let buffer: Vec<u8> = pool::with_capacity(bytes);
+                locked = lock(kept);
+                (buffer.capacity() >= bytes).then_some(Held::Buffer(buffer))
+            }
+        };
+        if held.is_none() {
+            locked.room += bytes + locked.besides;
+        }
+        held
     }
     /// Stores a page whose room was reserved.
     fn insert(&mut self, key: Key, tail: Arc<Tail>, reading: u64) {
@@ -105,21 +160,29 @@ impl Kept {
         if !lock(kept).reserve(bytes, reading) {
             return;
         }
-        let mut copy = pool::with_capacity(bytes);
-        if copy.capacity() < bytes {
-            // No room: the page will be read again.
-            return;
+        // Without memory, the page will be read again.
+        let Some(mut held) = Self::memory(kept, bytes, reading) else { return };
+        let table_bytes = table.unwrap_or_default();
+        match &mut held {
+            Held::Buffer(copy) => {
+                copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pages::provide);
+                copy.extend_from_slice(data);
+                copy.extend_from_slice(table_bytes);
+            }
+            Held::Piece(piece) => {
+                pages::provide(piece.bytes());
+                let (values, starts) = piece.bytes().split_at_mut_checked(data.len()).unwrap_or_default();
+                values.copy_from_slice(data);
+                starts.copy_from_slice(table_bytes);
+            }
         }
-        copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pages::provide);
-        copy.extend_from_slice(data);
-        copy.extend_from_slice(table.unwrap_or_default());
         let tail = Tail {
             dropped: dropped + skipped,
             items: page.items - skipped,
             origin: page.origin + start,
             sizes: page.sizes,
             joined: page.joined,
-            bytes: copy,
+            bytes: held,
             border: data.len(),
             table: table.is_some(),
         };
@@ -129,7 +192,7 @@ impl Kept {
     /// Stores a tail that was taken, unchanged, if there is room.
     pub fn put_back(kept: &Mutex<Self>, key: Key, reading: u64, tail: &Arc<Tail>) {
         let mut kept = lock(kept);
-        if kept.reserve(tail.bytes.len(), reading) {
+        if kept.reserve(tail.bytes.as_slice().len(), reading) {
             kept.insert(key, tail.clone(), reading);
         }
     }
@@ -138,7 +201,7 @@ impl Kept {
 impl Tail {
     /// Returns it as a page that starts with the first item here.
     pub fn page(&self) -> Page<'_> {
-        let (data, table) = self.bytes.split_at_checked(self.border).unwrap_or_default();
+        let (data, table) = self.bytes.as_slice().split_at_checked(self.border).unwrap_or_default();
         Page {
             data,
             table: self.table.then_some(table),
@@ -152,14 +215,16 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        pool::give_back(std::mem::take(&mut self.bytes));
+        if let Held::Buffer(buffer) = &mut self.bytes {
+            pool::give_back(std::mem::take(buffer));
+        }
     }
 }
 
 /// The cache of this process. A forked child gets a new one, because another thread may have held the inherited one.
 fn cache() -> &'static Mutex<Kept> {
     static KEPT: PerProcess<Mutex<Kept>> = PerProcess::empty();
-    KEPT.get(|_| Mutex::new(Kept::new(ROOM, OVERHEAD)))
+    KEPT.get(|_| Mutex::new(Kept::with_arena(ROOM, OVERHEAD)))
 }
 
 static TABLES: AtomicU64 = AtomicU64::new(0);
@@ -217,7 +282,7 @@ mod tests {
 
     fn held(kept: &Mutex<Kept>) -> Vec<u64> {
         let kept = lock(kept);
-        let used: usize = kept.tails.values().map(|(tail, _)| tail.bytes.len() + OVERHEAD).sum();
+        let used: usize = kept.tails.values().map(|(tail, _)| tail.bytes.as_slice().len() + OVERHEAD).sum();
         assert_eq!((used + kept.room, kept.tails.len()), (kept.most, kept.by_use.len()));
         kept.tails.keys().map(|key| key.1).collect()
     }
@@ -235,6 +300,51 @@ mod tests {
         assert_eq!(held(&kept), [0, 4]);
         put(&kept, 9, 4001, 7);
         assert_eq!(held(&kept), [0, 4]);
+    }
+
+    #[test]
+    fn large_pages_of_any_size_use_the_same_memory_again() {
+        let kept = Mutex::new(Kept::with_arena(16 << 20, OVERHEAD));
+        let addresses = || {
+            let kept = lock(&kept);
+            let pages = kept.tails.values().map(|(tail, _)| tail.page().data.as_ptr().addr());
+            pages.collect::<Vec<usize>>()
+        };
+        let sizes = [3 << 20, 600 << 10, 5 << 20, 130 << 10, 70 << 10];
+        let (mut first, mut last, mut most) = (usize::MAX, 0, 0);
+        for page in 0..300_u64 {
+            let bytes = sizes[(7 * page + page / 3) as usize % sizes.len()];
+            put(&kept, page, bytes, page);
+            assert!(held(&kept).contains(&page), "{page}");
+            assert!(lock(&kept).tails[&(0, page)].0.page().data.iter().all(|byte| *byte == page as u8));
+            for address in addresses() {
+                (first, last) = (first.min(address), last.max(address));
+            }
+            most = most.max((16 << 20) - lock(&kept).room);
+        }
+        assert!(last - first < 16 << 20, "all pages are in one range of 16 MiB");
+        assert!(most > 12 << 20, "little room is lost between pages: {most}");
+        // Small pages are not in that range.
+        put(&kept, 300, 1000, 300);
+        let small = lock(&kept).tails[&(0, 300)].0.page().data.as_ptr().addr();
+        assert!(!(first..=last).contains(&small));
+        // A page that is read stays whole when it is evicted.
+        let read = lock(&kept).get((0, 299), 301).unwrap();
+        (302..320).for_each(|page| put(&kept, page, 3 << 20, page));
+        assert!(!held(&kept).contains(&299) && read.page().data.iter().all(|byte| *byte == 299_u64 as u8));
+    }
+
+    #[test]
+    fn a_page_without_memory_takes_no_room() {
+        let kept = Mutex::new(Kept::with_arena(1 << 20, OVERHEAD));
+        put(&kept, 0, 600 << 10, 1);
+        let read = lock(&kept).get((0, 0), 1);
+        // The page is evicted, but its memory is in use.
+        put(&kept, 1, 700 << 10, 2);
+        assert_eq!(held(&kept), [0_u64; 0]);
+        drop(read);
+        put(&kept, 1, 700 << 10, 3);
+        assert_eq!(held(&kept), [1]);
     }
 
     #[test]

@@ -33,6 +33,7 @@
 //! Only announcements and reports need to know the cluster of a page. [`Table::pages`] lists the pages that entries may
 //! need, without I/O.
 
+mod arena;
 mod field;
 mod kept;
 mod page;
