@@ -245,6 +245,28 @@ def test_a_server_that_joins_ranges(server: Server, local: Any) -> None:
         assert ak.array_equal(file["t"].arrays(["x3", "x9"]), local[["x3", "x9"]])
 
 
+@pytest.mark.parametrize("merge", [False, True])
+def test_long_ranges_are_requested_in_parts_if_there_are_several(tmp_path: Path, merge: bool) -> None:
+    """A part of an answer is not used before its end; one that merges them does not get fewer ranges later."""
+    path = tmp_path / "long.root"
+    x = np.arange(900_000, dtype=np.float32)
+    with sapwood.recreate(path, compression=None, commit_every=None) as out:
+        tree = out.mktree("t", {"x": "float32"}, auto_flush=100_000, basket_size=100_000)
+        tree.extend({"x": x[:100_000]})
+        out["between"] = " " * 10_000
+        tree.extend({"x": x[100_000:]})
+    with serving({"long.root": path.read_bytes()}) as server:
+        server.merge = merge
+        with sapwood.open(server.url("long.root"), prior=None) as file:
+            for _ in range(2):
+                assert file["t"]["x"].array(library="np").tolist() == x.tolist()
+            asked = [head["range"] for head in server.heard if "," in head.get("range", "")]
+            sizes = [b + 1 - a for text in asked for a, b in (map(int, one.split("-")) for one in text[6:].split(","))]
+            assert len(asked) == 2 and asked[0] == asked[1]
+            assert 7_200_000 < sum(sizes) < 7_300_000 and max(sizes) <= 512 << 10
+            assert len(sizes) < 24, "pages are merged"
+
+
 def test_a_server_that_takes_no_ranges(server: Server, local: Any) -> None:
     server.most_ranges = 0
     with sapwood.open(server.url("events.root")) as file:

@@ -218,11 +218,30 @@ impl Shared {
         if let Some(blocks) = &self.blocks {
             missing.iter_mut().for_each(|range| *range = blocks.around(*range));
         }
-        let mut spans: Vec<Range> =
-            coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
-        spans.truncate(most);
-        spans
+        merged(&missing, self.pace.gap(most), most)
     }
+}
+
+/// Bytes of a span that is requested with others. A part of an answer is of no use before its end, and what is read first
+/// should not wait for what is read much later.
+const PART: u64 = 512 << 10;
+
+/// Merges ranges with small gaps to at most `most` spans. One span has any length, because its bytes can be used as they
+/// arrive.
+fn merged(ranges: &[Range], gap: u64, most: usize) -> Vec<Range> {
+    let merge = |largest: u64| -> Vec<Range> {
+        coalesce(ranges, gap, largest).into_iter().map(|request| request.range).collect()
+    };
+    let mut spans = merge(u64::MAX);
+    if spans.len() > 1 && spans.iter().any(|span| span.length > PART) {
+        let bytes = spans.iter().map(|span| span.length).fold(0, u64::saturating_add);
+        let parts = merge(PART.max(bytes / most as u64 * 2));
+        if parts.len() <= most {
+            spans = parts;
+        }
+    }
+    spans.truncate(most);
+    spans
 }
 
 /// Adds a received range to the earlier ones.
@@ -292,6 +311,37 @@ mod tests {
         fn interrupt(&self) {
             lock(&self.state).1 += 1;
             self.changed.notify_all();
+        }
+    }
+
+    #[test]
+    fn long_spans_are_cut_if_there_are_several() {
+        let page = |offset: u64, length: u64| Range { offset, length };
+        let row = |start: u64, count: u64, each: u64| (0..count).map(move |i| page(start + i * each, each));
+        let lengths = |ranges: &[Range], most| -> Vec<u64> {
+            merged(ranges, 10, most).iter().map(|span| span.length).collect()
+        };
+        // One span is read as it arrives.
+        let near: Vec<Range> = row(0, 40, PART / 4).collect();
+        assert_eq!(lengths(&near, 100), [10 * PART]);
+        // Of several, none is longer than necessary, and pages are whole.
+        let apart: Vec<Range> = row(0, 10, PART / 4).chain(row(10 * PART, 3, PART / 3)).collect();
+        assert_eq!(lengths(&apart, 100), [PART, PART, PART / 2, PART / 3 * 3]);
+        let large: Vec<Range> = [page(0, 5 * PART), page(9 * PART, 100)].into();
+        assert_eq!(lengths(&large, 100), [5 * PART, 100]);
+        // No more spans than allowed.
+        assert_eq!(lengths(&apart, 3), [9 * PART / 4, PART / 4, PART / 3 * 3]);
+        assert_eq!(lengths(&apart, 2), [5 * PART / 2, PART / 3 * 3]);
+        let many: Vec<Range> = (0..9).map(|i| page(i * 100, 50)).collect();
+        assert_eq!(lengths(&many, 4), [50; 4]);
+        for most in 2..40 {
+            let spans = merged(&apart, 10, most);
+            assert!(
+                spans.len() <= most
+                    && apart.iter().all(|page| {
+                        spans.iter().any(|span| span.offset <= page.offset && page.end() <= span.end())
+                    })
+            );
         }
     }
 
