@@ -139,10 +139,14 @@ mod tests {
     fn memory_is_returned_when_no_piece_is_in_use() {
         let arena = Arc::new(Mutex::new(Arena::new(1 << 20)));
         let (a, b) = (Arena::take(&arena, 10).unwrap(), Arena::take(&arena, 20).unwrap());
+        let state = || {
+            let arena = lock(&arena);
+            (arena.used, arena.free.len())
+        };
         drop(a);
-        assert_eq!((lock(&arena).used, lock(&arena).free.len()), (20, 2));
+        assert_eq!(state(), (20, 2));
         drop(b);
-        assert_eq!((lock(&arena).used, lock(&arena).free.len()), (0, 0));
+        assert_eq!(state(), (0, 0));
         assert!(Arena::take(&arena, 1 << 20).is_some());
         assert!(Arena::take(&arena, (1 << 20) + 1).is_none());
         assert!(Arena::take(&Arc::new(Mutex::new(Arena::new(usize::MAX / 2))), 1).is_none(), "no memory");
