@@ -393,7 +393,7 @@ mod tests {
             source(Number::F32, items, 4, Some(0), Some(1)),
         ];
         for seed in [None, Some(1), Some(2), Some(3)] {
-            let found = mix(&sources, &[offsets.clone()], &[(0, 1)], 3, seed).unwrap();
+            let found = mix(&sources, std::slice::from_ref(&offsets), &[(0, 1)], 3, seed).unwrap();
             let bytes = found.values[0].as_slice().as_chunks().0.iter();
             let rows: Vec<f32> = bytes.map(|bytes| i64::from_ne_bytes(*bytes) as f32).collect();
             assert_eq!(read(&found.values[2]), rows);

@@ -111,26 +111,27 @@ impl Kept {
     /// Returns memory for a page whose room was reserved, or frees the room if there is none.
     fn memory(kept: &Mutex<Self>, bytes: usize, reading: u64) -> Option<Held> {
         let mut locked = lock(kept);
-        let held = match locked.arena.clone().filter(|_| bytes >= SMALLEST_PIECE) {
-            Some(arena) => loop {
-                match Arena::take(&arena, bytes) {
-                    Some(piece) => break Some(Held::Piece(piece)),
-                    // The free pieces are not adjacent.
-                    None if locked.evict(reading) => {}
-                    None => break None,
-                }
-            },
-            None => {
-                drop(locked);
-                let buffer: Vec<u8> = pool::with_capacity(bytes);
-                locked = lock(kept);
-                (buffer.capacity() >= bytes).then_some(Held::Buffer(buffer))
-            }
+        let held = if let Some(arena) = locked.arena.clone().filter(|_| bytes >= SMALLEST_PIECE) {
+            locked.piece(&arena, bytes, reading).map(Held::Piece)
+        } else {
+            drop(locked);
+            let buffer: Vec<u8> = pool::with_capacity(bytes);
+            locked = lock(kept);
+            (buffer.capacity() >= bytes).then_some(Held::Buffer(buffer))
         };
         if held.is_none() {
             locked.room += bytes + locked.besides;
         }
         held
+    }
+    /// Takes a piece of the arena. Pages are evicted until free pieces that are adjacent are large enough.
+    fn piece(&mut self, arena: &Arc<Mutex<Arena>>, bytes: usize, reading: u64) -> Option<Piece> {
+        loop {
+            let piece = Arena::take(arena, bytes);
+            if piece.is_some() || !self.evict(reading) {
+                return piece;
+            }
+        }
     }
     /// Stores a page whose room was reserved.
     fn insert(&mut self, key: Key, tail: Arc<Tail>, reading: u64) {
