@@ -30,6 +30,7 @@ from sapwood.table.schema import (
     HasFields,
     Interpretation,
     Table,
+    check_filter,
     is_registered,
     registered_interpretations,
 )
@@ -141,7 +142,7 @@ class Query:
         self._language = language or Language(corrections=corrections)
         if aliases is not None:
             check_kind("aliases", aliases, Mapping, "a dict of names and expressions")
-        source.check_filter(filter_field)
+        check_filter(source, filter_field)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter
         self._unreadable: dict[Field, None] = {}

@@ -262,11 +262,6 @@ class HasFields:
         for _, field in self.walk(True, names, typenames, filter_field):
             yield field.name, field
 
-    def check_filter(self, filter_field: object) -> None:
-        """Raise `TypeError` for a filter of fields that is not a function."""
-        if filter_field is not None and not callable(filter_field):
-            raise TypeError(f"{self.words.filter} is None or a function of a {self.words.field}, not {filter_field!r}")
-
     # Listing fields
 
     def iteritems(
@@ -280,7 +275,7 @@ class HasFields:
         ignore_duplicates: bool = False,
     ) -> Iterator[tuple[str, Any]]:
         """Iterate over names and fields; arguments as in `keys`."""
-        self.check_filter(filter_field)
+        check_filter(self, filter_field)
         seen: set[str] = set()
         found = self.walk(recursive, Filter(filter_name), Filter(filter_typename), filter_field or no_filter)
         for path, field in found:
@@ -699,6 +694,13 @@ class Field(HasFields):
 
 registered_interpretations: dict[str, type[Interpretation]] = {}
 """Ways to read fields that were registered by name: see `sapwood.interpretation.custom`."""
+
+
+def check_filter(source: HasFields, filter_field: object) -> None:
+    """Raise `TypeError` for a filter of the fields of `source` that is not a function."""
+    if filter_field is not None and not callable(filter_field):
+        words = source.words
+        raise TypeError(f"{words.filter} is None or a function of a {words.field}, not {filter_field!r}")
 
 
 def is_registered(field: Field) -> bool:
