@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -670,6 +671,7 @@ def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
 
 INTERRUPTED_IMPORT = """
 import sys
+import time
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
@@ -764,3 +766,19 @@ def test_an_index_of_a_remote_file_is_refused_before_its_fields_are_read(
     assert main(["stats", path, "--index"]) == 1
     want = f"sapwood: cannot write an index beside {path}: only local files have one\n"
     assert capsys.readouterr().err == want
+
+
+def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path: Path) -> None:
+    source = tmp_path / "in.root"
+    with sapwood.recreate(source, compression=None) as file:
+        file["t"] = {"x": np.random.default_rng(1).integers(0, 1000, 4_000_000)}
+    command = [sys.executable, "-m", "sapwood", "copy", source, tmp_path / "out.root", "--compression", "lzma:9"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    until = time.monotonic() + 60
+    while process.poll() is None and len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    assert len(list(tmp_path.iterdir())) == 2, "the copy was written to a temporary file"
+    process.terminate()
+    _, printed = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (143, "sapwood: ended by SIGTERM\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.root"]

@@ -21,7 +21,10 @@ CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
     {"show.safe"},
-    {"errors", "columns", "containers", "compression", "const", "exceptions", "garbage", "lazy", "naming", "_native"},
+    {
+        "errors", "columns", "containers", "compression", "const", "ending", "exceptions", "garbage", "lazy", "naming",
+        "_native",
+    },
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},
     {"writing", "new", "vectors", "behaviors", "model", "models", "dynamic", "reading", "pyroot"},

@@ -1,7 +1,7 @@
 """The `sapwood` command. One module per subcommand; the work itself is done elsewhere.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success but parts of the input were left out
-(`run --skip-bad-files`) or a task failed, 130 interrupted.
+(`run --skip-bad-files`) or a task failed, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
 from sapwood.cli import shims
+from sapwood.ending import until_told
 from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import complain, say
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _COMMANDS = {
     "ls": "ls",
@@ -57,6 +59,10 @@ _COMMANDS = {
 """The commands, with the module of this package, or the object in one, that defines each."""
 _ABOUT_ALL = frozenset({"completion", "man"})
 """Commands that need the parsers of all other commands."""
+
+
+_UNTIL_ENDED = frozenset({"run", "serve", "browse"})
+"""Commands that SIGTERM ends at once: they leave no temporary files, and a train resumes from its checkpoint."""
 
 
 def _definition(name: str) -> Any:
@@ -120,7 +126,8 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for characters that the terminal cannot encode
     try:
-        code = _dispatch(top, chosen)
+        with nullcontext() if chosen.command in _UNTIL_ENDED else until_told():
+            code = _dispatch(top, chosen)
         if isinstance(sys.stdout, io.TextIOBase):  # None after `command >&-`
             sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
         return code
@@ -130,6 +137,10 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
+    except SystemExit as leaving:
+        if leaving.code == TERMINATED:
+            complain("ended by SIGTERM")
+        raise
     except Exception as error:
         if pressed():
             complain("interrupted")

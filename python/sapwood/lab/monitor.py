@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sapwood.ending import until_told
 from sapwood.errors import (
     ArgumentError,
     MissingFileError,
@@ -497,26 +497,6 @@ def _written(monitor: Monitor) -> Generator[None]:
     except StorageError:
         if not monitor.unwritten:
             raise
-
-
-@contextlib.contextmanager
-def until_told() -> Generator[None]:
-    """Turn SIGTERM, which batch systems send to end a job, into an exception.
-
-    A monitor then writes its records. A study removes its temporary files and can resume later.
-    """
-
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():  # no handler can be set on other threads
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> None:

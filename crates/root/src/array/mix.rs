@@ -383,6 +383,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri refuses crossbeam-epoch, which thread pools use")]
     fn columns_are_mixed_alike() {
         let source = |number, values, width, lists, pad| Source { number, values, width, lists, pad };
         let (rows, offsets) = (Buffer::from_vec(vec![0i64, 1, 2]), ScalarBuffer::from(vec![0i64, 1, 3, 6]));

@@ -128,7 +128,7 @@ def run_study(
     arguments: argparse.Namespace, run: Callable[..., tuple[Study, Mapping[str, Path]]], *inputs: object, **own: object
 ) -> int:
     """Run a measuring study with the shared arguments and its own; return the exit code."""
-    from sapwood.lab.monitor import until_told
+    from sapwood.ending import until_told
     from sapwood.show.units import parse_time
 
     own["budget"] = None if arguments.budget is None else parse_time(arguments.budget)
