@@ -490,11 +490,15 @@ start. Python {host["python"]}, sapwood {software["sapwood"]} at {software["comm
 
 
 GROWTH = {
-    "files": ("files", "links to one of 10,000 entries and one branch"),
+    "files": ("files", "all files are links to one file with one branch of 10,000 entries"),
     "branches": ("branches", "10 entries each, one file; two such files are merged"),
     "entries": ("entries", "one branch of 8-bit integers, clusters of a million repeated; two such files are merged"),
     "jobs": ("jobs at once", "each reads 20 million entries; the time until the last one ends"),
 }
+
+
+_NOISE = 1e6
+"""Bytes of memory from which on its growth has an exponent."""
 
 
 def growth_page(result: dict[str, Any], name: str) -> str:
@@ -507,20 +511,24 @@ def growth_page(result: dict[str, Any], name: str) -> str:
                 middle = [statistics.median(run[one] for run in entry["runs"]) for one in ("wall", "memory")]
                 found.setdefault(entry["operation"], {})[entry["size"]] = (middle[0], middle[1])
         sizes = sorted({size for points in found.values() for size in points})
-        heads = [word, *(head for one in found for head in (f"{one}, s", "exponent", "MB"))]
+        heads = [word, *(head for one in found for head in (f"{one}, s", "exponent", "MB", "exponent"))]
         rows = [_row(heads), _row(["---:"] * len(heads))]
         for size in sizes:
             cells = [f"{size:,}"]
             for points in found.values():
                 if size not in points:
-                    cells += ["not measured", "", ""]
+                    cells += ["not measured", "", "", ""]
                     continue
                 seconds, memory = points[size]
                 before = max((one for one in points if one < size), default=None)
-                power = ""
+                powers = ["", ""]
                 if before is not None:
-                    power = f"{math.log(seconds / points[before][0]) / math.log(size / before):.2f}"
-                cells += [f"{seconds:.4f}" if seconds < 1 else f"{seconds:.2f}", power, f"{memory / 1e6:.1f}"]
+                    old_seconds, old_memory = points[before]
+                    powers[0] = f"{math.log(seconds / old_seconds) / math.log(size / before):.2f}"
+                    if min(memory, old_memory) > _NOISE:
+                        powers[1] = f"{math.log(memory / old_memory) / math.log(size / before):.2f}"
+                shown = f"{seconds:.4f}" if seconds < 1 else f"{seconds:.2f}"
+                cells += [shown, powers[0], f"{memory / 1e6:.1f}", powers[1]]
             rows.append(_row(cells))
         parts.append(f"## {word.capitalize()}\n\n{what[0].upper()}{what[1:]}.\n\n" + "\n".join(rows))
     if result.get("site"):
@@ -536,9 +544,10 @@ def growth_page(result: dict[str, Any], name: str) -> str:
         parts.append(
             "## A site of 1,000 cores\n\n"
             f"What `sapwood lab predict` gives for jobs that each read {job['files']} files of {job['file']:.2f} MB,\n"
-            f"one million entries: measured here are {job['open']:.2f} ms to open a file and\n"
-            f"{1e6 * job['decoding']:.1f} ns an entry. The storage is assumed; it is the only thing that jobs share.\n"
-            "Nothing here checks the prediction.\n\n" + "\n".join(rows)
+            f"with one million entries each: measured here are {job['open']:.2f} ms to open a file and\n"
+            f"{1e6 * job['decoding']:.1f} ns an entry. The storage is assumed. It is the only thing that jobs share,\n"
+            "and it limits the largest number of jobs in each column. Nothing here checks the prediction.\n\n"
+            + "\n".join(rows)
         )
     host, software = result["host"], result["software"]
     body = "\n\n".join(parts)
@@ -550,8 +559,8 @@ which holds every raw value.
 How long opening, planning, reading and merging take, and how much memory, as files, branches, entries and jobs become
 more. Each operation runs in a process of its own with one thread; imports are not counted. Seconds are medians of
 {result["rounds"]} rounds, or those of one round where it takes over {result["budget"] / 10:g} s; memory is what the
-peak of the process grows by. The exponent is that from the point before: 1 is linear growth. Points that
-would take over {result["budget"]:g} s were not measured.
+peak of the process grows by. The exponents of time and of memory are those from the point before: 1 is linear
+growth. Those of memory begin at 1 MB. Points that would take over {result["budget"]:g} s were not measured.
 
 Opening counts entries or lists branches. Planning is `explain` of all branches, and for many files `merge` with
 `dry_run`, which reads the keys and trees of all. Reading is `arrays` of all branches, else `iterate` in steps of 10 MB.
