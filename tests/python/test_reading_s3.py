@@ -93,7 +93,7 @@ def test_keys_of_profiles_and_web_identities(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.fixture(autouse=True)
-def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     names = [
         "ACCESS_KEY_ID",
         "SECRET_ACCESS_KEY",
@@ -105,8 +105,8 @@ def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ]
     for name in [*names, "ENDPOINT_URL_STS", "ROLE_ARN", "WEB_IDENTITY_TOKEN_FILE"]:
         monkeypatch.delenv(f"AWS_{name}", raising=False)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "absent"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "absent"))
     yield
 
 
