@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,21 @@ def test_skipped_entries_are_not_read(files: tuple[Path, Path]) -> None:
     with sapwood.open(f"{files[0]}:t") as table, sapwood.trace() as whole:
         table.arrays(cut="(sorted >= 0) & (sorted < 10)")
     assert 0 < trace.layers()["bytes_decompressed"] <= whole.layers()["bytes_decompressed"] / 19
+
+
+@pytest.mark.parametrize(("cut", "expected"), [("(sorted >= 0) & (sorted < 10)", range(10)), ("sorted > 9999", [])])
+def test_a_copy_of_selected_entries_reads_no_others(
+    files: tuple[Path, Path], tmp_path: Path, cut: str, expected: Sequence[int]
+) -> None:
+    used: list[int] = []
+    for path in files:
+        copy = tmp_path / path.name
+        with sapwood.trace() as trace:
+            assert cli.main(["copy", str(path), str(copy), "--cut", cut]) == 0
+        with sapwood.open(f"{copy}:t") as table:
+            assert table.arrays("sorted")["sorted"].tolist() == list(expected)
+        used.append(trace.layers()["bytes_decompressed"])
+    assert used[1] <= used[0] / 10, used
 
 
 def _found(histogram: Any) -> list[int]:

@@ -24,6 +24,8 @@ from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
 from sapwood.storage.sources import real_path
+from sapwood.table.query import Query
+from sapwood.table.scan import Kept
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
 from sapwood.writing.adding import added, can_be_added
@@ -646,7 +648,7 @@ class RewrittenTree:
             raise ArgumentError(f"{where} has other branches than {first.file.file_path}:{self._path}")
 
     def add(self, part: Foreign, start: int = 0, stop: int | None = None, *, chunk: int = CHUNK) -> int:
-        """Write the entries of a tree, and return their number.
+        """Write the entries of a tree, and return their number. Entries that the index excludes are not read.
 
         Raises
         ------
@@ -656,11 +658,13 @@ class RewrittenTree:
         self.check(part)
         end = part.num_entries if stop is None else min(stop, part.num_entries)
         written = 0
+        kept = None if self._cut is None else Kept(Query(part, [self._cut], self._cut))
         for begin, until in _chunks(part, start, end, chunk):
-            columns = self._columns(part, begin, until)
-            written += len(next(iter(columns.values())))
-            for new in self._made:
-                new.extend(columns)
+            for one in [(begin, until)] if kept is None else kept.between(begin, until):
+                columns = self._columns(part, *one)
+                written += len(next(iter(columns.values())))
+                for new in self._made:
+                    new.extend(columns)
         return written
 
 
