@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingPackageError, UnsupportedError
 
 ENTRIES, CLUSTER = 1000, 37
 
@@ -69,6 +69,48 @@ def test_each_entry_comes_once_an_epoch(path: Path, shuffle: Any, world: int) ->
         orders.append(found)
     assert (orders[0] != orders[1]) == bool(shuffle)
     assert ranks[0].num_entries == 2 * ENTRIES
+
+
+@pytest.mark.parametrize("shuffle", [True, 1])
+def test_each_epoch_has_another_order_of_entries(path: Path, shuffle: Any) -> None:
+    # All clusters are in one window, or each is alone.
+    batches = sapwood.batches(f"{path}:t", "id", 1000, shuffle=1000 if shuffle is True else shuffle)
+    clusters: set[tuple[int, ...]] = set()
+    for _ in range(6):
+        order = ids(batches)
+        clusters.add(tuple(entry for entry in order if entry < CLUSTER))
+    assert len(clusters) == 6
+
+
+def test_the_folder_of_the_files_has_no_influence(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def batches(name: str) -> Any:
+        return sapwood.batches(f"{name}:t", "id", 100, shuffle=3, seed=2)
+
+    first = batches(str(path))
+    state = first.state()
+    orders = [ids(first)]
+    moved = tmp_path / path.name
+    moved.symlink_to(path)
+    monkeypatch.chdir(path.parent)
+    for name in (path.name, f"./{path.name}", str(moved)):
+        again = batches(name)
+        again.resume(state)
+        orders.append(ids(again))
+    assert orders == [orders[0]] * 4
+
+
+def test_the_fewest_batches_of_any_rank(path: Path) -> None:
+    for world in (2, 5, 40):
+        ranks = [sapwood.batches(f"{path}:t", "id", 20, shuffle=3, rank=rank, world=world) for rank in range(world)]
+        fewest = min(len(list(rank)) for rank in ranks)
+        assert [sapwood.batches(f"{path}:t", "id", 20, shuffle=3, rank=1, world=world).fewest] == [fewest]
+    assert fewest == 0
+
+
+def test_a_library_that_is_not_installed_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingPackageError, match="batches need torch: pip install torch"):
+        sapwood.batches(f"{path}:t", "id", 20, library="torch")
 
 
 def test_the_order_follows_from_the_seed(path: Path) -> None:

@@ -11,13 +11,14 @@ from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise
 from math import prod
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sapwood import _native, columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, ArgumentTypeError, UnsupportedError, check_kind
+from sapwood.errors import ArgumentError, ArgumentTypeError, MissingPackageError, UnsupportedError, check_kind
 from sapwood.files.many import OpenFiles
 from sapwood.show.units import is_count
 from sapwood.storage.locate import Files
@@ -66,6 +67,7 @@ class _Unit(NamedTuple):
 class _Order:
     """The windows of an epoch: clusters that are read and mixed together, and the numbers of their first rows."""
 
+    epoch: int
     windows: Sequence[Sequence[_Unit]]
     edges: Array
 
@@ -73,7 +75,8 @@ class _Order:
 class Batches:
     """Batches of entries, made by `sapwood.batches`. Each iteration is an epoch.
 
-    Every entry comes once per epoch, in one of the ranks. The order depends only on seed and epoch.
+    Every entry comes once per epoch, in one of the ranks. The order depends only on the arguments, the clusters of the
+    files, and the epoch.
     """
 
     def __init__(
@@ -106,6 +109,11 @@ class Batches:
             raise ArgumentError(f"the rank is between 0 and {world - 1}, not {rank}")
         if library not in ("np", *_MODULES):
             raise ArgumentError(f"batches are given as 'np', 'torch' or 'jax', not {library!r}")
+        if library != "np":
+            try:
+                import_module(_MODULES[library])
+            except ModuleNotFoundError as error:
+                raise MissingPackageError(f"batches need {library}: pip install {library}") from error
         if min(pads.values(), default=0) < 0 or shuffle < 0:
             raise ArgumentError("`pad` and `shuffle` count from 0")
         if max(pads.values(), default=0) >= _LONGEST:
@@ -145,17 +153,26 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in the current epoch."""
-        return self._length(self._epoch)
+        return self._length(self._epoch, self._rank)
 
-    def _length(self, epoch: int) -> int:
-        entries = int(self._order(epoch).edges[-1])
+    @property
+    def fewest(self) -> int:
+        """The smallest number of batches that any rank has in the current epoch.
+
+        Ranks get whole clusters, so that their numbers of batches differ. Training that waits for all ranks at each
+        batch must stop here, for example with `itertools.islice`.
+        """
+        return min(self._length(self._epoch, rank) for rank in range(self._world))
+
+    def _length(self, epoch: int, rank: int) -> int:
+        entries = int(self._order(epoch, rank).edges[-1])
         return entries // self._size if self._drop_last else -(-entries // self._size)
 
-    def _order(self, epoch: int) -> _Order:
+    def _order(self, epoch: int, rank: int) -> _Order:
         units = self._units
         if self._mixed:
             units = [units[place] for place in np.random.default_rng([self._seed, epoch]).permutation(len(units))]
-        own = units[self._rank :: self._world]
+        own = units[rank :: self._world]
         windows: list[list[_Unit]] = []
         entries = 0
         for unit in own:
@@ -165,7 +182,7 @@ class Batches:
                 entries = 0
             windows[-1].append(unit)
             entries += unit.entries
-        return _Order(windows, np.cumsum([0, *(sum(unit.entries for unit in window) for window in windows)]))
+        return _Order(epoch, windows, np.cumsum([0, *(sum(unit.entries for unit in window) for window in windows)]))
 
     # Where it is
 
@@ -185,19 +202,21 @@ class Batches:
         if state.get("plan") != self._digest():
             raise ArgumentError("cannot resume: the files, or the arguments that decide the order, have changed")
         epoch, done = state.get("epoch"), state.get("batch")
-        if not is_count(epoch) or not is_count(done) or epoch < 0 or not 0 <= done <= self._length(epoch):
+        if not is_count(epoch) or not is_count(done) or epoch < 0 or not 0 <= done <= self._length(epoch, self._rank):
             raise ArgumentError(f"cannot resume: there is no batch {done!r} of epoch {epoch!r}")
         self._epoch, self._done = epoch, done
 
     def _digest(self) -> str:
-        decisive = _ORDER, self._units, self._size, self._mixed, self._seed, self._rank, self._world
+        # The same files may be found at other paths.
+        units = [unit._replace(path=PurePath(unit.path).name) for unit in self._units]
+        decisive = _ORDER, units, self._size, self._mixed, self._seed, self._rank, self._world
         return blake2b(repr(decisive).encode(), digest_size=16).hexdigest()
 
     # Batches
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Read the rest of the epoch. The next iteration is the next epoch."""
-        order, size = self._order(self._epoch), self._size
+        order, size = self._order(self._epoch, self._rank), self._size
         position = self._done * size
         first = int(np.searchsorted(order.edges, position, "right")) - 1
         jobs = (partial(self._read, order, number, position) for number in range(first, len(order.windows)))
@@ -253,7 +272,7 @@ class Batches:
         begin = int(order.edges[number])
         sources, offsets = self._sources(data)
         if self._mixed or any(one.pad is not None for one in sources):
-            sources, offsets = _mixed(sources, offsets, length, self._key(units) if self._mixed else None)
+            sources, offsets = _mixed(sources, offsets, length, self._key(order.epoch, number) if self._mixed else None)
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         return _Window(sources, offsets, [*edges, length])
@@ -274,9 +293,10 @@ class Batches:
     def _pad_of(self, name: str) -> int | None:
         return self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
 
-    def _key(self, units: Sequence[_Unit]) -> int:
-        """Return a number for the order in which the entries of clusters are mixed."""
-        return int.from_bytes(blake2b(repr((self._seed, units)).encode(), digest_size=8).digest(), "little")
+    def _key(self, epoch: int, window: int) -> int:
+        """Return a number for the order in which the entries of a window are mixed."""
+        decisive = self._seed, epoch, self._rank, window
+        return int.from_bytes(blake2b(repr(decisive).encode(), digest_size=8).digest(), "little")
 
     def _sources(self, data: Mapping[str, Column]) -> tuple[list[_Source], list[Array]]:
         """Return the sources of the rows of columns, and the distinct offsets of their lists."""
@@ -452,7 +472,8 @@ def batches(
     seed
         The order depends on this number and the number of the epoch.
     rank, world
-        Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint and together complete.
+        Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint and together complete,
+        but may have different numbers of batches: see `Batches.fewest`.
     pad
         Cut lists to this length, or fill them up with zeros; ``NAME_mask`` is true where there is a value. One length,
         or lengths by name.
@@ -467,8 +488,8 @@ def batches(
     Raises
     ------
     ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
-        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these. All arrays need
-        different names.
+        As in `sapwood.iterate`, and `MissingPackageError` if `library` is not installed. Batches hold numbers, arrays
+        of numbers, and lists of these. All arrays need different names.
     """
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
