@@ -376,7 +376,7 @@ def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool,
     time.sleep(0.5 if attached else 0.1)
     watching.send_signal(signal.SIGTERM)
     _, errors = watching.communicate(timeout=20)
-    assert (watching.returncode, errors) == (143, b"")
+    assert (watching.returncode, errors) == (143, b"sapwood: ended by SIGTERM\n")
     summary = json.loads(output.read_text())["summary"]
     assert summary["user"] + summary["system"] > 0.4 and summary["rss"] > 200e6
     if other is not None:
