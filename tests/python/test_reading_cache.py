@@ -445,7 +445,7 @@ def test_the_command_shows_and_clears_it(
     assert "removed 5 columns" in capsys.readouterr().out
     assert not columns_in(tmp_path)
     assert cli.main(["cache", str(tmp_path / "misspelt")]) == 0
-    assert "0 columns, 0 B (there is no such folder yet)" in capsys.readouterr().out
+    assert "0 columns, 0 B (the folder does not exist)" in capsys.readouterr().out
     monkeypatch.delenv("SAPWOOD_COLUMN_CACHE")
     assert cli.main(["cache"]) == 2
     with pytest.raises(ArgumentError, match="column_cache is the path of a folder"):

@@ -38,6 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(use._asdict() | {"folder": str(cache.folder), "cleared": arguments.clear}, indent=1))
         return 0
     columns = f"{counted(use.files, 'column')}, {bytes_text(use.bytes)}"
-    columns += "" if cache.folder.exists() else " (there is no such folder yet)"
+    columns += "" if cache.folder.exists() else " (the folder does not exist)"
     say(f"{cache.folder}: {f'removed {columns}' if arguments.clear else columns}")
     return 0
