@@ -437,6 +437,62 @@ def test_damage_in_a_large_basket_ends_all_threads(
         file["t"]["lists"].array()
 
 
+@pytest.fixture(scope="module")
+def large_last_basket(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Write small baskets, and behind them one that is larger than all that a thread fetches at a time."""
+    path = tmp_path_factory.mktemp("last") / "last.root"
+    numbers = np.random.default_rng(5).integers(0, 1 << 30, 600_000).astype("i4")
+    lists = ak.unflatten(numbers, np.full(200_000, 3))
+    with sapwood.recreate(path, compression=sapwood.ZLIB(1)) as file:
+        file.mktree("t", {"small": "var * int32"}, basket_size=32_000, auto_flush=200_000).extend({"small": lists})
+    with sapwood.update(path) as file:
+        file.add_branches("t", {"large": lists * 2}, basket_size=1 << 25)
+    return path, lists
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_large_last_basket_is_decompressed_once(large_last_basket: tuple[Path, Any], threads: int) -> None:
+    path, lists = large_last_basket
+    before = sapwood.num_threads()
+    try:
+        sapwood.set_num_threads(threads)
+        for _ in range(10):
+            with sapwood.open(path) as file:
+                tree = file["t"]
+                assert tree["large"].num_baskets == 1 < tree["small"].num_baskets
+                assert tree["large"].compressed_bytes > 2e6
+                opened = file.counters()
+                found = tree.arrays()
+                read = {name: count - opened[name] for name, count in file.counters().items()}
+                assert ak.array_equal(found.small, lists) and ak.array_equal(found.large, lists * 2)
+                assert read["baskets"] == sum(branch.num_baskets for branch in tree.branches)
+                assert read["bytes_read"] < 1.1 * read["bytes_requested"]
+    finally:
+        sapwood.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_damage_in_a_large_last_basket_is_placed(
+    large_last_basket: tuple[Path, Any], tmp_path: Path, threads: int
+) -> None:
+    path, _ = large_last_basket
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        place = file["t"]["large"].basket_seek(0) + 200_000
+    data[place : place + 64] = bytes(64)
+    (tmp_path / "damaged.root").write_bytes(data)
+    before = sapwood.num_threads()
+    try:
+        sapwood.set_num_threads(threads)
+        with (
+            sapwood.open(tmp_path / "damaged.root") as file,
+            pytest.raises(CorruptError, match=r"basket 0 .* of branch large"),
+        ):
+            file["t"].arrays()
+    finally:
+        sapwood.set_num_threads(before)
+
+
 def test_no_fields_are_an_empty_array_however_they_are_grouped(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "file.root") as file:
         file["t"] = {"x": np.arange(5)}

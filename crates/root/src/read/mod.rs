@@ -17,6 +17,7 @@
 mod ahead;
 mod carry;
 mod codecs;
+mod early;
 mod run;
 mod stages;
 mod target;

@@ -1,6 +1,7 @@
 //! Threads that fetch, decompress and decode the planned pages.
 
 use super::ahead::Ahead;
+use super::early::{Early, EarlyPage};
 use super::stages::{RunLane, announce};
 use super::target::{Group, GroupValues};
 use super::turns::{LargePage, Turn, Turns};
@@ -8,7 +9,7 @@ use super::{Keeps, Part, Reading};
 use crate::array::{Builder, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::table::{
-    Page, PageDecoder, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target,
+    Page, PageDecoder, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target, Unpacked,
 };
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -22,7 +23,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A page to read.
 pub struct PageJob {
@@ -42,6 +43,10 @@ impl PageJob {
         let range = self.page.range();
         Range { offset: range.offset, length: if self.kept.is_none() { range.length } else { 0 } }
     }
+    /// Number of bytes to read for it.
+    pub fn length(&self) -> u64 {
+        self.needed().length
+    }
 }
 
 /// One run: reads the pages of some lanes.
@@ -50,6 +55,7 @@ pub struct Run<'r, 'a> {
     ahead: Option<&'r Mutex<Ahead>>,
     lanes: &'r [RunLane<'a>],
     chunks: Mutex<Chunks<'r, 'a>>,
+    early: Option<Early<'r>>,
     /// For each group; boxed because most groups have none.
     turns: Vec<Option<Box<Turns<'r>>>>,
     failed: AtomicBool,
@@ -70,6 +76,8 @@ struct Chunks<'r, 'a> {
     lanes: &'r [RunLane<'a>],
     jobs: &'r [PageJob],
     most: u64,
+    /// Bytes of the jobs.
+    left: u64,
     /// For each group.
     goals: Vec<GroupGoal<'r>>,
     /// Number of chunks handed out.
@@ -127,13 +135,16 @@ impl<'r, 'a> Run<'r, 'a> {
         let most = reading.parts.first().map_or(1, |part| part.table.source().chunk(bytes, threads));
         // A single chunk needs no further thread.
         let threads = if bytes > most { threads } else { 1 };
-        let chunks = Mutex::new(Chunks { lanes, jobs, most, goals, count: 0, waiting: BTreeSet::new() });
+        let early = if near && threads > 1 { Early::of(jobs, most) } else { None };
+        let waiting = BTreeSet::new();
+        let chunks = Mutex::new(Chunks { lanes, jobs, most, left: bytes, goals, count: 0, waiting });
         let borders = reading.parts.iter().map(|_| OnceLock::new()).collect();
         Self {
             reading,
             ahead,
             lanes,
             chunks,
+            early,
             turns,
             failed: AtomicBool::new(false),
             threads,
@@ -181,6 +192,13 @@ impl<'r, 'a> Run<'r, 'a> {
             if self.token.is_given_up() {
                 return Err(Error::new(ErrorKind::Io, "the read was cancelled"));
             }
+            if let Some(early) = &self.early
+                && lock(&self.chunks).left <= early.job().length().saturating_mul(self.threads as u64)
+                && early.begin()
+            {
+                early.put(self.unpack_early(early.job()));
+                continue;
+            }
             let Some(chunk) = lock(&self.chunks).next(self.near) else { break };
             if let Some((job, _)) = chunk.jobs.last() {
                 announce(self.ahead, self.reading, job.part);
@@ -200,7 +218,8 @@ impl<'r, 'a> Run<'r, 'a> {
         for (job, _) in &chunk.jobs {
             let tail = self.left(job).or_else(|| job.kept.clone());
             let Range { offset, length } = job.needed();
-            ranges.push((job.part, Range { offset, length: if tail.is_none() { length } else { 0 } }));
+            let there = tail.is_some() || self.early.as_ref().is_some_and(|early| early.has(job));
+            ranges.push((job.part, Range { offset, length: if there { 0 } else { length } }));
             tails.push(tail);
         }
         records.fetch(self.reading.parts, &ranges)?;
@@ -213,6 +232,23 @@ impl<'r, 'a> Run<'r, 'a> {
             Ok(())
         };
         if self.near { decode() } else { self.reading.pool.install(decode) }
+    }
+
+    /// Fetches and decompresses a page before its turn.
+    fn unpack_early(&self, job: &PageJob) -> Result<EarlyPage> {
+        let Some(lane) = self.lanes.get(job.lane) else { return Err(Error::corrupt("a page of no column")) };
+        let mut records = Records::default();
+        records.fetch(self.reading.parts, &[(job.part, job.needed())])?;
+        let record = records.record(0);
+        let (start, mut room) = (Instant::now(), Vec::new());
+        let found = lane.lane.decoder.unpack(&job.page, record.bytes(), &mut room)?;
+        let spent = start.elapsed();
+        let (bytes, found) = if found.in_scratch {
+            (Arc::new(room), found)
+        } else {
+            (record.buffer.clone(), found.moved(record.place.start))
+        };
+        Ok((bytes, found, spent))
     }
 
     /// The rest of a page that the step before has left.
@@ -307,33 +343,48 @@ impl<'r> PageRun<'_, 'r, '_> {
         record: &Record<'_>,
         goal: Goal<'_>,
     ) -> Result<PartsLeftOut> {
+        let early = self.run.early.as_ref().and_then(|early| early.take(self.job, &self.run.failed));
+        if let Some(early) = early {
+            let (bytes, found, spent) = early?;
+            return self.decode(&bytes, &found, spent, goal);
+        }
         let start = Instant::now();
-        let decoder: &'r dyn PageDecoder = &*self.lane.lane.decoder;
         let room = Arc::get_mut(scratch).ok_or_else(|| Error::corrupt("a buffer in use"))?;
-        let found = decoder.unpack(&self.job.page, record.bytes(), room)?;
-        let spent = start.elapsed().as_nanos() as u64;
-        self.count(|c| count(&c.time_decompression_ns, spent));
+        let found = self.lane.lane.decoder.unpack(&self.job.page, record.bytes(), room)?;
+        let spent = start.elapsed();
+        if found.in_scratch {
+            self.decode(scratch, &found, spent, goal)
+        } else {
+            self.decode(record.buffer, &found.moved(record.place.start), spent, goal)
+        }
+    }
+
+    /// Decodes a page that was decompressed to `bytes`; `spent` is the time that this took.
+    fn decode(
+        &self,
+        bytes: &Arc<Vec<u8>>,
+        found: &Unpacked,
+        spent: Duration,
+        goal: Goal<'_>,
+    ) -> Result<PartsLeftOut> {
+        self.count(|c| count(&c.time_decompression_ns, spent.as_nanos() as u64));
         self.unpacked(found.packed_bytes, found.bytes);
         if self.turns.is_some() {
             self.run.reading.budget.take(found.bytes as u64)?;
         }
-        let unpacked = Some((start, found.bytes));
-        let page = found.page(if found.in_scratch { scratch.as_slice() } else { record.bytes() });
+        let decoder: &'r dyn PageDecoder = &*self.lane.lane.decoder;
+        let begin = Instant::now();
+        let unpacked = Some((begin.checked_sub(spent).unwrap_or(begin), found.bytes));
+        let page = found.page(bytes);
         let (Goal::Turn(turn), Some(turns)) = (&goal, self.turns) else {
             return self.put(&page, goal, unpacked);
         };
         if !LargePage::is_worth_it(&page, decoder, &self.slice) || !self.run.may_wait(self.chunk) {
             return self.put(&page, goal, unpacked);
         }
-        let (bytes, found) = if found.in_scratch {
-            (scratch.clone(), found)
-        } else {
-            (record.buffer.clone(), found.moved(record.place.start))
-        };
-        let begin = Instant::now();
         let large = LargePage::new(bytes.clone(), found.clone(), decoder, self.slice);
         let (waited, left_out) = turns.append_large(*turn, large, &self.run.failed)?;
-        self.done(&found.page(&bytes), unpacked, begin + waited);
+        self.done(&page, unpacked, begin + waited);
         Ok(left_out)
     }
 
@@ -474,6 +525,7 @@ impl<'r> Chunks<'r, '_> {
         let n = self.jobs.iter().take_while(fits).count().max(1);
         let (chunk, rest) = self.jobs.split_at_checked(n)?;
         self.jobs = rest;
+        self.left = chunk.iter().fold(self.left, |left, job| left.saturating_sub(job.length()));
         let mut jobs = Vec::with_capacity(n);
         for job in chunk {
             let group = self.lanes.get(job.lane)?.new_group();
