@@ -85,6 +85,13 @@ def memories(workload: dict[str, Any]) -> dict[str, list[float]]:
     }
 
 
+def printed(value: float, bound: float, met: bool, digits: int = 2) -> str:
+    """Return a ratio; one that misses its bound has as many more decimals as it takes to show that."""
+    while not met and digits < 6 and float(f"{value:.{digits}f}") == bound:
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
 def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
@@ -105,7 +112,9 @@ def tables(result: dict[str, Any]) -> str:
         cells.append(f"{spent:.2f}" if spent else "")
         held = []
         for name, bound, found, met in verdicts(workload):
-            word = "met" if met else "no figure" if found is None else f"**missed** ({found:.2f})"
+            word = "met" if met else "no figure"
+            if found is not None and not met:
+                word = f"**missed** ({printed(found, float(bound.split()[1]), met)})"
             held.append(f"{NAMES.get(name, name)} {bound}: {word}")
         lines.append(_row([workload["name"], *cells, "; ".join(held)]))
     lines += where(result)
@@ -245,7 +254,7 @@ def writing_row(entry: dict[str, Any], copying: float) -> list[str]:
     figures = [
         (best[rival] / best["sapwood"], 10.0 if rival == "uproot" else WRITING[codec], False),
         (best["sapwood"] / best["sapwood-2"], 1.7, False),
-        (best["sapwood"] / (1.25 * alone + copying), 1.0, True) if alone else None,
+        (best["sapwood"] / (1.25 * alone + copying), 1.0, True) if alone and codec != "none" else None,
         (sizes["sapwood"] / sizes[rival], 1.02, True) if rival == "root" else None,
     ]
     cells = [label, f"{best['sapwood']:.3f}", f"{best[rival]:.3f}" + (" (uproot)" if rival == "uproot" else "")]
@@ -255,7 +264,7 @@ def writing_row(entry: dict[str, Any], copying: float) -> list[str]:
             continue
         value, bound, most = figure
         met = value <= bound if most else value >= bound
-        text = f"{value:.3f}" if bound == 1.02 else f"{value:.2f}"
+        text = printed(value, bound, met, 3 if bound == 1.02 else 2)
         cells.append(text if met else f"{text} (**missed**: {'≤' if most else '≥'} {bound:g})")
     memory = max(run["memory"] for run in entry["raw"]["sapwood"]) / 1e6
     return [*cells, f"{alone:.3f}" if alone else "", f"{memory:.0f}"]
@@ -331,9 +340,9 @@ def ntuple_writing_page(result: dict[str, Any], name: str) -> str:
         cells = [f"{best[f'{who}-{n}']:.3f}" for n in (1, 2) for who in ("sapwood", "root")]
         cells += [
             f"{best['root-1'] / best['sapwood-1']:.2f}",
-            f"{faster:.2f}" + ("" if faster >= 1.5 else " (**missed**)"),
+            printed(faster, 1.5, faster >= 1.5) + ("" if faster >= 1.5 else " (**missed**)"),
         ]
-        cells += [f"{size:.3f}" + ("" if size <= 1.01 else " (**missed**)")]
+        cells += [printed(size, 1.01, size <= 1.01, 3) + ("" if size <= 1.01 else " (**missed**)")]
         rows.append(_row([entry["label"], *cells]))
     table = "\n".join(rows)
     host, software = result["host"], result["software"]
@@ -390,16 +399,17 @@ def ntuple_table(result: dict[str, Any]) -> str:
         cells = []
         for name in NTUPLE_RATIOS:
             value = ratio(times, name)
-            text = f"{value:.2f}" if value else ""
             bound, met = bounds.get(name, ("", True))
+            text = printed(value, float(bound.split()[1]) if bound else 0.0, met) if value else ""
             cells.append(text if met else f"{text} (**missed**: {bound})")
         lines.append(_row([workload["name"], *cells]))
     if shapes := result.get("shapes"):
         lines += ["", _row(["opened and read, one thread", "seconds", "held to"]), _row(["---", "---:", "---:"])]
         for shape in shapes:
             seconds = statistics.median(run["wall"] for run in shape["runs"])
-            missed = "" if seconds <= shape["seconds"] else " (**missed**)"
-            lines.append(_row([shape["name"], f"{seconds:.3f}{missed}", f"{shape['seconds']:g}"]))
+            met = seconds <= shape["seconds"]
+            shown = printed(seconds, shape["seconds"], met, 3) + ("" if met else " (**missed**)")
+            lines.append(_row([shape["name"], shown, f"{shape['seconds']:g}"]))
     return "\n".join(lines)
 
 
@@ -451,17 +461,19 @@ def merging_page(result: dict[str, Any], name: str) -> str:
         value = times["hadd"] / times["sapwood"]
         cells = [entry["label"], str(entry["files"]), f"{entry['bytes'] / 1e6:.0f}"]
         cells += [f"{times[who]:.2f}" for who in ("sapwood", "hadd")]
-        cells += [f"{value:.2f}" + ("" if value >= entry["target"] else " (**missed**)"), f"≥ {entry['target']:g}"]
+        met = value >= entry["target"]
+        cells += [printed(value, entry["target"], met) + ("" if met else " (**missed**)"), f"≥ {entry['target']:g}"]
         over = "" if peaks["sapwood"] * 1e6 <= entry["memory"] else " (**missed**)"
         cells += [f"{peaks['sapwood']:.0f}{over}", f"{peaks['hadd']:.0f}"]
         cells += [f"{times[who]:.2f}" if who in times else "" for who in ("copy", "flushed copy", "flushed hadd")]
         rows.append(_row(cells))
         if "two threads" in times:
             gain = times["sapwood"] / times["two threads"]
-            missed = "" if gain >= entry["two_threads"] else " (**missed**)"
+            met = gain >= entry["two_threads"]
+            shown = printed(gain, entry["two_threads"], met)
             threads = (
-                f"\n`recompress` takes {times['two threads']:.2f} s with two threads: {gain:.2f} times as fast as with "
-                f"one{missed}, held to {entry['two_threads']:g}.\n"
+                f"\n`recompress` takes {times['two threads']:.2f} s with two threads: {shown} times as fast as with "
+                f"one{'' if met else ' (**missed**)'}, held to {entry['two_threads']:g}.\n"
             )
     table = "\n".join(rows)
     host, software = result["host"], result["software"]
@@ -480,7 +492,8 @@ included; memory is the peak of the process. `small` and `large` have a tree of 
 inputs before the times, and ROOT read both. sapwood flushes its output to the disk before it takes its place; hadd does
 not, except for `flushed hadd`.
 {sizes}
-Held to: the ratios of the table, and 512 MB of memory.
+Held to: the ratios of the table, and 512 MB of memory for these files. The memory that merging trees takes grows with
+the number of their branches: [growth](growth.md#branches).
 
 {table}
 {threads}

@@ -8,10 +8,10 @@
 #![allow(clippy::disallowed_methods, reason = "the files of the block cache are our own")]
 
 use crate::plan::Range;
+use crate::system;
 use ring::digest::{SHA256, digest};
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -75,7 +75,7 @@ impl Folder {
         let mut total = 0u64;
         for entry in std::fs::read_dir(&self.path)? {
             let path = entry?.path();
-            let size = |path: &Path| path.metadata().map_or(0, |m| m.blocks().saturating_mul(512));
+            let size = |path: &Path| path.metadata().map_or(0, |m| system::space(&m));
             if path.extension().is_some_and(|e| e == "index") {
                 let bytes = size(&path).saturating_add(size(&path.with_extension("blocks")));
                 total = total.saturating_add(bytes);
@@ -142,9 +142,9 @@ impl Blocks {
                 let length = BLOCK.min(self.size.saturating_sub(number * BLOCK)) as usize;
                 let Some(block) = bytes.get_mut(..length) else { continue };
                 let mut want = [0; 8];
-                let here = self.index.read_exact_at(&mut want, number * 8).is_ok()
+                let here = system::read_exact_at(&self.index, &mut want, number * 8).is_ok()
                     && want != [0; 8]
-                    && self.data.read_exact_at(block, number * BLOCK).is_ok()
+                    && system::read_exact_at(&self.data, block, number * BLOCK).is_ok()
                     && self.digest(number, block) == want;
                 if here {
                     put(number * BLOCK, block);
@@ -169,9 +169,9 @@ impl Blocks {
     /// Caches a block if there is room. A failed write is ignored.
     fn keep(&self, number: u64, block: &[u8]) {
         if self.folder.has_room(block.len() as u64, &self.name)
-            && self.data.write_all_at(block, number * BLOCK).is_ok()
+            && system::write_all_at(&self.data, block, number * BLOCK).is_ok()
         {
-            let _ = self.index.write_all_at(&self.digest(number, block), number * 8);
+            let _ = system::write_all_at(&self.index, &self.digest(number, block), number * 8);
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
             [1]
         );
         assert_eq!(found(&folder.file("u", "2", size).unwrap(), &all), [0; 0]);
-        file.data.write_all_at(&[7], BLOCK + 77).unwrap();
+        system::write_all_at(&file.data, &[7], BLOCK + 77).unwrap();
         assert_eq!(found(&file, &all), [3]);
         assert_eq!(
             file.around(Range { offset: 70_000, length: 3 * BLOCK }),
@@ -261,7 +261,7 @@ mod tests {
             folder.file(&url.to_string(), "1", BLOCK).unwrap().keeper().take(0, &bytes[..BLOCK as usize]);
         }
         let taken: u64 =
-            std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().blocks() * 512).sum();
+            std::fs::read_dir(&path).unwrap().map(|e| system::space(&e.unwrap().metadata().unwrap())).sum();
         assert!(taken <= 1 << 20, "{taken}");
         assert_eq!(
             found(&folder.file("39", "1", BLOCK).unwrap(), &[Range { offset: 0, length: BLOCK }]),

@@ -15,6 +15,7 @@ mod process;
 pub mod remote;
 pub mod sink;
 pub mod source;
+mod system;
 pub mod trace;
 pub mod x509;
 pub mod xrootd;

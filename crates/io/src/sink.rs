@@ -2,9 +2,9 @@
 
 use crate::lock;
 use crate::process::Owner;
+use crate::system;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
@@ -186,9 +186,9 @@ impl Sink for FileSink {
             return Ok(());
         }
         let open = self.file.metadata()?;
-        match self.path.metadata() {
-            Ok(named) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => self.check_length(&open),
-            Ok(_) => Err(self.lost("replaced by another file")),
+        match system::is_at(&self.path, &self.file, &open) {
+            Ok(true) => self.check_length(&open),
+            Ok(false) => Err(self.lost("replaced by another file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.lost("removed")),
             Err(error) => Err(error),
         }

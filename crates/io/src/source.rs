@@ -9,10 +9,10 @@ use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
 use crate::process::PerProcess;
 use crate::remote::{Announced, Version};
+use crate::system;
 use crate::trace::{self, Cause};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -188,14 +188,14 @@ fn read_exact(file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
     let further = out.as_ptr().addr().wrapping_sub(in_page) % PAGE;
     let mut aside = Vec::new();
     if out.len() < ASIDE || !(1..SLOW).contains(&further) || aside.try_reserve_exact(ASIDE + PAGE).is_err() {
-        return file.read_exact_at(out, offset);
+        return system::read_exact_at(file, out, offset);
     }
     aside.resize(ASIDE + PAGE, 0u8);
     let start = (in_page + PAGE / 2).wrapping_sub(aside.as_ptr().addr()) % PAGE;
     let mut at = offset;
     for part in out.chunks_mut(ASIDE) {
         let bytes = aside.get_mut(start..start + part.len()).ok_or_else(too_small)?;
-        file.read_exact_at(bytes, at)?;
+        system::read_exact_at(file, bytes, at)?;
         part.copy_from_slice(bytes);
         at += part.len() as u64;
     }

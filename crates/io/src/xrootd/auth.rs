@@ -2,12 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "keys and tokens lie in files of their own")]
 
+use crate::system;
 use blowfish::Blowfish;
 use blowfish::cipher::{Block, BlockCipherEncrypt, KeyInit};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::env;
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -208,7 +208,13 @@ impl Key {
 fn private(path: &Path, forbidden: u32, most: u64) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
     let about: Metadata = fs::metadata(path).map_err(failed)?;
-    if about.mode() & forbidden != 0 {
+    let Some(permissions) = system::permissions(&about) else {
+        return Err(format!(
+            "{}: on this system, sapwood cannot tell who can read this file",
+            path.display()
+        ));
+    };
+    if permissions & forbidden != 0 {
         return Err(format!("{}: other users can read this file; use chmod 600", path.display()));
     }
     if about.len() > most {

@@ -1,0 +1,85 @@
+//! What the standard library offers in another way on each system: reads and writes at offsets, and what the system
+//! knows of a file. Windows is only compiled: nothing was run there.
+
+pub use here::{is_at, permissions, read_exact_at, space, write_all_at};
+
+#[cfg(unix)]
+mod here {
+    use std::fs::{File, Metadata};
+    use std::io::Result;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    use std::path::Path;
+
+    /// Fills `out` with the bytes of a file from `offset` on.
+    pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
+        file.read_exact_at(out, offset)
+    }
+    /// Writes all of `bytes` to a file from `offset` on.
+    pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+    /// Bytes that a file takes in storage.
+    pub fn space(about: &Metadata) -> u64 {
+        about.blocks().saturating_mul(512)
+    }
+    /// Whether the path names the open file with the metadata `about`.
+    pub fn is_at(path: &Path, _file: &File, about: &Metadata) -> Result<bool> {
+        let named = path.metadata()?;
+        Ok((named.dev(), named.ino()) == (about.dev(), about.ino()))
+    }
+    /// The permission bits of a file, if the system has them.
+    #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
+    pub fn permissions(about: &Metadata) -> Option<u32> {
+        Some(about.mode())
+    }
+}
+
+#[cfg(windows)]
+mod here {
+    use same_file::Handle;
+    use std::fs::{File, Metadata};
+    use std::io::{ErrorKind, Result};
+    use std::os::windows::fs::FileExt;
+    use std::path::Path;
+
+    /// Fills `out` with the bytes of a file from `offset` on. Moves the position of the file.
+    pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
+        let (mut rest, mut at) = (out, offset);
+        while !rest.is_empty() {
+            let count = some(file.seek_read(rest, at), ErrorKind::UnexpectedEof)?;
+            rest = rest.get_mut(count..).unwrap_or_default();
+            at += count as u64;
+        }
+        Ok(())
+    }
+    /// Writes all of `bytes` to a file from `offset` on. Moves the position of the file.
+    pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> Result<()> {
+        let (mut rest, mut at) = (bytes, offset);
+        while !rest.is_empty() {
+            let count = some(file.seek_write(rest, at), ErrorKind::WriteZero)?;
+            rest = rest.get(count..).unwrap_or_default();
+            at += count as u64;
+        }
+        Ok(())
+    }
+    /// Returns the bytes of a read or a write: none is an error, except after an interruption.
+    fn some(count: Result<usize>, none: ErrorKind) -> Result<usize> {
+        match count {
+            Ok(0) => Err(none.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+            other => other,
+        }
+    }
+    /// Bytes that a file takes in storage. Only files that were declared sparse have holes, and ours are not.
+    pub fn space(about: &Metadata) -> u64 {
+        about.len()
+    }
+    /// Whether the path names the open file.
+    pub fn is_at(path: &Path, file: &File, _about: &Metadata) -> Result<bool> {
+        Ok(Handle::from_path(path)? == Handle::from_file(file.try_clone()?)?)
+    }
+    /// There are no permission bits: the system has lists of users.
+    pub fn permissions(_about: &Metadata) -> Option<u32> {
+        None
+    }
+}
