@@ -117,7 +117,7 @@ def tables(result: dict[str, Any]) -> str:
                 word = f"**missed** ({printed(found, float(bound.split()[1]), met)})"
             held.append(f"{NAMES.get(name, name)} {bound}: {word}")
         lines.append(_row([workload["name"], *cells, "; ".join(held)]))
-    lines += where(result)
+    lines += where(result) + two_threads(result)
     takers = [name for name in rivals if any(name in memories(workload) for workload in result["workloads"])]
     heads = ["memory in MB, above the process after its imports", *(LABELS[name] for name in takers)]
     lines += ["", _row(heads), _row(["---", *["---:"] * len(takers)])]
@@ -148,6 +148,26 @@ def where(result: dict[str, Any]) -> list[str]:
             held, root = workload["targets"].get(f"root / {rival}"), medians(workload).get("root")
             left = f"{root / held - parts[0] - parts[1]:.3f}" if held and root else ""
             lines.append(_row([name, *(f"{s:.3f}" for s in cells), f"{pages:,.0f}", left]))
+    return ["", *lines] if len(lines) > 2 else []
+
+
+def two_threads(result: dict[str, Any]) -> list[str]:
+    """Say what holds two threads: more processor time than one thread takes, or threads without work."""
+    heads = ["two threads", "gain", "processor time ÷ that of one", "of it in the system", "of two processors idle"]
+    heads.append("gain without idle processors")
+    lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
+    for workload in result["workloads"]:
+        wall, cpu = medians(workload), medians(workload, "cpu")
+        for one in ("sapwood", "sapwood-iterate"):
+            two = f"{one}-2"
+            runs = [run["where"]["system"] for run in workload["runs"].get(two, []) if "where" in run]
+            if one not in wall or not runs:
+                continue
+            name = workload["name"] + (", iterate" if one != "sapwood" else "")
+            more, idle = cpu[two] / cpu[one], max(0.0, 1 - cpu[two] / (2 * wall[two]))
+            system = statistics.median(runs) / cpu[two]
+            cells = [f"{wall[one] / wall[two]:.2f}", f"{more:.2f}", f"{system:.0%}", f"{idle:.0%}"]
+            lines.append(_row([name, *(cell.replace("%", " %") for cell in cells), f"{2 / more:.2f}"]))
     return ["", *lines] if len(lines) > 2 else []
 
 
