@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.storage.locate import is_url
 from sapwood.storage.trace import Trace
 from sapwood.train.account import memory as resident_memory
 from sapwood.train.account.record import Meter, Run, Skipped, TaskRecord, WorkerRecord, host, versions
@@ -133,6 +134,7 @@ class RunningTrain:
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had processed
         self.joining = False  # whether a part is being joined and the results are incomplete
         self.moves = False  # whether the run may move from threads to processes
+        self.choice = ""  # why it may not
         self.mover: Mover | None = None
         self.budget_here: int | None = None  # memory budget of this process
 
@@ -184,7 +186,8 @@ class RunningTrain:
         finally:
             if self.mover is not None:
                 self.mover.close()
-                record.moved = self.mover.report
+                self.choice = self.mover.report(record.entries)
+            record.choice = self.choice
             if isinstance(worker, Worker):
                 worker.close()
         record.time_wall = time.perf_counter() - wall
@@ -311,17 +314,20 @@ class RunningTrain:
                 self._account(engine, record, None)
 
     def _move(self, engine: Engine, plan: DatasetPlan, record: Run) -> None:
-        """Move the run to processes if the GIL slows the threads down."""
-        if isinstance(engine.worker, Worker) and self.moves:
-            info = engine.worker.info
-            if self.mover is None:
-                self.mover = Mover(
-                    self.settings["threads"],
-                    lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
-                )
-            if self.mover.consider(engine, 1 - self.bytes_done / max(plan.bytes, 1)):
-                self.executor = engine.executor
-                record.executor, record.slots = self.executor.name, self.executor.slots
+        """Move the run to processes if that saves time."""
+        if not self.moves or not isinstance(engine.worker, Worker) or (self.mover is not None and not self.mover.due):
+            return
+        info = engine.worker.info
+        left = 1 - self.bytes_done / max(plan.bytes, 1)
+        if self.mover is None:
+            self.mover = Mover(
+                self.settings["threads"],
+                lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
+                left=left, entries=record.entries, remote=any(is_url(source.path) for source in self.dataset.sources),
+            )  # fmt: skip
+        elif self.mover.consider(engine, left, record.entries):
+            self.executor = engine.executor
+            record.executor, record.slots = self.executor.name, self.executor.slots
 
     def _account(self, engine: Engine, record: Run, budget: int | None) -> None:
         while engine.outcomes:

@@ -1,7 +1,4 @@
-"""Workers: read a step once, run all tasks on it, and measure both.
-
-As a program (``python -m sapwood.train.execution.worker FD``), this module is a child process of `Processes`.
-"""
+"""Workers: read a step once, run all tasks on it, and measure both."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ import hashlib
 import importlib
 import pickle
 import re
-import signal
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -553,13 +548,12 @@ def look_at(
 
 
 def serve(descriptor: int) -> None:
-    """Run as a child process: receive calls from a socket and answer them until the parent ends."""
+    """Run as a worker process: receive calls from a socket and answer them until the client ends."""
     from multiprocessing.connection import Connection
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     connection = Connection(descriptor)
     with contextlib.suppress(OSError):
-        connection.send_bytes(b"")  # all modules are imported
+        connection.send_bytes(b"")  # it has started
     while True:
         try:
             module, name, arguments = pickle.loads(connection.recv_bytes())
@@ -574,8 +568,3 @@ def serve(descriptor: int) -> None:
             connection.send_bytes(data)
         except OSError:
             return
-
-
-if __name__ == "__main__":
-    # Import the module by the name that the parent uses, not a second copy called __main__.
-    importlib.import_module("sapwood.train.execution.worker").serve(int(sys.argv[1]))
