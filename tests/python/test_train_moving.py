@@ -17,7 +17,7 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.pages.output import summary
-from sapwood.train.execution import executors, moving
+from sapwood.train.execution import executors, moving, worker
 
 ENTRIES, STEP = 800, 20
 
@@ -72,6 +72,17 @@ def test_steps_that_hold_the_lock_move_to_processes(path: Path) -> None:
     assert moved.entries == ENTRIES == sum(worker.entries for worker in moved.workers)
     assert len(moved.workers) > 1
     assert moved.time_cpu == pytest.approx(sum(worker.cpu for worker in moved.workers))
+
+
+@pytest.mark.usefixtures("held")
+def test_a_move_releases_the_memory_of_the_threads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    close = worker.Worker.close
+    monkeypatch.setattr(worker.Worker, "close", lambda self: closed.append(len(done)) or close(self))
+    done: list[int] = []
+    run = train.run(Sum(), path, threads=2, step_size=STEP, progress=lambda now: done.append(now.entries))
+    assert (run.executor, run["sum"]["entries"]) == ("processes", ENTRIES)
+    assert len(closed) > 1 and closed[0] < len(done)
 
 
 @pytest.mark.usefixtures("held")
@@ -173,6 +184,8 @@ def test_a_held_lock_is_noticed() -> None:
         # Both processors are busy, with this program or others.
         (1.96, 50, 2.0, 0.9, {}, False),
         (1.5, 50, 2.0, 0.9, {"waiting": 0.45}, False),
+        (1.5, 50, 2.0, 0.9, {"waiting": 0.45, "idle": 0.45}, True),
+        (1.5, 50, 2.0, 0.9, {"waiting": 0.45, "idle": 5.0}, True),
         # Threads that wait, but not for the lock.
         (0.5, 1, 2.0, 0.9, {}, False),
         (0.5, 20, 2.0, 0.9, {"storage": 1.5}, True),
@@ -192,7 +205,9 @@ def test_the_decision(
 
     def now() -> moving._Mark:
         past = clock[0] - 100
-        return moving._Mark(clock[0], cpu * past, more.get("waiting", 0) * past, more.get("storage", 0) * past)
+        return moving._Mark(
+            clock[0], cpu * past, *(more.get(name, 0) * past for name in ("waiting", "storage", "idle"))
+        )
 
     monkeypatch.setattr(moving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(moving._Mark, "now", staticmethod(now))

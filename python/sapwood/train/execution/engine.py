@@ -182,6 +182,10 @@ class Engine:
         while self._ready:
             yield self._ready.popleft()
 
+    def outstanding(self) -> list[Future[Any]]:
+        """List the calls that have not ended."""
+        return [*self._out, *self._looks]
+
     # Planning
 
     def _plan(self) -> None:

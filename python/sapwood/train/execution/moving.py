@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sapwood import _native
 from sapwood.errors import SapwoodError
@@ -15,7 +17,7 @@ from sapwood.show.units import count_text, counted, seconds_text
 from sapwood.train.account.record import cpu_waiting
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Processes
-from sapwood.train.execution.worker import Packed
+from sapwood.train.execution.worker import Packed, Worker
 
 _PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
 """Seconds between two samples of the GIL, samples in a burst, and seconds between bursts: less than 1 % of a core."""
@@ -36,17 +38,22 @@ _RATED = 0.5
 
 
 class _Mark(NamedTuple):
-    """The state of this process at a time: seconds of the clock, of processors, and of waiting for these or storage."""
+    """A time by the clock, and seconds until then.
+
+    This process used processors for `cpu`; its threads waited `waiting` for processors and `storage` for storage. The
+    processors that it may use were idle for `idle`, summed over processors.
+    """
 
     clock: float
     cpu: float
     waiting: float
     storage: float
+    idle: float
 
     @staticmethod
     def now() -> _Mark:
         storage = _native.counters()["time_storage_ns"] / 1e9
-        return _Mark(time.monotonic(), time.process_time(), cpu_waiting(), storage)
+        return _Mark(time.monotonic(), time.process_time(), cpu_waiting(), storage, _idle())
 
 
 class Mover:
@@ -56,8 +63,8 @@ class Mover:
     of the run is compared with the cost of starting processes. Idle time counts only as far as the GIL explains it: a
     sampling thread sleeps for short times and measures how often it gets the GIL late.
 
-    The processes start while the threads work on. When they are ready, all further steps go to them. The results of a
-    step are the same in both.
+    The processes start while the threads work on. When they are ready, all further steps go to them, and the memory of
+    the threads' steps is released. The results of a step are the same in both.
 
     Parameters
     ----------
@@ -90,6 +97,8 @@ class Mover:
         self._began = _Mark.now()
         self._next = self._began.clock + _WATCHED
         self._moved: tuple[float, int] | None = None  # time and entries at the move
+        self._before: Worker | Packed | None = None  # the worker of the threads, which still have these calls
+        self._calls: list[Future[Any]] = []
         self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
         self._watch.start()
 
@@ -104,9 +113,18 @@ class Mover:
         if self._packed is not None and self.processes is not None:
             if not self.processes.ready:
                 return False
-            engine.executor, engine.worker = self.processes, self._packed
-            self._done, self._moved = True, (now, entries)
-            return True
+            if self._moved is None:
+                self._before, self._calls = engine.worker, engine.outstanding()
+                engine.executor, engine.worker = self.processes, self._packed
+                self._moved = now, entries
+                return True
+            self._next = now + _LOOK
+            if all(call.done() for call in self._calls):
+                self._done = True
+                if isinstance(self._before, Worker):
+                    self._before.close()  # the memory of its steps is of no more use
+                self._before, self._calls = None, []
+            return False
         self._next = now + _LOOK
         worked = now - self._began.clock
         rest = worked * left / max(self._left - left, 1e-9)
@@ -162,8 +180,12 @@ class Mover:
         before, now = self._began, _Mark.now()
         took = now.clock - before.clock
         used = min((now.cpu - before.cpu) / took, self._threads)
-        waiting = now.waiting - before.waiting + (now.storage - before.storage if self._remote else 0.0)
-        idle = max(self._threads - used - waiting / took, 0.0)
+        unused = self._threads - used
+        # Also where other programs use the idle processors, processes would get a larger share than blocked threads.
+        blocked = unused - (now.waiting - before.waiting) / took
+        idle = min(unused, max((now.idle - before.idle) / took, blocked, 0.0))
+        if self._remote:
+            idle = max(idle - (now.storage - before.storage) / took, 0.0)
         held = self._late / max(self._samples, 1)
         return used, min(idle, 2 * held * (self._threads - 1))
 
@@ -179,6 +201,15 @@ class Mover:
             self._late += late - (_waited() - waited) > _LATE
             if self._samples % _LOOKS == 0:
                 self._stopped.wait(_REST)
+
+
+def _idle() -> float:
+    """Return the seconds for which the processors that this process may use were idle; 0 if not known."""
+    with suppress(OSError, IndexError, ValueError, AttributeError):
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
+        return sum(int(line[4]) for line in lines if line and line[0] in mine) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _waited() -> float:

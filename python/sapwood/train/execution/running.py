@@ -315,17 +315,17 @@ class RunningTrain:
 
     def _move(self, engine: Engine, plan: DatasetPlan, record: Run) -> None:
         """Move the run to processes if that saves time."""
-        if not self.moves or not isinstance(engine.worker, Worker) or (self.mover is not None and not self.mover.due):
+        if not self.moves or (self.mover is not None and not self.mover.due):
             return
-        info = engine.worker.info
         left = 1 - self.bytes_done / max(plan.bytes, 1)
-        if self.mover is None:
+        if self.mover is None and isinstance(engine.worker, Worker):
+            info = engine.worker.info
             self.mover = Mover(
                 self.settings["threads"],
                 lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
                 left=left, entries=record.entries, remote=any(is_url(source.path) for source in self.dataset.sources),
             )  # fmt: skip
-        elif self.mover.consider(engine, left, record.entries):
+        elif self.mover is not None and self.mover.consider(engine, left, record.entries):
             self.executor = engine.executor
             record.executor, record.slots = self.executor.name, self.executor.slots
 
