@@ -30,8 +30,6 @@ from hist import Hist
 
 import sapwood
 from sapwood import train
-from sapwood.train.account import memory
-from sapwood.train.execution.parts import this_process
 
 HERE = Path(__file__).resolve().parent
 # Many links to one file are meant here.
@@ -229,7 +227,7 @@ def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
 
     Each run is in a process of its own, and reads so many files that one job takes about `seconds`. The start of
     processes and planning are in the rates. What two gain is compared with one thread that reads a third of the files.
-    Memory is the sum of the peaks of all processes, each counted with the pages that it shares with others.
+    Memory is the peak of the sum of all processes, each counted with the pages that it shares with others.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -240,8 +238,7 @@ def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
                 for way, done in runs.items():
                     files = max(len(where) // 3, 1) if way == "one" else len(where)
                     command = [str(HERE / "trains.py"), str(Path(place) / name), "--one-choice", name, way, str(files)]
-                    printed = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
-                    done.append(json.loads(printed.stdout.splitlines()[-1]))
+                    done.append(watched([sys.executable, *command]))
             one = median(runs["one"], "rate")
             found[name] = {"runs": runs, "files": len(where)} | {
                 way: {"rate": median(of, "rate"), "gain": median(of, "rate") / one, "memory": median(of, "memory"),
@@ -249,6 +246,28 @@ def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
                 for way, of in runs.items()
             }  # fmt: skip
     return found
+
+
+def watched(command: list[str]) -> dict[str, Any]:
+    """Run a program that prints JSON as its last line; add the peak memory of it and all processes below it."""
+    most = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        while program.poll() is None:
+            most = max(most, resident(program.pid))
+            time.sleep(0.02)
+        assert program.stdout is not None and program.returncode == 0
+        return json.loads(program.stdout.read().splitlines()[-1]) | {"memory": most}
+
+
+def resident(pid: int | str) -> int:
+    """Give the resident bytes of a process and all below it, which may have ended (Linux)."""
+    about = Path(f"/proc/{pid}")
+    try:
+        size = int((about / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        below = [child for task in (about / "task").iterdir() for child in (task / "children").read_text().split()]
+    except OSError:
+        return 0
+    return size + sum(map(resident, below))
 
 
 def choice_run(place: Path, name: str, way: str, files: int) -> dict[str, Any]:
@@ -260,10 +279,9 @@ def choice_run(place: Path, name: str, way: str, files: int) -> dict[str, Any]:
     began = time.perf_counter()
     outcome = train.run(make(), train.Dataset(sources), **({"threads": 2} | settings))
     wall = time.perf_counter() - began
-    peaks = {worker.name: worker.memory_peak for worker in outcome.workers} | {this_process(): memory.peak()}
     return {
-        "rate": outcome.entries / wall, "memory": sum(peaks.values()), "executor": outcome.executor,
-        "cpu us": 1e6 * outcome.time_cpu / outcome.entries, "choice": outcome.choice,
+        "rate": outcome.entries / wall, "cpu us": 1e6 * outcome.time_cpu / outcome.entries,
+        "executor": outcome.executor, "choice": outcome.choice,
     }  # fmt: skip
 
 

@@ -386,16 +386,19 @@ class RunningTrain:
         record.steps += len(steps)
         record.entries += part.entries
         record.entries_passed_over += part.passed_over
-        self.sizes.update(part.sizes)
+        for name, size in part.sizes.items():
+            self.sizes[name] += size
         read = Counter[int]()
-        for step in steps:
-            read[step.file.place] += step.wanted
+        if self.writer is not None:
+            for step in steps:
+                read[step.file.place] += step.wanted
         for place, results in enumerate(part.results):
             task = self.records[place]
             task.time_cpu += part.cpu[place]
             task.time_wall += part.wall[place]
             task.memory_peak = max(task.memory_peak, part.memory[place])
-            self.needs[place].update(dict.fromkeys(sorted(part.touched[place])))
+            if not part.touched[place] <= self.needs[place].keys():
+                self.needs[place].update(dict.fromkeys(sorted(part.touched[place])))
             if place in part.failures:
                 self._take_off(place, part.failures[place])
             if task.failure or results is None:

@@ -172,7 +172,8 @@ class Worker:
         finally:
             part.reading = time.perf_counter() - began
         part.passed_over = step.wanted - block.length
-        part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
+        for name, layout in block.layouts.items():
+            part.sizes[name] = int(layout.nbytes)
         with self._gate.work():
             for number in range(len(self.info.tasks)):
                 self._process(number, step, block, needs, part, alone, off)
@@ -259,8 +260,8 @@ class Worker:
         part.wall.append(time.perf_counter() - wall)
         part.memory.append(water.growth() if weighed and alone() else 0)
         part.results.append(result)
-        seen = frozenset(access.branch for access in log).union(self.info.touched.get(place, ()))
-        part.touched.append(seen | need.branches)
+        seen = {access.branch for access in log}.union(self.info.touched.get(place, ()))
+        part.touched.append(need.branches | seen if seen else need.branches)
 
     def _read(self, step: Step) -> tuple[StepBlock, list[Resolved]]:
         tree = self._tree(step.file)
@@ -395,12 +396,12 @@ def _of_friend(name: str, friends: Collection[str]) -> bool:
 
 def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
     """Store the origin of the events in `events.attrs`. The open tree, under ``@tree``, is never pickled."""
-    events.attrs["@tree"] = tree
-    events.attrs["dataset"] = step.file.source.dataset
-    events.attrs["metadata"] = dict(step.file.metadata)
-    events.attrs["file"], events.attrs["tree"] = step.file.source.path, step.file.tree
-    events.attrs["uuid"] = step.file.uuid
-    events.attrs["entry_start"], events.attrs["entry_stop"] = step.entry_start, step.entry_stop
+    attrs, file = events.attrs, step.file
+    attrs["@tree"] = tree
+    attrs["dataset"] = file.source.dataset
+    attrs["metadata"] = dict(file.metadata)
+    attrs["file"], attrs["tree"], attrs["uuid"] = file.source.path, file.tree, file.uuid
+    attrs["entry_start"], attrs["entry_stop"] = step.entry_start, step.entry_stop
     return events
 
 
