@@ -44,6 +44,14 @@ def busy() -> float:
     return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
 
 
+def peak() -> int:
+    """Give the largest resident size of this process so far in bytes (Linux).
+
+    `getrusage` gives at least the size of the process that started this one.
+    """
+    return int(_field("/proc/self/status", "VmHWM").removesuffix("kB")) * 1024
+
+
 def software() -> dict[str, str]:
     """Give the versions of the Python packages that take part, and the commit of this checkout."""
     packages = ("sapwood", "numpy", "awkward", "uproot")

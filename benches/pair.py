@@ -6,7 +6,8 @@ BEFORE and NOW are Python interpreters that import the two builds. The values ar
 runs in rounds, once with each build, in alternating order, one thread, in processes of their own: reading all
 reference files, `import` (`import sapwood` after NumPy and Awkward), `write-...` (a table from memory, with two codecs)
 and `train-...` (tasks on one file, and 1,000 steps of one entry). A line has the least processor time of each in
-seconds, and the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time.
+seconds, the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time, and the largest peak
+of memory of each in MB, above the process after its imports.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import statistics
 import sys
@@ -27,31 +29,34 @@ from run import HERE, Rivals, same
 from workloads import WORKLOADS, Workload
 
 Measure = Callable[[str], dict[str, float]]
-"""Measures `wall` and `cpu` in seconds with an interpreter."""
+"""Measures `wall` and `cpu` in seconds and `memory` in bytes (NaN: not measured) with an interpreter."""
 
 IMPORT = """
-import itertools
 import json, time, numpy, awkward
 wall, cpu = time.perf_counter(), time.process_time()
 import sapwood; sapwood.open
 print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
 """
 TRAIN = """
-import itertools
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import trains
+from host import peak
 trains.train.run(trains.Nothing(), sys.argv[3], threads=1)
 tasks = [make() for name, make in trains.TASKS.items() if sys.argv[2] in (name, "together")]
-print(json.dumps(trains.cost(tasks, sys.argv[4], threads=1) if tasks else
-                 trains.cost([trains.Nothing()], sys.argv[3], threads=1, step_size=1)))
+before = peak()
+found = (trains.cost(tasks, sys.argv[4], threads=1) if tasks else
+         trains.cost([trains.Nothing()], sys.argv[3], threads=1, step_size=1))
+print(json.dumps({**found, "memory": peak() - before}))
 """
 
 
 def child(command: list[Any], **environment: str) -> dict[str, float]:
     """Run a process that prints JSON as its last line."""
     found = writing.output(command, env={**os.environ, **environment})
-    return {"wall": found.get("wall", found.get("seconds")), "cpu": found["cpu"]}
+    return {
+        "wall": found.get("wall", found.get("seconds")), "cpu": found["cpu"], "memory": found.get("memory", math.nan),
+    }  # fmt: skip
 
 
 def readings(
@@ -60,7 +65,8 @@ def readings(
     """Yield the workloads that read the reference files, each after its values were compared."""
 
     def read(python: str, mode: str, workload: Workload) -> dict[str, Any]:
-        return rivals.python("sapwood", mode, workload, [str(file) for file in workload.files(data)], 1, python)
+        found = rivals.python("sapwood", mode, workload, [str(file) for file in workload.files(data)], 1, python)
+        return found | {"memory": max(found["memory"])} if "memory" in found else found
 
     for workload in filter(lambda workload: wanted(workload.name), WORKLOADS):
         if workload.passes == 1:
@@ -134,7 +140,7 @@ def main() -> int:
     times: dict[str, list[tuple[dict[str, float], dict[str, float]]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         rivals = Rivals(options.peers / "bin", options.peers / "bin" / "root_read")
-        print(f"{'':28} {'before':>9} {'now':>9} {'cpu':>7} {'wall':>7}")
+        print(f"{'':28} {'before':>9} {'now':>9} {'cpu':>7} {'wall':>7} {'MB before':>10} {'MB now':>7}")
         for name, measure in itertools.chain(others(data, Path(folder), wanted), readings(rivals, data, both, wanted)):
             taken = times[name] = []
             for turn in range(options.rounds):
@@ -144,7 +150,12 @@ def main() -> int:
             if ratios[options.by] > options.limit:
                 slower.append(name)
             least = [min(run["cpu"] for run in runs) for runs in zip(*taken, strict=True)]
-            print(f"{name:28} {least[0]:9.4f} {least[1]:9.4f} {ratios['cpu']:7.3f} {ratios['wall']:7.3f}", flush=True)
+            most = [max(run["memory"] for run in runs) / 1e6 for runs in zip(*taken, strict=True)]
+            print(
+                f"{name:28} {least[0]:9.4f} {least[1]:9.4f} {ratios['cpu']:7.3f} {ratios['wall']:7.3f}"
+                f" {most[0]:10.1f} {most[1]:7.1f}",
+                flush=True,
+            )
             if options.json:
                 options.json.write_text(json.dumps(times, indent=1) + "\n")
     print(f"slower by more than {options.limit - 1:.0%}: {', '.join(slower) or 'none'}")

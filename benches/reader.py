@@ -26,6 +26,7 @@ from typing import Any
 
 import awkward as ak
 import numpy as np
+from host import peak
 
 warnings.simplefilter("ignore")
 
@@ -75,11 +76,6 @@ def describe(array: ak.Array) -> dict[str, Any]:
     }
 
 
-def memory() -> int:
-    """Give the largest resident size of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def main() -> None:
     """Read as the command line says."""
     parser = argparse.ArgumentParser()
@@ -102,7 +98,7 @@ def main() -> None:
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
     if args.mode == "again":
         library.concatenate(places, **how)
-    before, peaks = memory(), []
+    before, peaks = peak(), []
     at_first = resource.getrusage(resource.RUSAGE_SELF)
     begin, cpu = time.perf_counter(), time.process_time()
     if args.mode in ("iterate", "sums"):
@@ -115,7 +111,7 @@ def main() -> None:
                     for name in step.fields:
                         sums[name] = sums.get(name, 0.0) + float(np.asarray(step[name]).sum(dtype=np.float64))
             del step
-            peaks.append(memory() - before)
+            peaks.append(peak() - before)
     elif ranges:
         tree = library.open(places[0])
         read = (tree.arrays(entry_start=start, entry_stop=stop, **how) for start, stop in ranges)
@@ -136,7 +132,7 @@ def main() -> None:
             described |= describe_all(array[name], name)
         json.dump(described, sys.stdout)
         return
-    memories = peaks or [memory() - before]
+    memories = peaks or [peak() - before]
     found = {"wall": wall, "cpu": cpu, "entries": entries, "memory": memories, "version": library.__version__}
     if args.engine == "sapwood":
         counted = library.counters()

@@ -6,15 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
 from sapwood.files.kinds import TABLES
 from sapwood.storage.locate import is_url, split_path
-from sapwood.table.friends import FriendElement
 from sapwood.table.reading import ReadableTable
 from sapwood.table.schema import Table
+
+if TYPE_CHECKING:
+    from sapwood.table.friends import FriendElement
 
 
 class KeyedTable(ReadableTable):
@@ -81,6 +83,8 @@ class KeyedTable(ReadableTable):
     def friends(self) -> Mapping[str, FriendElement]:
         """The friends of this table by name: those stored in the file, and those added here."""
         if self._friends is None:
+            from sapwood.table.friends import FriendElement
+
             self._friends = {
                 name: FriendElement(name, partial(_named, self.file, *one), table_name=one[1].rpartition("/")[2])
                 for name, one in self._stored_friends().items()
@@ -123,6 +127,8 @@ class KeyedTable(ReadableTable):
         ArgumentError
             The friend has no name, or is the table itself.
         """
+        from sapwood.table.friends import FriendElement
+
         by = (on,) if isinstance(on, str) else None if on is None else tuple(on)
         if other is self:
             raise ArgumentError(f"a table cannot be its own friend\n{self.location}")

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.columns import Foreign
 from sapwood.errors import (
@@ -28,12 +28,14 @@ from sapwood.storage.locate import Files, Located, Steps, expand
 from sapwood.table import dataset
 from sapwood.table.expressions import Language
 from sapwood.table.filters import NameFilter, no_filter, same_filter
-from sapwood.table.groups import GroupBy
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.schema import FieldFilter, HasFields
 from sapwood.table.steps import entry_range, whole
+
+if TYPE_CHECKING:
+    from sapwood.table.groups import GroupBy
 
 Ledger = dict[str, list[Incident]]
 """Failed and repeated requests, by the path or URL of the file."""

@@ -13,7 +13,6 @@ from sapwood.files.baskets import Basket, key_of, read_as
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
 from sapwood.show.safe import safe_line
-from sapwood.table.explain import Explanation
 from sapwood.table.reading import Readable, ReadableField
 from sapwood.table.schema import HasFields, Words, ratio
 from sapwood.table.signatures import in_words, passes_on
@@ -22,31 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sapwood import _native
+    from sapwood.files.explaining import TreeExplanation
     from sapwood.files.records import KeyRecord
     from sapwood.interpretation import Interpretation
     from sapwood.objects.model import Model
     from sapwood.schema import StreamerElement, StreamerInfo
     from sapwood.table.engine import StoredField
     from sapwood.table.libraries import Library
-
-
-class TreeExplanation(Explanation):
-    """The result of `explain` for a tree. Sizes are in bytes, times in seconds. Its `str` is a table."""
-
-    @property
-    def branches(self) -> int:
-        """Number of branches to read, including counters."""
-        return self.fields
-
-    @property
-    def baskets(self) -> int:
-        """Number of baskets to read."""
-        return self.pages
-
-    @property
-    def clusters_in_tree(self) -> int:
-        """Number of clusters in the tree."""
-        return self.clusters_in_table
 
 
 _in_words = partial(in_words, filter_field="filter_branch")
@@ -65,7 +46,6 @@ class HasBranches(Readable, HasMembers):
     """
 
     words = Words("branch", "branches", "sub-branches", "filter_branch", "tree", "baskets", "baskets")
-    explanation = TreeExplanation
 
     iteritems = _in_words(Readable.iteritems)
     iterkeys = _in_words(Readable.iterkeys)
@@ -90,6 +70,11 @@ class HasBranches(Readable, HasMembers):
     def tree(self) -> TTree:
         """The tree."""
         raise NotImplementedError
+
+    def _explanation(self) -> type[TreeExplanation]:
+        from sapwood.files.explaining import TreeExplanation
+
+        return TreeExplanation
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
         """Return the value of a member, as `Model.member` does; ``fBranches`` are the branches themselves."""

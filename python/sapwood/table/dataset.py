@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError
-from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.query import Query
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Kept, Scan, Slice, numbers_in, read
 from sapwood.table.schema import HasFields
 from sapwood.table.steps import Report, StepPlan, entry_range, read_ahead
+
+if TYPE_CHECKING:
+    from sapwood.table.groups import GroupBy
 
 _FILES_AT_ONCE = 400
 """Maximum number of files open at a time: many systems allow 1,024 for a process."""
@@ -61,6 +63,8 @@ def _iterate_groups(
     form: ResultForm,
     report: bool,
 ) -> Iterator[Any]:
+    from sapwood.table.groups import Stretch, iterate_groups
+
     stretches: list[Stretch] = []
     opened: list[HasFields] = []
     try:

@@ -21,7 +21,6 @@ from sapwood.errors import (
 )
 from sapwood.garbage import no_garbage
 from sapwood.show.units import listed
-from sapwood.table.corrections import Given
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import (
@@ -36,6 +35,7 @@ from sapwood.table.schema import (
 )
 
 if TYPE_CHECKING:
+    from sapwood.table.corrections import Given
     from sapwood.table.friends import FriendElement
 
 Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None

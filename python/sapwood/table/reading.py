@@ -6,17 +6,14 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
 from sapwood.errors import ArgumentError, LimitError, warn_of_executors
-from sapwood.table.explain import Explanation, explain
 from sapwood.table.filters import no_filter
-from sapwood.table.groups import GroupBy, Stretch, iterate_groups
-from sapwood.table.histograms import Wants, fill, histogram_of, texts_of
 from sapwood.table.libraries import How, Library, Result, library_of
 from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
@@ -29,6 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from typing_extensions import Unpack
 
+    from sapwood.table.explain import Explanation
+    from sapwood.table.groups import GroupBy
     from sapwood.table.registered import Registered
 
 _STREAM_STEP = "64 MB"
@@ -39,9 +38,6 @@ _MOST_BATCHES = 1_000_000
 
 class Readable(HasFields):
     """Fields that can be read together."""
-
-    explanation: ClassVar[type[Explanation]] = Explanation
-    """The class of the result of `explain`."""
 
     @property
     def list_counters(self) -> dict[str, str]:
@@ -208,6 +204,8 @@ class Readable(HasFields):
             expressions = registered.rest
         query = self._query(expressions, cut, wanted)
         if group_by is not None:
+            from sapwood.table.groups import Stretch, iterate_groups
+
             return iterate_groups([Stretch(self, query, start, stop)], group_by, step_size, form, report)
         if form.nests:
             query = query.nested()
@@ -267,6 +265,8 @@ class Readable(HasFields):
         hist.Hist
             None is not filled, and NaN goes to the overflow.
         """
+        from sapwood.table.histograms import Wants, fill, histogram_of, texts_of
+
         texts, weights = texts_of(expressions), texts_of(weight)
         if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
             axes = tuple(axes[0])
@@ -300,8 +300,16 @@ class Readable(HasFields):
         entry_start, entry_stop
             As in `arrays`, as are the errors.
         """
+        from sapwood.table.explain import explain
+
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
-        return explain(self._query(expressions, cut, wanted), start, stop, analyze, self.explanation)
+        return explain(self._query(expressions, cut, wanted), start, stop, analyze, self._explanation())
+
+    def _explanation(self) -> type[Explanation]:
+        """Return the class of the result of `explain`."""
+        from sapwood.table.explain import Explanation
+
+        return Explanation
 
     @passes_on(Query.__init__)
     def num_entries_for(

@@ -13,7 +13,6 @@ from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.garbage import no_garbage
 from sapwood.table.libraries import Entries, How, Library, Result
-from sapwood.table.native import Exact
 from sapwood.table.query import Formula, Group, Leaf, Node, Parts, Query
 from sapwood.table.schema import Field, HasFields
 
@@ -65,6 +64,8 @@ class ResultForm(NamedTuple):
         -------
         Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
         """
+        from sapwood.table.native import Exact
+
         work = _Work({field: place for place, field in enumerate(query.all_fields)}, data, len(entries), self.library)
         mask = None
         for node, column in Exact.of(query).columns(data, len(entries)):
