@@ -147,7 +147,7 @@ class Mover:
         return False
 
     def report(self, entries: int = 0) -> str:
-        """Return what was chosen, and why, as sentences; `entries` were done at the end of the run."""
+        """Return what was chosen, and why; `entries` were done at the end of the run."""
         threads, processes = counted(self._threads, "thread"), counted(self._threads, "process")
         busy = f"kept {self._used:.1f} of {counted(self._threads, 'processor')} busy"
         if self._moved is None:
@@ -156,7 +156,7 @@ class Mover:
             if self._why:
                 return f"auto: stayed on {threads}, because {self._why}"
             if self._used == 0:
-                return f"auto: stayed on {threads}, because starting processes takes longer than the rest of the run"
+                return short_run(self._threads)
             return f"auto: stayed on {threads}, which {busy}"
         when, done = self._moved
         began, now = self._began.clock, time.monotonic()
@@ -201,6 +201,11 @@ class Mover:
             self._late += late - (_waited() - waited) > _LATE
             if self._samples % _LOOKS == 0:
                 self._stopped.wait(_REST)
+
+
+def short_run(threads: int) -> str:
+    """Return why a short run stays on threads."""
+    return f"auto: stayed on {counted(threads, 'thread')}, because processes would not save the time of their start"
 
 
 def _idle() -> float:

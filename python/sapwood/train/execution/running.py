@@ -26,7 +26,7 @@ from sapwood.train.data.friends import ReplacedFriendError
 from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Dask, Executor
-from sapwood.train.execution.moving import Mover
+from sapwood.train.execution.moving import Mover, short_run
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DatasetPlan
@@ -187,6 +187,8 @@ class RunningTrain:
             if self.mover is not None:
                 self.mover.close()
                 self.choice = self.mover.report(record.entries)
+            elif self.moves:
+                self.choice = short_run(settings["threads"])
             record.choice = self.choice
             if isinstance(worker, Worker):
                 worker.close()
@@ -318,7 +320,7 @@ class RunningTrain:
         if not self.moves or (self.mover is not None and not self.mover.due):
             return
         left = 1 - self.bytes_done / max(plan.bytes, 1)
-        if self.mover is None and isinstance(engine.worker, Worker):
+        if self.mover is None and left > 0 and isinstance(engine.worker, Worker):
             info = engine.worker.info
             self.mover = Mover(
                 self.settings["threads"],
