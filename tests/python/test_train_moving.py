@@ -35,13 +35,13 @@ class _Waiting(executors.Processes):
         self.wait()
 
 
-@pytest.fixture(params=[0.8])
+@pytest.fixture(params=[(0.8, 0.0)])
 def held(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Let the lock seem to leave so many processors idle, and let short runs move, too."""
     for name, value in {"_WATCHED": 0.0, "_LOOK": 0.0, "_COST": 1e-9, "_RATED": 0.0}.items():
         monkeypatch.setattr(moving, name, value)
     monkeypatch.setattr(moving.Mover, "_sample", lambda self: None)
-    monkeypatch.setattr(moving.Mover, "_processors", lambda self: (1.2, request.param))
+    monkeypatch.setattr(moving.Mover, "_processors", lambda self: moving._Use(1.2, *request.param))
     monkeypatch.setattr(moving, "Processes", _Waiting)
 
 
@@ -86,11 +86,28 @@ def test_a_move_releases_the_memory_of_the_threads(path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("held", [0.0], indirect=True)
-def test_steps_that_leave_the_lock_stay(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        ((0.0, 0.0), "they waited for other things than Python's lock (GIL)"),
+        ((0.0, 0.7), "other programs used the rest"),
+    ],
+    indirect=["held"],
+)
+def test_steps_that_leave_the_lock_stay(path: Path, why: str) -> None:
     run = train.run(Sum(), path, threads=2, step_size=STEP)
     assert (run.executor, len(run.workers)) == ("threads", 1)
-    assert run.choice == "auto: stayed on 2 threads, which kept 1.2 of 2 processors busy"
+    assert run.choice == f"auto: stayed on 2 threads, which kept 1.2 of 2 processors busy; {why}"
+
+
+@pytest.mark.usefixtures("held")
+def test_runs_with_little_work_left_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "_MARGIN", 1e-9)
+    monkeypatch.setattr(moving, "_EARLY_MARGIN", 1e12)
+    monkeypatch.setattr(moving, "_SURE", 1e9)
+    run = train.run(Sum(), path, threads=2, step_size=STEP)
+    assert (run.executor, len(run.workers)) == ("threads", 1)
+    assert run.choice.endswith("processors busy; too little work was left to gain from processes")
 
 
 def test_short_runs_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

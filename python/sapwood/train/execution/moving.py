@@ -33,6 +33,8 @@ _MARGIN, _EARLY_MARGIN = 1.5, 2.0
 """How many times this cost a move must save; the second one before the measurement is reliable."""
 _LEAST = 0.05
 """Fraction of the remaining time that a move must save at least: less is within the error of the measurement."""
+_BUSY = 0.9
+"""Fraction of the processors above which they count as busy."""
 _RATED = 0.5
 """Minimum seconds over which a rate is reported."""
 
@@ -54,6 +56,14 @@ class _Mark(NamedTuple):
     def now() -> _Mark:
         storage = _native.counters()["time_storage_ns"] / 1e9
         return _Mark(time.monotonic(), time.process_time(), cpu_waiting(), storage, _idle())
+
+
+class _Use(NamedTuple):
+    """Numbers of processors: those that a run keeps busy, those that the GIL leaves idle, and those it waits for."""
+
+    busy: float
+    idle: float
+    waiting: float
 
 
 class Mover:
@@ -90,7 +100,8 @@ class Mover:
         self._remote = remote
         self._done = False
         self._why = ""
-        self._used = 0.0
+        self._use: _Use | None = None  # as it was at the last decision
+        self._pays = False  # whether processes would save time, if enough work were left
         self._samples = self._late = 0
         self._stopped = threading.Event()
         self._left, self._entries = left, entries
@@ -133,9 +144,10 @@ class Mover:
             self._done = True  # all that could be gained
             self._end()
             return False
-        self._used, idle = self._processors()
-        saved = idle / (self._used + idle)
-        if saved < _LEAST or rest * saved < margin:
+        use = self._processors()
+        saved = use.idle / (use.busy + use.idle)
+        self._use, self._pays = use, saved >= _LEAST
+        if not self._pays or rest * saved < margin:
             return False
         self._end()
         try:
@@ -149,15 +161,23 @@ class Mover:
     def report(self, entries: int = 0) -> str:
         """Return what was chosen, and why; `entries` were done at the end of the run."""
         threads, processes = counted(self._threads, "thread"), counted(self._threads, "process")
-        busy = f"kept {self._used:.1f} of {counted(self._threads, 'processor')} busy"
+        if self._use is None:
+            return short_run(self._threads)
+        busy = f"kept {self._use.busy:.1f} of {counted(self._threads, 'processor')} busy"
         if self._moved is None:
             if self.processes is not None:
                 return f"auto: stayed on {threads}, because the run ended while {processes} were started"
             if self._why:
                 return f"auto: stayed on {threads}, because {self._why}"
-            if self._used == 0:
-                return short_run(self._threads)
-            return f"auto: stayed on {threads}, which {busy}"
+            if self._pays:
+                why = "; too little work was left to gain from processes"
+            elif self._use.busy > _BUSY * self._threads:
+                why = ""
+            elif self._use.waiting > (self._threads - self._use.busy) / 2:
+                why = "; other programs used the rest"
+            else:
+                why = "; they waited for other things than Python's lock (GIL)"
+            return f"auto: stayed on {threads}, which {busy}{why}"
         when, done = self._moved
         began, now = self._began.clock, time.monotonic()
         text = (
@@ -175,19 +195,20 @@ class Mover:
         if self.processes is not None:
             self.processes.close()
 
-    def _processors(self) -> tuple[float, float]:
-        """Return how many processors the run uses, and how many more it would use without the GIL."""
+    def _processors(self) -> _Use:
+        """Return how the run has used processors so far."""
         before, now = self._began, _Mark.now()
         took = now.clock - before.clock
         used = min((now.cpu - before.cpu) / took, self._threads)
         unused = self._threads - used
         # Also where other programs use the idle processors, processes would get a larger share than blocked threads.
-        blocked = unused - (now.waiting - before.waiting) / took
+        waiting = (now.waiting - before.waiting) / took
+        blocked = unused - waiting
         idle = min(unused, max((now.idle - before.idle) / took, blocked, 0.0))
         if self._remote:
             idle = max(idle - (now.storage - before.storage) / took, 0.0)
         held = self._late / max(self._samples, 1)
-        return used, min(idle, 2 * held * (self._threads - 1))
+        return _Use(used, min(idle, 2 * held * (self._threads - 1)), waiting)
 
     def _end(self) -> None:
         self._stopped.set()
