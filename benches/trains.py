@@ -551,7 +551,7 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long one job takes, in `scaling`")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long one job takes, in `scaling`")
     parser.add_argument("--choice-seconds", type=float, default=10.0, help="how long one job takes, in `choice`")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")

@@ -29,7 +29,7 @@ _WATCHED, _SURE = 0.25, 1.0
 """Seconds of work before the first decision, and until the measurement is reliable."""
 _COST = 0.3
 """Seconds of processor time that the start of processes takes, nearly all of it for imports."""
-_MARGIN, _EARLY_MARGIN = 1.5, 2.0
+_MARGIN, _EARLY_MARGIN = 1.0, 2.0
 """How many times this cost a move must save; the second one before the measurement is reliable."""
 _LEAST = 0.05
 """Fraction of the remaining time that a move must save at least: less is within the error of the measurement."""
