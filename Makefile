@@ -141,7 +141,7 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 	$(BIN)/python benches/report.py
 
-bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
+bench-trains: build ## what trains cost: sharing, scaling, auto, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS)/data --keep
 
 bench-remote: build peers ## remote files with 0 to 140 ms of latency against ROOT and uproot: requests, bytes, over-read, time; overlap with work (11 minutes)

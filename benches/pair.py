@@ -5,9 +5,9 @@ pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--by wall|cpu] [--rounds
 BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Then each workload
 runs in rounds, once with each build, in alternating order, one thread, in processes of their own: reading all
 reference files, `import` (`import sapwood` after NumPy and Awkward), `write-...` (a table from memory, with two codecs)
-and `train-...` (tasks on one file, and 1,000 steps of one entry). A line has the least processor time of each in
-seconds, the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time, and the largest peak
-of memory of each in MB, above the process after its imports.
+and `train-...` (whole runs of tasks on one file, and of 1,000 steps of one entry). A line has the least processor time
+of each in seconds, the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time, and the
+largest peak of memory of each in MB, above the process after its imports.
 """
 
 from __future__ import annotations
@@ -38,15 +38,19 @@ import sapwood; sapwood.open
 print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
 """
 TRAIN = """
-import json, sys
+import json, sys, time
 sys.path.insert(0, sys.argv[1])
 import trains
 from host import peak
 trains.train.run(trains.Nothing(), sys.argv[3], threads=1)
 tasks = [make() for name, make in trains.TASKS.items() if sys.argv[2] in (name, "together")]
 before = peak()
-found = (trains.cost(tasks, sys.argv[4], threads=1) if tasks else
-         trains.cost([trains.Nothing()], sys.argv[3], threads=1, step_size=1))
+wall, cpu = time.perf_counter(), time.process_time()
+if tasks:
+    trains.train.run(tasks, sys.argv[4], threads=1)
+else:
+    trains.train.run(trains.Nothing(), sys.argv[3], threads=1, step_size=1)
+found = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 print(json.dumps({**found, "memory": peak() - before}))
 """
 

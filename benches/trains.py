@@ -1,4 +1,4 @@
-"""Trains: what sharing one reading saves, how executors scale, what a step costs, what streams take, and coffea.
+"""Trains: what sharing one reading saves, how executors scale, `auto`, a step's cost, what streams take, and coffea.
 
 Give the folder of the reference files (`make peers`). What is measured is printed as JSON, and with ``--keep`` kept in
 ``benches/results`` and written down in ``docs/performance/trains.md``. Processor times are given beside the clock's:
@@ -222,6 +222,69 @@ def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> t
     return train.Dataset(tuple(train.Source(str(path)) for path in sorted(place.iterdir())))
 
 
+def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
+    """Run each task with two jobs by `auto`, the default, and by threads and processes alone.
+
+    Each run is in a process of its own, and reads so many files that one job takes about `seconds`. The start of
+    processes and planning are in the rates. What two gain is compared with one thread that reads a third of the files.
+    Memory is the peak of the sum of all processes, each counted with the pages that it shares with others.
+    """
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name, (make, file) in SCALED.items():
+            where = links(folder / file, Path(place) / name, make, seconds)
+            runs: dict[str, list[dict[str, Any]]] = {way: [] for way in ("one", "threads", "processes", "auto")}
+            for _ in range(rounds):
+                for way, done in runs.items():
+                    files = max(len(where) // 3, 1) if way == "one" else len(where)
+                    command = [str(HERE / "trains.py"), str(Path(place) / name), "--one-choice", name, way, str(files)]
+                    done.append(watched([sys.executable, *command]))
+            one = median(runs["one"], "rate")
+            found[name] = {"runs": runs, "files": len(where)} | {
+                way: {"rate": median(of, "rate"), "gain": median(of, "rate") / one, "memory": median(of, "memory"),
+                      "cpu us": median(of, "cpu us"), "executor": of[-1]["executor"], "choice": of[-1]["choice"]}
+                for way, of in runs.items()
+            }  # fmt: skip
+    return found
+
+
+def watched(command: list[str]) -> dict[str, Any]:
+    """Run a program that prints JSON as its last line; add the peak memory of it and all processes below it."""
+    most = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        while program.poll() is None:
+            most = max(most, resident(program.pid))
+            time.sleep(0.02)
+        assert program.stdout is not None and program.returncode == 0
+        return json.loads(program.stdout.read().splitlines()[-1]) | {"memory": most}
+
+
+def resident(pid: int | str) -> int:
+    """Give the resident bytes of a process and all below it, which may have ended (Linux)."""
+    about = Path(f"/proc/{pid}")
+    try:
+        size = int((about / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        below = [child for task in (about / "task").iterdir() for child in (task / "children").read_text().split()]
+    except OSError:
+        return 0
+    return size + sum(map(resident, below))
+
+
+def choice_run(place: Path, name: str, way: str, files: int) -> dict[str, Any]:
+    """Be one of the programs of `choice`."""
+    make, _ = SCALED[name]
+    sources = tuple(train.Source(str(path)) for path in sorted(place.iterdir())[:files])
+    train.run(make(), train.Dataset(sources[:1]), threads=1, read_ahead=0)  # which imports all modules
+    settings = {"threads": 1, "read_ahead": 0, "executor": "threads"} if way == "one" else {"executor": way}
+    began = time.perf_counter()
+    outcome = train.run(make(), train.Dataset(sources), **({"threads": 2} | settings))
+    wall = time.perf_counter() - began
+    return {
+        "rate": outcome.entries / wall, "cpu us": 1e6 * outcome.time_cpu / outcome.entries,
+        "executor": outcome.executor, "choice": outcome.choice,
+    }  # fmt: skip
+
+
 def apart(place: Path, name: str, rounds: int) -> dict[str, Any]:
     """Run a task in one program, and in two at a time, each on half of the files."""
     command = [sys.executable, str(HERE / "trains.py"), str(place), "--one-program", name]
@@ -418,6 +481,25 @@ def page(result: dict[str, Any], file: str) -> str:
     head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on",
             "processor time of an entry, 8 ÷ 1", "others, at most", "≥ 1.8, ≥ 90 %"]  # fmt: skip
     parts.append(f"## Jobs\n\n{' '.join((scaling.__doc__ or '').split())}\n\n{table(head, rows)}")
+    if "choice" in result:
+        rows = []
+        for name, about in result["choice"].items():
+            for way in ("threads", "processes", "auto"):
+                of = about[way]
+                ended = f" (ends on {of['executor']})" if way == "auto" else ""
+                rows.append(
+                    [
+                        f"{way}: {name}{ended}",
+                        f"{of['rate']:,.0f}",
+                        f"{of['gain']:.2f}",
+                        f"{of['cpu us']:.3g}",
+                        f"{of['memory'] / 1e6:.0f}",
+                        verdict(of["gain"] >= 1.85) if way == "auto" else "",
+                    ]
+                )
+        head = ["two jobs, from start to end", "entries/s", "as fast as one thread", "µs of the processor an entry",
+                "MB of memory", "≥ 1.85"]  # fmt: skip
+        parts.append(f"## Without a choice\n\n{' '.join((choice.__doc__ or '').split())}\n\n{table(head, rows)}")
     shared = result["sharing"]
     head = ["seconds", *(f"{name} alone" for name in TASKS), "their sum", "the train", "at most", ""]
     rows = [
@@ -459,7 +541,7 @@ Machine: {machine["cpu"]}, {machine["cpus"]} CPUs, {machine["memory"]}, Linux {m
 """
 
 
-PARTS = ("sharing", "scaling", "overhead", "streams", "coffea")
+PARTS = ("sharing", "scaling", "choice", "overhead", "streams", "coffea")
 
 
 def main() -> None:
@@ -469,12 +551,14 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long one job takes, in `scaling`")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long one job takes, in `scaling`")
+    parser.add_argument("--choice-seconds", type=float, default=10.0, help="how long one job takes, in `choice`")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--page", type=Path, help="only write the page, from this result")
     parser.add_argument("--one-stream-run", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one-coffea-run", help=argparse.SUPPRESS)
+    parser.add_argument("--one-choice", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--one-program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one_stream_run:
@@ -482,6 +566,10 @@ def main() -> None:
         return
     if given.one_coffea_run:
         print(json.dumps(coffea_run(given.folder, given.one_coffea_run)))
+        return
+    if given.one_choice:
+        name, way, files = given.one_choice
+        print(json.dumps(choice_run(given.folder, name, way, int(files))))
         return
     if given.one_program:
         one_program(given.folder, given.one_program[0], *map(int, given.one_program[1:]))
@@ -491,6 +579,7 @@ def main() -> None:
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "sharing": lambda: sharing(given.folder / "esd-small", given.rounds),
         "scaling": lambda: scaling(given.folder, given.rounds, given.jobs, given.seconds),
+        "choice": lambda: choice(given.folder, given.rounds, given.choice_seconds),
         "overhead": lambda: overhead(given.steps),
         "streams": lambda: streams(given.folder / "esd-zlib.root", [1, 2, 7, 14], given.rounds),
         "coffea": lambda: coffea(given.rounds),

@@ -68,6 +68,12 @@ def _name_of(kind: np.dtype[Any]) -> str:
     return kind.name
 
 
+@cache
+def _name_given(kind: str) -> str:
+    """Return the name of a type that a name stands for."""
+    return np.dtype(kind).name
+
+
 def type_of(column: Column) -> Type:
     """Return the type of a column."""
     match column:
@@ -95,7 +101,7 @@ def describe(kind: Type) -> str:
     """Write a type as Awkward Array would: ``var * float32``, ``3 * int32``, ``{x: int32, y: string}``."""
     match kind:
         case ("number", dtype):
-            return np.dtype(dtype).name
+            return _name_given(dtype)
         case ("text",):
             return "string"
         case ("fixed", size, content):

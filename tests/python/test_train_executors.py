@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -24,7 +26,7 @@ from many_files import ENTRIES, FILES, Fill, damage, same_counts
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
-from sapwood.train.execution import engine, executors
+from sapwood.train.execution import engine, executors, forking
 from sapwood.train.execution.executors import (
     Dask,
     Futures,
@@ -584,6 +586,80 @@ def test_processes_report_what_goes_wrong(processes: Processes) -> None:
 
 def _kill_me() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _draw() -> tuple[int, int, float, float]:
+    """Return the numbers of the process and its parent, and random numbers; leave time for others to do so."""
+    time.sleep(0.3)
+    return os.getpid(), os.getppid(), random.random(), float(np.random.random())  # noqa: NPY002 - the global one
+
+
+def test_processes_are_forked_from_one_and_differ_in_random_numbers() -> None:
+    executor = Processes(3)
+    try:
+        executor.wait()
+        drawn = [one.result(20) for one in [executor.submit(_draw) for _ in range(3)]]
+    finally:
+        executor.close()
+    pids, parents, python, numpy = zip(*drawn, strict=True)
+    assert sorted(pids) == sorted(executor.pids)
+    assert len(set(parents)) == 1 and parents[0] != os.getpid()
+    assert len(set(python)) == len(set(numpy)) == 3
+
+
+def test_processes_outlive_the_program_that_forked_them() -> None:
+    executor = Processes(1)
+    try:
+        (pid,) = executor.pids
+        origin = executor._origin._process
+        assert origin is not None
+        origin.kill()
+        assert executor.submit(os.getpid).result(20) == pid
+        with pytest.raises(WorkerLostError, match=f"worker process {pid} ended"):
+            executor.submit(_kill_me).result(20)
+        assert executor.submit(os.getpid).result(20) != pid
+    finally:
+        executor.close()
+
+
+def test_processes_can_be_closed_while_they_start() -> None:
+    executor = Processes(2)
+    executor.close()
+    assert executor._origin._process is None
+    assert not any(thread.is_alive() for thread in executor._threads)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_processes_end_with_their_client() -> None:
+    program = (
+        "import time\nfrom sapwood.train.execution.executors import Processes\n"
+        "processes = Processes(2)\n"
+        "print(*processes.pids, processes._origin._process.pid, flush=True)\ntime.sleep(100)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        pids = client.stdout.readline().split()
+        client.kill()
+    assert len(pids) == 3
+
+    def alive() -> list[str]:
+        paths = [Path(f"/proc/{pid}/stat") for pid in pids]
+        return [str(path) for path in paths if path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z"]
+
+    limit = time.monotonic() + 20
+    while alive() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not alive()
+
+
+def test_processes_that_cannot_start_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking.sys, "executable", "/nothing/here")
+    executor = Processes(1)
+    try:
+        with pytest.raises(WorkerLostError, match=r"worker process could not be started: .*No such file"):
+            executor.submit(os.getpid).result(20)
+    finally:
+        executor.close()
 
 
 @pytest.mark.parametrize(

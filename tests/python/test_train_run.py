@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +368,34 @@ def test_files_that_are_not_there_can_be_left_out(folder: Path, tmp_path: Path) 
 def test_nothing_left_is_an_error(damaged: Path) -> None:
     with pytest.raises(SapwoodError, match="none of the 1 files"):
         train.run(Count(), damaged / "events_0.root", skip_bad_files=True)
+
+
+def test_a_short_step_takes_few_calls(tmp_path: Path) -> None:
+    class Nothing(train.Task):
+        branches = ("x",)
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events)}
+
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"x": "int32"}, auto_flush=100).extend({"x": np.arange(300, dtype="i4")})
+
+    def calls(step: int) -> int:
+        count = itertools.count()
+
+        def counted(_: Any, event: str, __: Any) -> None:
+            if event == "call":
+                next(count)
+
+        threading.setprofile(counted)
+        sys.setprofile(counted)
+        try:
+            run = train.run(Nothing(), tmp_path / "f.root", threads=1, step_size=step)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+        assert run["nothing"]["n"] == 300
+        return next(count)
+
+    calls(300)  # which imports modules
+    assert (calls(1) - calls(300)) / 300 < 370  # 300 with Python 3.11, 414 before columns were read as layouts

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("execution")
     where.add_argument(
         "--executor", metavar="NAME",
-        help="auto (default: threads, then processes if Python's lock holds these back), threads, processes, dask, "
+        help="auto (default: threads, then processes if these save time), threads, processes, dask, "
         "dask://HOST:PORT, slurm or htcondor",
     )  # fmt: skip
     where.add_argument("--site", metavar="FILE", help="JSON or YAML file with executor settings (see sites/)")

@@ -295,8 +295,8 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
         f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
         f"{used}, peak memory {bytes_text(run.memory_peak)}",
     ]
-    if run.moved:
-        lines.append(safe_line(run.moved))
+    if run.choice:
+        lines.append(safe_line(run.choice))
     for skipped in run.skipped:
         entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"
         lines.append(safe_line(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}"))

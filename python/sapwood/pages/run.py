@@ -398,8 +398,8 @@ def _scaling(run: Run) -> str:
         f"{trace.get('stolen', 0)} were shared with idle workers, {trace.get('repeated', 0)} repeated because they "
         f"lagged, {trace.get('retried', 0)} steps tried again; workers were lost {_plural(len(lost), 'time')}."
     )
-    if run.moved:
-        words += f" {escaped(run.moved)}."
+    if run.choice:
+        words += f" {escaped(run.choice)}."
     gone = "".join(f"<li>{escaped(reason)}</li>" for reason in lost)
     lists = f"<ul>{gone}</ul>" if gone else ""
     head = ["Worker", "Entries", "Leases", "Busy", "CPU", "of busy", "Memory"]

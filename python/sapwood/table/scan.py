@@ -11,6 +11,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError, UnsupportedError
+from sapwood.garbage import no_garbage
 from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
@@ -143,6 +144,41 @@ class Scan:
         for carry in [self.carry, *self.friend_carries]:
             if carry is not None:
                 carry.give_up()
+
+
+class LayoutReader:
+    """Reads stored fields as Awkward layouts with few calls for each range; `Scan` handles all that is not plain."""
+
+    def __init__(self, query: Query) -> None:
+        places = {field: place for place, field in enumerate(query.fields)}
+        self._table = query.source.table
+        self._numbers = query.numbers
+        self._outputs = [
+            (name, places[node.field], node.field.mark if node.field.is_marked else None)
+            for name, node in query.outputs
+            if type(node) is Leaf
+        ]
+
+    @staticmethod
+    def of(query: Query) -> LayoutReader | None:
+        """Return the reader of a query; None if it has more than fields with data, or a cache of columns."""
+        plain = query.cut is None and not query.beside and all(type(node) is Leaf for _, node in query.outputs)
+        cached = getattr(query.source.table.file, "column_cache", None) is not None
+        return LayoutReader(query) if plain and query.numbers and not cached else None
+
+    def read(self, start: int, stop: int) -> dict[str, Foreign] | None:
+        """Return the layouts by name; None if a part cannot be decoded, which `Scan` then reports."""
+        table = self._table
+        left_out: list[str] = []
+        try:
+            data = table.engine.read([(table.native, self._numbers, start, stop)], None, left_out)
+        except (UnsupportedError, CorruptError):
+            return None
+        if left_out:
+            return None
+        with no_garbage():
+            made = columns.Layouts().each(data)
+            return {name: made[place] if mark is None else mark(made[place]) for name, place, mark in self._outputs}
 
 
 class Kept:

@@ -76,10 +76,11 @@ class Meter:
 
 
 def _used() -> Cost:
-    return Cost(time.process_time(), _cpu_waiting(), _native.counters(), dict(_native.requests()))
+    return Cost(time.process_time(), cpu_waiting(), _native.counters(), dict(_native.requests()))
 
 
-def _cpu_waiting() -> float:
+def cpu_waiting() -> float:
+    """Return the seconds in which the threads of this process were ready to run but had no processor (0: unknown)."""
     total = 0
     try:
         for thread in os.scandir("/proc/self/task"):
@@ -222,8 +223,8 @@ class Run:
     time_cpu_resumed: float = 0.0
     executor: str = "threads"
     slots: int = 1
-    moved: str = ""
-    """Why the run moved to processes, or could not, if the steps held the GIL for too long."""
+    choice: str = ""
+    """What the executor `auto` chose, and why; empty for other executors."""
     workers: list[WorkerRecord] = field(default_factory=list[WorkerRecord])
     trace: dict[str, Any] = field(default_factory=dict[str, Any])
     rates: list[float] = field(default_factory=list[float])
@@ -323,6 +324,7 @@ class Run:
             "memory_start": self.memory_start,
             "memory_peak": self.memory_peak,
             "executor": self.executor,
+            "choice": self.choice,
             "slots": self.slots,
             "complete": self.complete,
             "interrupted": self.interrupted,

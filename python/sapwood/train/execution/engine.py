@@ -182,6 +182,10 @@ class Engine:
         while self._ready:
             yield self._ready.popleft()
 
+    def outstanding(self) -> list[Future[Any]]:
+        """List the calls that have not ended."""
+        return [*self._out, *self._looks]
+
     # Planning
 
     def _plan(self) -> None:
@@ -236,15 +240,17 @@ class Engine:
                 self._add(half)
             return
         self._planned += 1
-        self._open[step.key] = self.given[step.key] = step
+        key = step.key
+        self._open[key] = self.given[key] = step
         if self.ordered:
-            self._order.append(step.key)
+            self._order.append(key)
         self._push(step)
 
     def _push(self, step: Step) -> None:
-        if step.key not in self._queued:
-            self._queued.add(step.key)
-            heapq.heappush(self._todo, (step.key, step))
+        key = step.key
+        if key not in self._queued:
+            self._queued.add(key)
+            heapq.heappush(self._todo, (key, step))
 
     def _pop(self) -> Step:
         key, step = heapq.heappop(self._todo)

@@ -9,8 +9,6 @@ import queue
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -23,10 +21,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.data.dataset import parse_settings
+from sapwood.train.execution.forking import Origin
 from sapwood.train.execution.preload import script
 from sapwood.train.task.tasks import described
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from sapwood.columns import Foreign
 
 
@@ -115,7 +116,7 @@ class Threads:
 
 
 class Processes:
-    """New processes that share nothing. A process that dies is replaced."""
+    """Worker processes, forked from a program that has imported their modules. A process that dies is replaced."""
 
     name = "processes"
     remote = True
@@ -126,7 +127,8 @@ class Processes:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closing = False
         self.cores = _cores()
-        self._children = [_Child() for _ in range(processes)]
+        self._origin = Origin()
+        self._children = [_Child(self._origin) for _ in range(processes)]
         self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
         for thread in self._threads:
             thread.start()
@@ -144,7 +146,8 @@ class Processes:
     @property
     def pids(self) -> list[int]:
         """The process ids."""
-        return [child.process.pid for child in self._children]
+        self.wait()
+        return [child.pid for child in self._children]
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Submit a call."""
@@ -157,24 +160,28 @@ class Processes:
         self._closing = True
         for _ in self._threads:
             self._calls.put(None)
-        for child in self._children:
-            child.end()
+        started = [child for child in self._children if child.there.is_set()]
+        for child in started:
+            child.end(dying=False)
+        self._origin.close()
         for thread in self._threads:
             thread.join(5)
+        for child in self._children:  # those that were being started
+            child.end(dying=False)
 
     def wait(self) -> None:
-        """Wait until all processes have imported their modules."""
+        """Wait until all processes have started."""
         for child in self._children:
             child.there.wait()
 
     @property
     def ready(self) -> bool:
-        """Whether all processes have imported their modules."""
+        """Whether all processes have started."""
         return all(child.there.is_set() for child in self._children)
 
     def _drive(self, child: _Child) -> None:
-        """Send calls to one process, one after another."""
-        child.greet()
+        """Start a process, and send calls to it, one after another."""
+        child.start()
         while (call := self._calls.get()) is not None and not self._closing:
             future, function, arguments = call
             if not future.set_running_or_notify_cancel():
@@ -182,11 +189,10 @@ class Processes:
             try:
                 good, answer = child.call(function, arguments)
             except (EOFError, OSError):
-                code = child.end()
-                future.set_exception(WorkerLostError(f"worker process {child.process.pid} ended {_ending(code)}"))
+                why = child.end(dying=True)
+                future.set_exception(WorkerLostError(f"worker process {why}"))
                 if not self._closing:
                     child.start()
-                    child.greet()
             except Exception as error:  # noqa: BLE001 - it is raised where the result is requested
                 future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
             else:
@@ -201,34 +207,37 @@ _Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 class _Child:
     """A process that runs `sapwood.train.execution.worker.serve`."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._lock = threading.Lock()
         self._known: set[str] = set()
+        self._connection: Connection | None = None
+        self._fault = self._end = ""
+        self.pid = 0
         self.there = threading.Event()
-        self.start()
-
-    def greet(self) -> None:
-        """Wait until the process is ready. A process that ends before is noticed at its first call."""
-        with contextlib.suppress(EOFError, OSError):
-            self._connection.recv_bytes()
-        self.there.set()
 
     def start(self) -> None:
+        """Start the process, and wait until it is ready. A process that does not start is noticed at its first call."""
         from multiprocessing.connection import Connection
 
         ours, theirs = socket.socketpair()
-        environment = os.environ | {"PYTHONPATH": _importable()}
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "sapwood.train.execution.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment,
-                start_new_session=True,  # Ctrl-C in a terminal is for the client
-            )  # fmt: skip
-        self._connection = Connection(ours.detach())
+        self._connection = connection = Connection(ours.detach())
         self._known.clear()
+        self.pid, self._fault, self._end = 0, "", ""
+        try:
+            with theirs:
+                self.pid = self._origin.start(theirs.fileno())
+            connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            self._fault = str(error)
+        self.there.set()
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Send a call and wait for its answer; raise `EOFError` or `OSError` if the process is gone."""
         from sapwood.train.execution.worker import Packed
 
+        if self._connection is None or not self.pid:
+            raise EOFError
         sent: list[Any] = []
         for argument in arguments:
             if isinstance(argument, Packed):
@@ -240,27 +249,23 @@ class _Child:
         self._connection.send_bytes(pickle.dumps(call, pickle.HIGHEST_PROTOCOL))
         return pickle.loads(self._connection.recv_bytes())
 
-    def end(self) -> int | None:
-        if self.process.poll() is None:
-            # It has just ended and the system does not report it yet, or it is no longer needed.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._ended(self.process.wait(0.05))
-            self.process.kill()
-        return self._ended(self.process.wait(10))
-
-    def _ended(self, code: int) -> int:
-        with contextlib.suppress(OSError):
-            self._connection.close()
-        return code
-
-
-def _importable() -> str:
-    """Return a PYTHONPATH with which another process on this machine can import the same modules."""
-    return os.pathsep.join(filter(None, sys.path))
+    def end(self, *, dying: bool) -> str:
+        """End the process, after a moment if it is `dying`; return a description of its end."""
+        with self._lock:
+            if not self._end:
+                self._end = f"could not be started: {self._fault}"
+                if self.pid:
+                    self._end = f"{self.pid} ended {_ending(self._origin.end(self.pid, dying=dying))}".rstrip()
+                if self._connection is not None:
+                    with contextlib.suppress(OSError):
+                        self._connection.close()
+            return self._end
 
 
 def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
+    if code is None:
+        return ""
+    if code < 0:
         with contextlib.suppress(ValueError):
             return f"by signal {signal.Signals(-code).name}"
     return f"with code {code}"

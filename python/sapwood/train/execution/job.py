@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import ArgumentError
+from sapwood.show.units import counted
 from sapwood.train.account.record import Run, host
 from sapwood.train.data.catalogue import Catalogue
 from sapwood.train.data.dataset import Dataset, StepSize, memory_budget, parse_size
@@ -81,10 +82,10 @@ def run(
         - ``"fill"``: fill with NaN, 0 or empty lists, and convert numbers if no value changes.
     executor
         Where steps run: a name (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or an object
-        with the interface of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If the steps hold the GIL
-        for more than a third of their processor time, and seconds of work are left, the run moves to processes, unless
-        there is a memory budget. Changes that tasks make outside their results, such as appending to a list of the
-        script, are lost in other processes: use ``"threads"`` for such tasks.
+        with the interface of `concurrent.futures.Executor`. ``"auto"`` begins with threads. If these leave processors
+        idle because the tasks hold the GIL, and processes would save more time than their start takes, the run moves to
+        processes, unless there is a memory budget (see `Run.choice`). Changes that tasks make outside their results,
+        such as appending to a list of the script, are lost in other processes: use ``"threads"`` for such tasks.
     options
         Arguments of the cluster's class, if `executor` is the name of a cluster.
     ordered
@@ -147,6 +148,9 @@ def run(
             _native.set_num_threads(workers)
         train = RunningTrain(given, dataset, chosen, settings, known, saved, progress, output, done)
         train.moves = executor == "auto" and workers > 1 and budget is None
+        if executor == "auto" and not train.moves:
+            why = "a run with a memory budget does not move" if workers > 1 else "only one step is processed at a time"
+            train.choice = f"auto: stayed on {counted(workers, 'thread')}, because {why}"
         return train.go()
     finally:
         if mine:

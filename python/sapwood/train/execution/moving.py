@@ -2,36 +2,79 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from sapwood import _native
 from sapwood.errors import SapwoodError
+from sapwood.show.units import count_text, counted, seconds_text
+from sapwood.train.account.record import cpu_waiting
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Processes
-from sapwood.train.execution.worker import Packed
+from sapwood.train.execution.worker import Packed, Worker
 
 _PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
 """Seconds between two samples of the GIL, samples in a burst, and seconds between bursts: less than 1 % of a core."""
-_LATE = 0.0005
+_LATE = 0.0002
 """Delay in seconds after which a thread that woke up counts as having waited for the GIL."""
-_WATCHED = 1.0
-"""Seconds of work after which the fraction is known well enough."""
-_SHARE, _ALWAYS = 1 / 3, 0.9
-"""Fraction of a step's processor time with the GIL above which processes are faster than threads; fraction of all time
-above which the GIL counts as always held."""
-_WORTH = 5.0
-"""Minimum seconds of remaining work to make up for the start of the processes, which takes about 1 s of CPU time."""
+_LOOK = 0.1
+"""Seconds between two decisions."""
+_WATCHED, _SURE = 0.25, 1.0
+"""Seconds of work before the first decision, and until the measurement is reliable."""
+_COST = 0.3
+"""Seconds of processor time that the start of processes takes, nearly all of it for imports."""
+_MARGIN, _EARLY_MARGIN = 1.0, 2.0
+"""How many times this cost a move must save; the second one before the measurement is reliable."""
+_LEAST = 0.05
+"""Fraction of the remaining time that a move must save at least: less is within the error of the measurement."""
+_BUSY = 0.9
+"""Fraction of the processors above which they count as busy."""
+_RATED = 0.5
+"""Minimum seconds over which a rate is reported."""
+
+
+class _Mark(NamedTuple):
+    """A time by the clock, and seconds until then.
+
+    This process used processors for `cpu`; its threads waited `waiting` for processors and `storage` for storage. The
+    processors that it may use were idle for `idle`, summed over processors.
+    """
+
+    clock: float
+    cpu: float
+    waiting: float
+    storage: float
+    idle: float
+
+    @staticmethod
+    def now() -> _Mark:
+        storage = _native.counters()["time_storage_ns"] / 1e9
+        return _Mark(time.monotonic(), time.process_time(), cpu_waiting(), storage, _idle())
+
+
+class _Use(NamedTuple):
+    """Numbers of processors: those that a run keeps busy, those that the GIL leaves idle, and those it waits for."""
+
+    busy: float
+    idle: float
+    waiting: float
 
 
 class Mover:
-    """Watches a run on threads, and moves it to processes once, if the steps hold the GIL too long.
+    """Watches a run on threads, and moves it to processes once, if that is expected to save time.
 
-    A sampling thread sleeps for short times and measures how late it gets the GIL. If steps release the GIL for most of
-    their time, as reading and NumPy do, the run stays on threads. The processes start while the threads work on. When
-    they are ready, all further steps go to them. The results of a step are the same in both.
+    Threads that wait for the GIL leave processors idle, which processes would use. The time that this saves in the rest
+    of the run is compared with the cost of starting processes. Idle time counts only as far as the GIL explains it: a
+    sampling thread sleeps for short times and measures how often it gets the GIL late.
+
+    The processes start while the threads work on. When they are ready, all further steps go to them, and the memory of
+    the threads' steps is released. The results of a step are the same in both.
 
     Parameters
     ----------
@@ -39,59 +82,112 @@ class Mover:
         Number of working threads, and of processes after a move.
     pack
         Function that returns the packed information for the processes.
+    left
+        Fraction of the work that is left, from 0 to 1.
+    entries
+        Number of entries that are done.
+    remote
+        Whether storage is remote. Waiting for it is then no reason to move.
     """
 
-    def __init__(self, threads: int, pack: Callable[[], Packed]) -> None:
-        self.report = ""
-        """Description of the measurement and of the move."""
+    def __init__(
+        self, threads: int, pack: Callable[[], Packed], *, left: float = 1.0, entries: int = 0, remote: bool = False
+    ) -> None:
         self.processes: Processes | None = None
         self._threads = threads
         self._pack = pack
         self._packed: Packed | None = None
+        self._remote = remote
         self._done = False
+        self._why = ""
+        self._use: _Use | None = None  # as it was at the last decision
+        self._pays = False  # whether processes would save time, if enough work were left
         self._samples = self._late = 0
-        self._cpu = self._wall = 0.0  # processor time of the run, and time, while samples were taken
         self._stopped = threading.Event()
-        self._began = time.monotonic()
+        self._left, self._entries = left, entries
+        self._began = _Mark.now()
+        self._next = self._began.clock + _WATCHED
+        self._moved: tuple[float, int] | None = None  # time and entries at the move
+        self._before: Worker | Packed | None = None  # the worker of the threads, which still have these calls
+        self._calls: list[Future[Any]] = []
         self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
         self._watch.start()
 
-    def consider(self, engine: Engine, left: float) -> bool:
-        """Move the run if it pays off; return whether it was moved in this call.
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a decision."""
+        return not self._done and time.monotonic() >= self._next
 
-        `left` is the fraction of the work that is left, from 0 to 1.
-        """
-        if self._done:
-            return False
+    def consider(self, engine: Engine, left: float, entries: int = 0) -> bool:
+        """Move the run if it pays off; return whether it was moved in this call. Arguments as above."""
+        now = time.monotonic()
         if self._packed is not None and self.processes is not None:
             if not self.processes.ready:
                 return False
-            engine.executor, engine.worker = self.processes, self._packed
-            self._done = True
-            return True
-        worked = time.monotonic() - self._began
-        if worked < _WATCHED:
+            if self._moved is None:
+                self._before, self._calls = engine.worker, engine.outstanding()
+                engine.executor, engine.worker = self.processes, self._packed
+                self._moved = now, entries
+                return True
+            self._next = now + _LOOK
+            if all(call.done() for call in self._calls):
+                self._done = True
+                if isinstance(self._before, Worker):
+                    self._before.close()  # the memory of its steps is of no more use
+                self._before, self._calls = None, []
             return False
-        rest = worked * left / max(1 - left, 1e-9)
-        held = self._late / max(self._samples, 1)
-        # Threads that wait for the GIL use no processor: the steps share the time of those that are in use.
-        busy = min(max(self._cpu / self._wall, 1.0), self._threads) if self._wall > 0 else self._threads
-        if held < min(_SHARE * busy, _ALWAYS) or rest < _WORTH:
-            self._done = rest < _WORTH
-            if self._done:
-                self._end()
+        self._next = now + _LOOK
+        worked = now - self._began.clock
+        rest = worked * left / max(self._left - left, 1e-9)
+        margin = _COST * (_MARGIN if worked >= _SURE else _EARLY_MARGIN)
+        if rest * (1 - 1 / self._threads) < _COST * _MARGIN:
+            self._done = True  # all that could be gained
+            self._end()
+            return False
+        use = self._processors()
+        saved = use.idle / (use.busy + use.idle)
+        self._use, self._pays = use, saved >= _LEAST
+        if not self._pays or rest * saved < margin:
             return False
         self._end()
-        self.report = f"Python's lock was held {held:.0%} of the time with {self._threads} threads"
         try:
             self._packed = self._pack()
         except SapwoodError as error:
-            self.report += f"; the run stays with them: {error}"
-            self._done = True
+            self._why, self._done = str(error), True
             return False
-        self.report += f": after {worked:.1f} s the run went on with processes"
         self.processes = Processes(self._threads)
         return False
+
+    def report(self, entries: int = 0) -> str:
+        """Return what was chosen, and why; `entries` were done at the end of the run."""
+        threads, processes = counted(self._threads, "thread"), counted(self._threads, "process")
+        if self._use is None:
+            return short_run(self._threads)
+        busy = f"kept {self._use.busy:.1f} of {counted(self._threads, 'processor')} busy"
+        if self._moved is None:
+            if self.processes is not None:
+                return f"auto: stayed on {threads}, because the run ended while {processes} were started"
+            if self._why:
+                return f"auto: stayed on {threads}, because {self._why}"
+            if self._pays:
+                why = "; too little work was left to gain from processes"
+            elif self._use.busy > _BUSY * self._threads:
+                why = ""
+            elif self._use.waiting > (self._threads - self._use.busy) / 2:
+                why = "; other programs used the rest"
+            else:
+                why = "; they waited for other things than Python's lock (GIL)"
+            return f"auto: stayed on {threads}, which {busy}{why}"
+        when, done = self._moved
+        began, now = self._began.clock, time.monotonic()
+        text = (
+            f"auto: moved from {threads} to {processes} after {seconds_text(when - began)}, because the threads {busy} "
+            "(the tasks hold Python's lock, the GIL)"
+        )
+        if when - began > _RATED and now - when > _RATED:
+            before, after = (done - self._entries) / (when - began), (entries - done) / (now - when)
+            text += f"; {count_text(before)} entries/s before, {count_text(after)} after"
+        return text
 
     def close(self) -> None:
         """Stop watching, and end the processes."""
@@ -99,21 +195,47 @@ class Mover:
         if self.processes is not None:
             self.processes.close()
 
+    def _processors(self) -> _Use:
+        """Return how the run has used processors so far."""
+        before, now = self._began, _Mark.now()
+        took = now.clock - before.clock
+        used = min((now.cpu - before.cpu) / took, self._threads)
+        unused = self._threads - used
+        # Also where other programs use the idle processors, processes would get a larger share than blocked threads.
+        waiting = (now.waiting - before.waiting) / took
+        blocked = unused - waiting
+        idle = min(unused, max((now.idle - before.idle) / took, blocked, 0.0))
+        if self._remote:
+            idle = max(idle - (now.storage - before.storage) / took, 0.0)
+        held = self._late / max(self._samples, 1)
+        return _Use(used, min(idle, 2 * held * (self._threads - 1)), waiting)
+
     def _end(self) -> None:
         self._stopped.set()
 
     def _sample(self) -> None:
         while not self._stopped.is_set():
-            waited, cpu, began = _waited(), time.process_time(), time.monotonic()
+            waited, began = _waited(), time.monotonic()
             time.sleep(_PAUSE)
-            took = time.monotonic() - began
-            late = took - _PAUSE
-            self._cpu += time.process_time() - cpu
-            self._wall += took
+            late = time.monotonic() - began - _PAUSE
             self._samples += 1
             self._late += late - (_waited() - waited) > _LATE
             if self._samples % _LOOKS == 0:
                 self._stopped.wait(_REST)
+
+
+def short_run(threads: int) -> str:
+    """Return why a short run stays on threads."""
+    return f"auto: stayed on {counted(threads, 'thread')}, because processes would not save the time of their start"
+
+
+def _idle() -> float:
+    """Return the seconds for which the processors that this process may use were idle; 0 if not known."""
+    with suppress(OSError, IndexError, ValueError, AttributeError):
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
+        return sum(int(line[4]) for line in lines if line and line[0] in mine) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _waited() -> float:

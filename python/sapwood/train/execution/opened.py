@@ -13,7 +13,7 @@ from sapwood.errors import SapwoodError, StorageError
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Leaf, Query
 from sapwood.table.results import ResultForm
-from sapwood.table.scan import Accessed, Scan, virtual_arrays
+from sapwood.table.scan import Accessed, LayoutReader, Scan, virtual_arrays
 from sapwood.train.data.catalogue import open_source
 from sapwood.train.data.dataset import find_tree
 from sapwood.train.execution.plan import BAD, FilePlan, Step
@@ -84,6 +84,7 @@ class OpenTree:
         self._users = 0
         self._closing = False
         self._queries: dict[tuple[str, ...] | None, Query] = {}
+        self._reader: tuple[Query, LayoutReader | None] | None = None
         self._kept: tuple[Zones, list[Predicate]] | None = None
         self._narrowed = False
 
@@ -91,7 +92,14 @@ class OpenTree:
         """Read columns, as layouts by name; `like` is their query on a table with the same columns."""
         if not names:
             return {}
-        record = Scan(self.query(names, like)).arrays(start, stop, AWKWARD).layout
+        query = self.query(names, like)
+        if self._reader is None or self._reader[0] is not query:
+            self._reader = query, LayoutReader.of(query)
+        reader = self._reader[1]
+        found = None if reader is None else reader.read(start, stop)
+        if found is not None:
+            return found
+        record = Scan(query).arrays(start, stop, AWKWARD).layout
         return {name: record.content(name) for name in names}
 
     def kept(self, tasks: Sequence[Any], needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.storage.locate import is_url
 from sapwood.storage.trace import Trace
 from sapwood.train.account import memory as resident_memory
 from sapwood.train.account.record import Meter, Run, Skipped, TaskRecord, WorkerRecord, host, versions
@@ -25,7 +26,7 @@ from sapwood.train.data.friends import ReplacedFriendError
 from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Dask, Executor
-from sapwood.train.execution.moving import Mover
+from sapwood.train.execution.moving import Mover, short_run
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DatasetPlan
@@ -133,6 +134,7 @@ class RunningTrain:
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had processed
         self.joining = False  # whether a part is being joined and the results are incomplete
         self.moves = False  # whether the run may move from threads to processes
+        self.choice = ""  # why it may not
         self.mover: Mover | None = None
         self.budget_here: int | None = None  # memory budget of this process
 
@@ -184,7 +186,10 @@ class RunningTrain:
         finally:
             if self.mover is not None:
                 self.mover.close()
-                record.moved = self.mover.report
+                self.choice = self.mover.report(record.entries)
+            elif self.moves:
+                self.choice = short_run(settings["threads"])
+            record.choice = self.choice
             if isinstance(worker, Worker):
                 worker.close()
         record.time_wall = time.perf_counter() - wall
@@ -311,17 +316,20 @@ class RunningTrain:
                 self._account(engine, record, None)
 
     def _move(self, engine: Engine, plan: DatasetPlan, record: Run) -> None:
-        """Move the run to processes if the GIL slows the threads down."""
-        if isinstance(engine.worker, Worker) and self.moves:
+        """Move the run to processes if that saves time."""
+        if not self.moves or (self.mover is not None and not self.mover.due):
+            return
+        left = 1 - self.bytes_done / max(plan.bytes, 1)
+        if self.mover is None and left > 0 and isinstance(engine.worker, Worker):
             info = engine.worker.info
-            if self.mover is None:
-                self.mover = Mover(
-                    self.settings["threads"],
-                    lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
-                )
-            if self.mover.consider(engine, 1 - self.bytes_done / max(plan.bytes, 1)):
-                self.executor = engine.executor
-                record.executor, record.slots = self.executor.name, self.executor.slots
+            self.mover = Mover(
+                self.settings["threads"],
+                lambda: Packed.of(replace(info, at_once=1), as_here=True).touching(info.touched),
+                left=left, entries=record.entries, remote=any(is_url(source.path) for source in self.dataset.sources),
+            )  # fmt: skip
+        elif self.mover is not None and self.mover.consider(engine, left, record.entries):
+            self.executor = engine.executor
+            record.executor, record.slots = self.executor.name, self.executor.slots
 
     def _account(self, engine: Engine, record: Run, budget: int | None) -> None:
         while engine.outcomes:
@@ -380,16 +388,19 @@ class RunningTrain:
         record.steps += len(steps)
         record.entries += part.entries
         record.entries_passed_over += part.passed_over
-        self.sizes.update(part.sizes)
+        for name, size in part.sizes.items():
+            self.sizes[name] += size
         read = Counter[int]()
-        for step in steps:
-            read[step.file.place] += step.wanted
+        if self.writer is not None:
+            for step in steps:
+                read[step.file.place] += step.wanted
         for place, results in enumerate(part.results):
             task = self.records[place]
             task.time_cpu += part.cpu[place]
             task.time_wall += part.wall[place]
             task.memory_peak = max(task.memory_peak, part.memory[place])
-            self.needs[place].update(dict.fromkeys(sorted(part.touched[place])))
+            if not part.touched[place] <= self.needs[place].keys():
+                self.needs[place].update(dict.fromkeys(sorted(part.touched[place])))
             if place in part.failures:
                 self._take_off(place, part.failures[place])
             if task.failure or results is None:

@@ -1,7 +1,4 @@
-"""Workers: read a step once, run all tasks on it, and measure both.
-
-As a program (``python -m sapwood.train.execution.worker FD``), this module is a child process of `Processes`.
-"""
+"""Workers: read a step once, run all tasks on it, and measure both."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ import hashlib
 import importlib
 import pickle
 import re
-import signal
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -177,7 +172,8 @@ class Worker:
         finally:
             part.reading = time.perf_counter() - began
         part.passed_over = step.wanted - block.length
-        part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
+        for name, layout in block.layouts.items():
+            part.sizes[name] = int(layout.nbytes)
         with self._gate.work():
             for number in range(len(self.info.tasks)):
                 self._process(number, step, block, needs, part, alone, off)
@@ -264,8 +260,8 @@ class Worker:
         part.wall.append(time.perf_counter() - wall)
         part.memory.append(water.growth() if weighed and alone() else 0)
         part.results.append(result)
-        seen = frozenset(access.branch for access in log).union(self.info.touched.get(place, ()))
-        part.touched.append(seen | need.branches)
+        seen = {access.branch for access in log}.union(self.info.touched.get(place, ()))
+        part.touched.append(need.branches | seen if seen else need.branches)
 
     def _read(self, step: Step) -> tuple[StepBlock, list[Resolved]]:
         tree = self._tree(step.file)
@@ -400,12 +396,12 @@ def _of_friend(name: str, friends: Collection[str]) -> bool:
 
 def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
     """Store the origin of the events in `events.attrs`. The open tree, under ``@tree``, is never pickled."""
-    events.attrs["@tree"] = tree
-    events.attrs["dataset"] = step.file.source.dataset
-    events.attrs["metadata"] = dict(step.file.metadata)
-    events.attrs["file"], events.attrs["tree"] = step.file.source.path, step.file.tree
-    events.attrs["uuid"] = step.file.uuid
-    events.attrs["entry_start"], events.attrs["entry_stop"] = step.entry_start, step.entry_stop
+    attrs, file = events.attrs, step.file
+    attrs["@tree"] = tree
+    attrs["dataset"] = file.source.dataset
+    attrs["metadata"] = dict(file.metadata)
+    attrs["file"], attrs["tree"], attrs["uuid"] = file.source.path, file.tree, file.uuid
+    attrs["entry_start"], attrs["entry_stop"] = step.entry_start, step.entry_stop
     return events
 
 
@@ -553,13 +549,12 @@ def look_at(
 
 
 def serve(descriptor: int) -> None:
-    """Run as a child process: receive calls from a socket and answer them until the parent ends."""
+    """Run as a worker process: receive calls from a socket and answer them until the client ends."""
     from multiprocessing.connection import Connection
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     connection = Connection(descriptor)
     with contextlib.suppress(OSError):
-        connection.send_bytes(b"")  # all modules are imported
+        connection.send_bytes(b"")  # it has started
     while True:
         try:
             module, name, arguments = pickle.loads(connection.recv_bytes())
@@ -574,8 +569,3 @@ def serve(descriptor: int) -> None:
             connection.send_bytes(data)
         except OSError:
             return
-
-
-if __name__ == "__main__":
-    # Import the module by the name that the parent uses, not a second copy called __main__.
-    importlib.import_module("sapwood.train.execution.worker").serve(int(sys.argv[1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import awkward as ak
@@ -167,7 +168,7 @@ class Resolved:
     cut: Formula | None = None
     everything: bool = False
 
-    @property
+    @cached_property
     def branches(self) -> frozenset[str]:
         """Names of the branches to read."""
         formulas = [formula for _, formula in self.fields] + ([] if self.cut is None else [self.cut])

@@ -160,11 +160,12 @@ class Returned:
 
 def _changeable(result: Foreign, place: str) -> Iterator[tuple[str, Any]]:
     """List the mutable parts of a result, without empty ones and those that are hashed by value."""
-    if isinstance(result, Mapping):
+    if isinstance(result, (dict, Mapping)):
         if result:
             yield place, result
         for key, value in result.items():
-            yield from _changeable(value, f"{place}[{key!r}]")
+            if type(value) not in _PLAIN:
+                yield from _changeable(value, f"{place}[{key!r}]")
         return
     inner: Any = result.array if isinstance(result, (Sum, Bounded)) else result
     if isinstance(inner, np.ndarray):
@@ -186,7 +187,7 @@ def materialized(result: Foreign) -> Foreign:
         result.array = materialized(result.array)
     elif isinstance(result, dict):
         items = cast("dict[Any, Any]", result)
-        read = {key: materialized(value) for key, value in items.items()}
+        read = {key: value if type(value) in _PLAIN else materialized(value) for key, value in items.items()}
         return result if all(read[key] is items[key] for key in read) else read
     return result
 
@@ -274,10 +275,12 @@ def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
 
 def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
     """Join two results like `merge`, as one of many joins; `finished` then returns the result of all."""
+    if type(first) in _PLAIN and type(second) in _PLAIN:
+        return first + second
     first, second = _number(first), _number(second)
     if first is None or second is None:
         return second if first is None else first
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
+    if isinstance(first, (dict, Mapping)) and isinstance(second, (dict, Mapping)):
         joined = first if isinstance(first, _Joined) else _Joined(first)
         for key, value in second.items():
             joined[key] = gather(joined[key], value, f"{place}[{key!r}]") if key in joined else value
@@ -293,6 +296,10 @@ def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
             joined.add(second, place)
         return joined
     return _add(first, second, place)
+
+
+_PLAIN = frozenset((int, float))
+"""Types of numbers that are added as they are, and that no step can change."""
 
 
 def _number(value: Foreign) -> Foreign:
@@ -332,14 +339,16 @@ _ITEMS = 16
 
 def size_of(value: Foreign, depth: int = 4) -> int:
     """Return the approximate memory of a result in bytes."""
+    if type(value) in _PLAIN:
+        return sys.getsizeof(value)
     if isinstance(value, _ARRAYS):
         return int(value.nbytes)
-    if _is_histogram(value):
+    if type(value) is not dict and _is_histogram(value):
         return int(value.view(flow=True).nbytes)
     own, most = sys.getsizeof(value), _ITEMS
     if isinstance(value, Gathered):
         return own
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         items, most = value.values(), 50 * _ITEMS  # values of a dictionary often have different types
     elif isinstance(value, (list, tuple, set, frozenset)):
         items = cast(Collection[Any], value)
