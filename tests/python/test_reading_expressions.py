@@ -77,6 +77,25 @@ def test_unsigned_numbers_of_64_bits_are_computed_with_constants_beyond_63_bits(
         Language().parse("i & 9223372036854775808", names, "").evaluate(names.__getitem__)
 
 
+@pytest.mark.parametrize("name", ["a||b", "a&&b", 'q"||', "'&&", "\\&&"])
+def test_operators_of_c_in_names_stay_as_they_are(name: str) -> None:
+    values = {name: np.array([0, 1, 2]), "x": np.array([1, 1, 0])}
+    for text, wanted in [
+        (f"get({name!r}) + 1", [1, 2, 3]),
+        (f"get({name!r}) > 0 && x > 0", [False, True, False]),
+        (f"x > 0||get({name!r}) > 1", [True, True, True]),
+    ]:
+        assert Language().parse(text, values, "").evaluate(values.__getitem__).tolist() == wanted
+    with pytest.raises(ArgumentError, match="combined with"):
+        Language().parse(f"get({name!r}) and x", values, "")
+
+
+def test_unfinished_texts_take_no_time() -> None:
+    for text in ('"' + '\\"' * 30_000, "'\\" * 20_000, '"\\' * 20_000):
+        with pytest.raises(ArgumentError):
+            Language().parse(text, VALUES, "")
+
+
 def test_lists_and_records() -> None:
     assert compute("lists * 2").tolist() == [[2, 4, 6], [], [8, 10]]
     assert compute("lists[lists > 1]").tolist() == [[2, 3], [], [4, 5]]

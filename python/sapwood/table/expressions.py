@@ -60,6 +60,9 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
 }
+_IN_PYTHON: Mapping[str, str] = {"&&": " and ", "||": " or "}
+_C_OPERATORS = re.compile(r"&&|\|\||\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?", re.DOTALL)
+"""C's operators, and texts, which may contain them."""
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -345,9 +348,9 @@ class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
     def __init__(self, language: Language, text: str, names: Collection[str], where: str, word: str) -> None:
-        self._is_c = "&&" in text or "||" in text
+        self._is_c = any(found in _IN_PYTHON for found in _C_OPERATORS.findall(text))
         # In C as in Python, the operators that these become bind less tightly than comparisons.
-        self.text: str = text.replace("&&", " and ").replace("||", " or ") if self._is_c else text
+        self.text: str = _C_OPERATORS.sub(lambda found: _IN_PYTHON.get(found[0], found[0]), text)
         self.needs: list[str] = []
         self._language = language
         self._names = names
