@@ -213,6 +213,17 @@ def test_a_copy_of_selected_entries_reads_no_others(
     assert used[1] <= used[0] / 10, used
 
 
+@pytest.mark.parametrize("text", ["sorted[::-1]", "sorted * 2", "sum(pt)"])
+def test_new_columns_of_a_copy_are_the_same_with_an_index(files: tuple[Path, Path], tmp_path: Path, text: str) -> None:
+    found: list[Any] = []
+    for path in files:
+        copy = tmp_path / path.name
+        assert cli.main(["copy", f"{path}:t", str(copy), "--cut", "sorted > 480", "--define", f"new={text}"]) == 0
+        with sapwood.open(f"{copy}:t") as table:
+            found.append(table.arrays(["sorted", "new"]).tolist())
+    assert found[0] == found[1] and len(found[0]) == 19
+
+
 def _found(histogram: Any) -> list[int]:
     return [value for value, count in zip(histogram.axes[0].edges, histogram.values(), strict=False) if count]
 
