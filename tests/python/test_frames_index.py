@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ import sapwood
 from sapwood import cli, columns, train
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
 from sapwood.table import index
-from sapwood.table.statistics import index_of, statistics
+from sapwood.table.statistics import ZoneCollector, index_of, statistics
 
 ENTRIES, CLUSTER = 1000, 50
 RNG = np.random.default_rng(7)
@@ -212,6 +213,17 @@ def test_a_copy_of_selected_entries_reads_no_others(
     assert used[1] <= used[0] / 10, used
 
 
+@pytest.mark.parametrize("text", ["sorted[::-1]", "sorted * 2", "sum(pt)"])
+def test_new_columns_of_a_copy_are_the_same_with_an_index(files: tuple[Path, Path], tmp_path: Path, text: str) -> None:
+    found: list[Any] = []
+    for path in files:
+        copy = tmp_path / path.name
+        assert cli.main(["copy", f"{path}:t", str(copy), "--cut", "sorted > 480", "--define", f"new={text}"]) == 0
+        with sapwood.open(f"{copy}:t") as table:
+            found.append(table.arrays(["sorted", "new"]).tolist())
+    assert found[0] == found[1] and len(found[0]) == 19
+
+
 def _found(histogram: Any) -> list[int]:
     return [value for value, count in zip(histogram.axes[0].edges, histogram.values(), strict=False) if count]
 
@@ -391,6 +403,36 @@ def test_an_index_is_written_with_the_file(indexed: Path) -> None:
     for name in read.fields:
         for one, other in zip(collected.fields[name].arrays(), read.fields[name].arrays(), strict=True):
             assert np.array_equal(one, other), name
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_entries_of_several_threads_have_the_zones_of_their_values(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.root"
+    take, begun, ended = ZoneCollector.take, threading.Event(), threading.Event()
+
+    def slow(self: ZoneCollector, data: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            ended.wait(0.5)  # the other thread would write in between
+        take(self, data)
+
+    with sapwood.recreate(path, index=True, format=kind) as file:
+        make = file.mktree if kind == "ttree" else file.mkrntuple
+        table = make("t", {"x": "int64"}, **({"auto_flush": 10} if kind == "ttree" else {"cluster_entries": 10}))
+        monkeypatch.setattr(ZoneCollector, "take", slow)
+        first = threading.Thread(target=table.extend, args=({"x": np.full(10, 1)},))
+        first.start()
+        begun.wait(10)
+        table.extend({"x": np.full(10, 2)})
+        ended.set()
+        first.join()
+    with sapwood.open(f"{path}:t") as found:
+        assert sorted(found["x"].array().tolist()) == [1] * 10 + [2] * 10
+        for value in (1, 2):
+            assert len(found.arrays("x", f"x == {value}")) == 10
+            assert found.explain("x", f"x == {value}").entries_skipped == 10
 
 
 def test_small_pieces_share_a_zone_and_large_ones_are_divided(tmp_path: Path) -> None:

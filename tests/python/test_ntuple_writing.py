@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 
 import awkward as ak
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 import uproot
@@ -389,6 +390,65 @@ def test_arrays_of_every_library_come_back(tmp_path: Path) -> None:
     decimals = pa.array([decimal.Decimal("1.5")])
     with sapwood.recreate(tmp_path / "b.root") as file, pytest.raises(sapwood.UnsupportedError, match="decimal128"):
         file.mkrntuple("n", {"x": decimals})
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_dictionaries_and_views_of_arrow_and_polars_at_any_depth(tmp_path: Path, kind: str) -> None:
+    long = "b" * 40  # not stored in the view itself
+    texts = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.uint8()), pa.array(["a", long]))
+    other = pa.DictionaryArray.from_arrays(pa.array([0], pa.uint8()), pa.array(["a"]))
+    cases: dict[str, tuple[Any, list[Any]]] = {
+        "texts": (texts, [long, "a"]),
+        "numbers": (pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array([1.5, 2.5])), [2.5, 1.5]),
+        "chunks": (pa.chunked_array([texts[:1], other]), [long, "a"]),
+        "lists": (pa.array([["a", long], []], pa.list_(pa.dictionary(pa.uint8(), pa.string()))), [["a", long], []]),
+        "views": (pa.array([["a", long], []], pa.list_(pa.string_view())), [["a", long], []]),
+        "maps": (
+            pa.array([[("a", long)], []], pa.map_(pa.string(), pa.dictionary(pa.int8(), pa.string()))),
+            [[("a", long)], []],
+        ),
+        "enum": (pl.Series([long, "a"], dtype=pl.Enum(["a", long])), [long, "a"]),
+        "enums": (pl.Series([["a"], [long, "a"]], dtype=pl.List(pl.Enum([long, "a"]))), [["a"], [long, "a"]]),
+        "category": (pl.Series([long, "a"], dtype=pl.Categorical), [long, "a"]),
+    }
+    with sapwood.recreate(tmp_path / "a.root", format=kind) as file:
+        file["t"] = {name: data for name, (data, _) in cases.items()}
+    with sapwood.open(f"{tmp_path}/a.root:t") as found:
+        for name, (_, want) in cases.items():
+            assert found[name].array().to_list() == want, name
+    records = pl.Series([{"e": "a"}, {"e": None}], dtype=pl.Struct({"e": pl.Enum(["a", "b"])}))
+    missing = pa.DictionaryArray.from_arrays(pa.array([0, None], pa.uint8()), pa.array(["a"]))
+    objects = np.array(["a", None], object)
+    for data, want in ((records, [{"e": "a"}, {"e": None}]), (missing, ["a", None]), (objects, ["a", None])):
+        with sapwood.recreate(tmp_path / "b.root") as file:
+            with pytest.raises(sapwood.UnsupportedError, match="missing values"):
+                file.mktree("t", {"x": data})
+            file.mkrntuple("n", {"x": data})
+        assert sapwood.open(tmp_path / "b.root")["n/x"].array().to_list() == want
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+@pytest.mark.parametrize("data", [pl.Series([object()], dtype=pl.Object), pl.Series([[1]], dtype=pl.List(pl.Int128))])
+def test_values_of_polars_that_no_type_holds_are_refused(tmp_path: Path, kind: str, data: Any) -> None:
+    with sapwood.recreate(tmp_path / "a.root", format=kind) as file:
+        with pytest.raises(sapwood.errors.UnsupportedTypeError, match="'x': arrays of Polars' type"):
+            file["t"] = {"x": data}
+        assert file.keys() == []
+
+
+def test_structured_arrays_with_masks(tmp_path: Path) -> None:
+    kind = np.dtype([("a", "i4"), ("b", "f8")])
+    whole = np.ma.masked_array([(1, 2.5), (3, 4.5)], dtype=kind)
+    some = np.ma.masked_array([(1, 2.5), (3, 4.5)], [(0, 1), (0, 0)], kind)
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mktree("t", {"x": whole})
+        file.mkrntuple("n", {"x": whole, "y": some})
+        with pytest.raises(sapwood.UnsupportedError, match="masked"):
+            file.mktree("u", {"y": some})
+    found = sapwood.open(tmp_path / "a.root")
+    assert found["t"].arrays().to_list() == [{"x_a": 1, "x_b": 2.5}, {"x_a": 3, "x_b": 4.5}]
+    assert found["n/x"].array().to_list() == [{"a": 1, "b": 2.5}, {"a": 3, "b": 4.5}]
+    assert found["n/y"].array().to_list() == [{"a": 1, "b": None}, {"a": 3, "b": 4.5}]
 
 
 def test_arrow_unions_are_written_and_read(tmp_path: Path) -> None:

@@ -49,6 +49,53 @@ def test_values_agree_with_python(text: str) -> None:
     assert np.array_equal(compute(text), eval(code, {"__builtins__": {}}, names))
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("number", [-(2**70), -1, 300, 2**63, 2**63 + 1025, 2**64 - 1, 2**64, 2**70, 2**2000],
+                         ids=lambda number: str(number)[:24])  # fmt: skip
+def test_numbers_of_any_size_are_compared_as_numpy_compares_them(kind: str, number: int) -> None:
+    limits = np.iinfo(kind) if "int" in kind else None
+    ends = [0, 1, int(limits.max), int(limits.min)] if limits else [0.0, -(2.0**70), 2.0**63, 2.0**64, np.inf, np.nan]
+    array = np.array(ends, kind)
+    names = {"x": ak.Array(array), "lists": ak.unflatten(array, [1, 0, len(array) - 1])}
+    for operation in ("<", "<=", "==", "!=", ">", ">="):
+        # NumPy compares no floats with integers beyond their range.
+        text = "inf" if limits is None and number == 2**2000 else str(number)
+        wanted = eval(f"x {operation} {text}", {"x": array, "inf": np.inf})
+        for name in names:
+            parsed = Language().parse(f"{name} {operation} {number}", names, "")
+            assert ak.ravel(parsed.evaluate(names.__getitem__)).tolist() == wanted.tolist(), operation
+
+
+def test_unsigned_numbers_of_64_bits_are_computed_with_constants_beyond_63_bits() -> None:
+    names = {"u": ak.Array(np.array([2**64 - 1, 2**63, 1], np.uint64)), "i": ak.Array(np.array([1]))}
+    for text, wanted in [
+        ("u & 9223372036854775808", [2**63, 2**63, 0]), ("u - 9223372036854775808", [2**63 - 1, 0, 2**63 + 1]),
+    ]:  # fmt: skip
+        found = Language().parse(text, names, "").evaluate(names.__getitem__)
+        assert found.tolist() == wanted and str(found.type) == "3 * uint64"
+    with pytest.raises(ArgumentError, match="cannot compute"):
+        Language().parse("i & 9223372036854775808", names, "").evaluate(names.__getitem__)
+
+
+@pytest.mark.parametrize("name", ["a||b", "a&&b", 'q"||', "'&&", "\\&&"])
+def test_operators_of_c_in_names_stay_as_they_are(name: str) -> None:
+    values = {name: np.array([0, 1, 2]), "x": np.array([1, 1, 0])}
+    for text, wanted in [
+        (f"get({name!r}) + 1", [1, 2, 3]),
+        (f"get({name!r}) > 0 && x > 0", [False, True, False]),
+        (f"x > 0||get({name!r}) > 1", [True, True, True]),
+    ]:
+        assert Language().parse(text, values, "").evaluate(values.__getitem__).tolist() == wanted
+    with pytest.raises(ArgumentError, match="combined with"):
+        Language().parse(f"get({name!r}) and x", values, "")
+
+
+def test_unfinished_texts_take_no_time() -> None:
+    for text in ('"' + '\\"' * 30_000, "'\\" * 20_000, '"\\' * 20_000):
+        with pytest.raises(ArgumentError):
+            Language().parse(text, VALUES, "")
+
+
 def test_lists_and_records() -> None:
     assert compute("lists * 2").tolist() == [[2, 4, 6], [], [8, 10]]
     assert compute("lists[lists > 1]").tolist() == [[2, 3], [], [4, 5]]
@@ -138,7 +185,7 @@ def test_none_in_place_of_lists_has_no_combinations(text: str, found: list[Any])
         ("x + 'text'", ArgumentError, "cannot hold this", 4),
         ("x + y[:2]", ArgumentError, "cannot compute this", 0),
         ("1 / 0", ArgumentError, "cannot compute this", 0),
-        ("lists == 18446744073709551615", ArgumentError, "cannot compute this", 0),
+        ("lists + 18446744073709551615", ArgumentError, "cannot compute this", 0),
     ],
 )
 def test_errors_mark_the_place(text: str, kind: type[Exception], message: str, column: int | None) -> None:

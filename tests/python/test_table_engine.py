@@ -560,6 +560,20 @@ def test_both_ways_of_filling_agree(events: dict[str, Any], table: Any) -> None:
     np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "axis", [hist.axis.Integer(0, 4), hist.axis.Integer(-1, 9, flow=False), hist.axis.IntCategory([1, 3])]
+)
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_whole_numbers_beyond_32_bits_are_in_no_bin_of_integers(axis: Any, kind: str, tmp_path: Path) -> None:
+    limits = np.iinfo(kind)
+    values = np.array([0, 1, 1, 3, 100, int(limits.max), int(limits.min)], kind)
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"x": values}
+    with sapwood.open(f"{tmp_path}/a.root:t") as found:
+        native, filled = found.hist("x", axis), found.hist("x << 0", axis)  # the engine has no shifts
+    assert np.array_equal(native.view(flow=True), filled.view(flow=True))
+
+
 def test_axes_may_be_a_list(table: Any) -> None:
     axes = [hist.axis.Regular(10, 0, 100), hist.axis.Integer(0, 6)]
     texts = ["MET_pt", "count(pt)"]

@@ -372,3 +372,40 @@ def test_a_page_replaces_no_data(sample: str, tmp_path: Path, command: list[str]
     before = Path(sample).read_bytes()
     assert main([*command, sample, "-o", sample]) == 2
     assert Path(sample).read_bytes() == before
+
+
+def test_a_split_by_a_column_takes_every_number(tmp_path: Path) -> None:
+    source = f"{tmp_path / 'a.root'}:t"
+    data = {
+        "x": [1.0, np.inf, -np.inf, 1.0], "u": np.array([2**64 - 1, 2**63, 1, 1], np.uint64),
+        "i": np.array([-(2**63), 2**63 - 1, 0, 0]),
+    }  # fmt: skip
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = data
+    for name, values in data.items():
+        found = split(source, f"{tmp_path}/{name}-{{}}.root", by=name)
+        counts = {one.rpartition("-")[2] if name == "u" else one: n for one, n in found.items()}
+        assert sorted(counts.values()) == [1, 1, 2]
+        for path in found:
+            with sapwood.open(f"{path}:t") as part:
+                assert len(set(part[name].array().tolist())) == 1 and set(part[name].array().tolist()) <= set(values)
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (-2, None), (0, -2), (-3, -1), (1, 100), (100, None), (3, 1)])
+def test_ranges_of_entries_are_those_of_slices(tmp_path: Path, kind: str, start: int, stop: int | None) -> None:
+    path, new = tmp_path / "a.root", tmp_path / "b.root"
+    with sapwood.recreate(path, format=kind) as file:
+        file["t"] = {"x": np.arange(5)}
+    wanted = list(range(5))[start:stop]
+    copy(f"{path}:t", new, selection=Selection(start=start, stop=stop))
+    with sapwood.open(f"{new}:t") as found:
+        assert found["x"].array().tolist() == wanted
+    parts = split(f"{path}:t", f"{tmp_path}/p-{{}}.root", entries=2, selection=Selection(start=start, stop=stop))
+    values: list[int] = []
+    for part in parts:
+        with sapwood.open(f"{part}:t") as found:
+            values += found["x"].array().tolist()
+    assert values == wanted
+    chosen = split(f"{path}:t", f"{tmp_path}/v-{{}}.root", by="x", selection=Selection(start=start, stop=stop))
+    assert list(chosen.values()) == [1] * len(wanted)

@@ -60,6 +60,9 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
 }
+_IN_PYTHON: Mapping[str, str] = {"&&": " and ", "||": " or "}
+_C_OPERATORS = re.compile(r"&&|\|\||\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?", re.DOTALL)
+"""C's operators, and texts, which may contain them."""
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -68,6 +71,61 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+
+def _number_types(layout: Foreign) -> set[np.dtype[Any]]:
+    """Return the types of all numbers in a layout of Awkward Array."""
+    if layout.is_numpy:
+        return {layout.data.dtype}
+    if layout.is_unknown:
+        return set()
+    parts: list[Any] = layout.contents if layout.is_record or layout.is_union else [layout.content]
+    return {kind for part in parts for kind in _number_types(part)}
+
+
+def _fitting(values: tuple[Any, ...], *, compared: bool) -> tuple[Any, ...] | None:
+    """Return the operands with numbers of types that Awkward Array takes beside the arrays; None if there are none.
+
+    It takes no number that the type of an array cannot hold, and none beyond 63 bits; NumPy does.
+    """
+    kinds: set[np.dtype[Any]] = set()
+    for value in values:
+        if type(value).__module__.startswith("awkward"):
+            kinds |= _number_types(value.layout)
+    if not kinds or not any(type(value) is int for value in values):
+        return None
+
+    def fitting(value: Foreign) -> Foreign:
+        if type(value) is not int or not compared:
+            return np.uint64(value) if type(value) is int else value
+        endless = math.inf if value > 0 else -math.inf
+        if any(kind.kind == "f" for kind in kinds):
+            return float(value) if abs(value) < 1 << 1023 else endless
+        if -(1 << 63) <= value < 1 << 63:
+            return np.int64(value)
+        return np.uint64(value) if 0 < value < 1 << 64 else endless
+
+    if not compared and (
+        kinds != {np.dtype(np.uint64)} or not all(0 <= value < 1 << 64 for value in values if type(value) is int)
+    ):
+        return None
+    return tuple(map(fitting, values))
+
+
+def _of_any_size(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operation that takes whole numbers beside arrays of Awkward Array as NumPy does beside its own."""
+    compared = function in _COMPARE.values()
+
+    def operation(*values: Foreign) -> Foreign:
+        try:
+            return function(*values)
+        except (OverflowError, RuntimeError):
+            others = _fitting(values, compared=compared)
+            if others is None:
+                raise
+            return function(*others)
+
+    return operation
 
 
 def _lgamma(x: Foreign) -> Foreign:
@@ -290,9 +348,9 @@ class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
     def __init__(self, language: Language, text: str, names: Collection[str], where: str, word: str) -> None:
-        self._is_c = "&&" in text or "||" in text
+        self._is_c = any(found in _IN_PYTHON for found in _C_OPERATORS.findall(text))
         # In C as in Python, the operators that these become bind less tightly than comparisons.
-        self.text: str = text.replace("&&", " and ").replace("||", " or ") if self._is_c else text
+        self.text: str = _C_OPERATORS.sub(lambda found: _IN_PYTHON.get(found[0], found[0]), text)
         self.needs: list[str] = []
         self._language = language
         self._names = names
@@ -472,11 +530,12 @@ class Expression:
                     bits = b * a.bit_length() if isinstance(op, ast.Pow) else b + a.bit_length()
                     if bits > _MAX_BITS:
                         self._fail("this number is too large", node, ArgumentError)
-                return self._apply(node, _BINARY[type(op)], a, b)
+                return self._apply(node, _of_any_size(_BINARY[type(op)]), a, b)
             case ast.UnaryOp(op=op, operand=operand):
                 return self._apply(node, _UNARY[type(op)], self._value(operand, value_of))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return self._apply(node, _COMPARE[type(op)], self._value(left, value_of), self._value(right, value_of))
+                compare = _of_any_size(_COMPARE[type(op)])
+                return self._apply(node, compare, self._value(left, value_of), self._value(right, value_of))
             case ast.Subscript(value=value, slice=index):
                 array = self._value(value, value_of)
                 return self._apply(node, operator.getitem, array, self._index(index, value_of))

@@ -285,7 +285,7 @@ def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:
     """
     try:
         values, options = _values(wanted, arrays)
-        histogram.fill(*values, **options)
+        histogram.fill(*map(_as_filled, histogram.axes, values), **options)
     except SapwoodError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:
@@ -316,6 +316,16 @@ def _values(wanted: Wants, arrays: Foreign) -> tuple[list[Array], dict[str, Arra
         options["sample"] = flat[wanted.sample]
     values = [flat[text] for text in wanted.values]
     return values, options
+
+
+def _as_filled(axis: Foreign, values: Array) -> Array:
+    """Return values for an axis. Its method `fill` refuses whole numbers beyond 32 bits, which no bin can hold."""
+    traits, kind = axis.traits, values.dtype.kind
+    if type(axis).__name__ not in ("Integer", "IntCategory") or traits.growth or traits.circular or kind not in "iu":
+        return values
+    bounds = np.iinfo(np.int32)
+    values = np.minimum(values, bounds.max) if values.itemsize > 2 else values
+    return np.maximum(values, bounds.min) if kind == "i" and values.itemsize > 2 else values
 
 
 def _flat(values: Foreign, there: Foreign) -> Array:

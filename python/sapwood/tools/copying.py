@@ -23,6 +23,7 @@ from sapwood.storage.locate import split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.sources import user_path
 from sapwood.table.index import INDEX_SET
+from sapwood.table.steps import entry_range
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
 
@@ -38,7 +39,8 @@ class Selection:
     """The part of a tree or RNTuple to copy, and the layout of the copy.
 
     `keep` and `drop` are patterns of branches, `define` has expressions of new branches by name, `cut` selects entries
-    from `start` to `stop`. Clusters have `auto_flush` entries, or bytes if negative.
+    from `start` to `stop`, which count from the end if they are negative. Clusters have `auto_flush` entries, or bytes
+    if negative.
     """
 
     keep: tuple[str, ...] = ()
@@ -294,6 +296,7 @@ def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str,
         return native.join_more(number, source.file.native, item.key, 0)
     tree = source[f"{item.path};{item.key.cycle}"]
     unwanted = _left_out([branch.name for branch in tree.branches], item.path, selection, "branch")
+    first, last = entry_range(tree.num_entries, selection.start, selection.stop)
     layout = Layout(
         compression=selection.compression,
         auto_flush=-30_000_000 if selection.auto_flush is None else selection.auto_flush,
@@ -304,8 +307,8 @@ def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str,
         where,
         [tree],
         layout,
-        selection.start,
-        selection.stop,
+        first,
+        last,
         cut=selection.cut,
         define=selection.define,
     )
@@ -513,7 +516,7 @@ def split(
         if len(found) != 1:
             raise ArgumentError(f"{path} has the tables {[item.path for item in tables]}; name one of them")
         tree = file[found[0].path]
-        first, last = selection.start, min(tree.num_entries, selection.stop or tree.num_entries)
+        first, last = entry_range(tree.num_entries, selection.start, selection.stop)
         parts: list[tuple[str, Selection]] = []
         if by is not None:
             values: set[Any] = set()
@@ -522,7 +525,9 @@ def split(
                 if len(values) > _MOST_VALUES:
                     raise ArgumentError(f"{by} has more than {_MOST_VALUES} values")
             for value in sorted(values):
-                cut = f"({by}) == {value!r}" if selection.cut is None else f"(({by}) == {value!r}) & ({selection.cut})"
+                # An expression has no other name for infinity.
+                number = repr(value).replace("inf", "1e999")
+                cut = f"({by}) == {number}" if selection.cut is None else f"(({by}) == {number}) & ({selection.cut})"
                 name = "".join(c if c.isalnum() or c in "-+." else "_" for c in str(value))
                 parts.append((name, replace(selection, cut=cut)))
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -227,7 +227,14 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
         array = data.to_numpy()
         return _from_iterable(array.tolist(), missing) if array.dtype.kind == "O" else _from_numpy(array)
     if module == "polars":
-        data = data.to_arrow()
+        kind = data.dtype
+        try:
+            # Arrow would get the addresses of Python objects.
+            data = None if str(kind) == "Object" else data.to_arrow()
+        except ValueError:
+            data = None
+        if data is None:
+            raise UnsupportedTypeError(f"arrays of Polars' type {kind} cannot be written")
         module = "pyarrow"
     if module == "pyarrow":
         return _from_arrow(data, missing=missing)
@@ -300,12 +307,9 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     if not _has_maps_or_unions(data.type):
         import awkward as ak
 
-        plain = _PLAIN_ARROW.get(str(data.type).partition("<")[0])
-        if plain is not None:
-            data = plain(data)
         try:
-            layout = ak.to_layout(ak.from_arrow(data))
-        except (AssertionError, TypeError, ValueError) as error:
+            layout = ak.to_layout(ak.from_arrow(_plain_arrow(data)))
+        except (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError) as error:
             raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written") from error
         return _from_layout(layout, missing=missing)
     if isinstance(data, pa.ChunkedArray):
@@ -353,18 +357,36 @@ def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
     return ("union", tags, index, parts)
 
 
-def _expanded(data: Foreign) -> Foreign:
-    from pyarrow import compute
+def _plain_arrow(data: Foreign) -> Foreign:
+    """Return an array in layouts that Awkward reads, with the values of dictionaries in place of their numbers."""
+    import pyarrow as pa
 
-    return compute.call_function("run_end_decode", [data])
+    if pa.types.is_run_end_encoded(data.type):
+        from pyarrow import compute
+
+        data = compute.call_function("run_end_decode", [data])
+    kind = _plain_type(data.type)
+    return data if kind.equals(data.type) else data.cast(kind)
 
 
-_PLAIN_ARROW: dict[str, Callable[[Any], Any]] = {
-    "string_view": lambda data: data.cast("large_string"),
-    "binary_view": lambda data: data.cast("large_binary"),
-    "run_end_encoded": _expanded,
-}
-"""Layouts that Awkward cannot read, with the equivalent ones that it can."""
+def _plain_type(kind: Foreign) -> Foreign:
+    """Return the Arrow type of the same values that Awkward reads."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if kind in (pa.string_view(), pa.binary_view()):
+        return pa.large_string() if kind == pa.string_view() else pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_plain_type(one.type)) for one in map(kind.field, range(kind.num_fields))])
+    for is_kind, make in (
+        (pa.types.is_list, pa.list_),
+        (pa.types.is_large_list, pa.large_list),
+        (pa.types.is_fixed_size_list, lambda inner: pa.list_(inner, kind.list_size)),
+    ):
+        if is_kind(kind):
+            return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+    return kind
 
 
 def _has_maps_or_unions(kind: Foreign) -> bool:
@@ -421,7 +443,7 @@ def number_name(dtype: np.dtype[Any]) -> str | None:
 
 
 def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column:
-    if isinstance(array, np.ma.MaskedArray):
+    if isinstance(array, np.ma.MaskedArray) and array.dtype.names is None:
         if missing and array.ndim:
             flat = np.ma.getdata(array).reshape(-1)
             index = np.arange(len(flat), dtype=np.int64)
@@ -438,10 +460,8 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
         return ("record", len(array), "", [(name, _from_numpy(values, missing=missing)) for name, values in fields])
     if missing and array.dtype == np.float16:
         array = array.astype(np.float32)  # which holds every half-precision number
-    if array.dtype.kind in "OUS":
-        return _from_iterable(array.tolist())
-    if array.dtype.kind == "T":
-        return _from_iterable(array.tolist())
+    if array.dtype.kind in "OUST":
+        return _from_iterable(array.tolist(), missing)
     if number_name(array.dtype) is None:
         raise UnsupportedTypeError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
     flat = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).reshape(-1)

@@ -221,8 +221,11 @@ class WritableFile(OutputFile):
         with self.read() as file:
             for (path, cycle), written in self.tables.items():
                 zones = written.zones if isinstance(written, WritableTree) else None
-                if zones is not None:
-                    table = file[f"{'/'.join(path)};{cycle}"]
+                if zones is None:
+                    continue
+                table = file[f"{'/'.join(path)};{cycle}"]
+                # An interrupted call may have written entries without their ranges.
+                if zones.edges[-1] == table.num_entries:
                     known = indexable(table)
                     fields = {
                         name: one for name, one in zones.fields.items()

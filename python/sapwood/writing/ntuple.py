@@ -182,17 +182,18 @@ class WritableNTuple(WritableTable):
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all fields."""
-        self._file.native.extend(self._number, columns)
-        if self._zones is not None:
-            by_name = dict(zip(self._plan.shapes, columns, strict=True))
-            self._zones.take(
-                {
-                    path: column
-                    for name in self._looked_at
-                    if not is_packed(self._plan.shapes[name])
-                    for path, column in _numbers_in(name, by_name[name], lambda column: column)
-                }
-            )
+        with self._taking:
+            self._file.native.extend(self._number, columns)
+            if self._zones is not None:
+                by_name = dict(zip(self._plan.shapes, columns, strict=True))
+                self._zones.take(
+                    {
+                        path: column
+                        for name in self._looked_at
+                        if not is_packed(self._plan.shapes[name])
+                        for path, column in _numbers_in(name, by_name[name], lambda column: column)
+                    }
+                )
 
     def write_index(self) -> None:
         """Write the collected ranges as an attribute set, if they cover all entries."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 from sapwood.columns import Foreign
-from sapwood.writing.output import InOutputFile
+from sapwood.writing.output import InOutputFile, OutputFile
 
 
 class WritableTable(InOutputFile):
@@ -12,6 +14,12 @@ class WritableTable(InOutputFile):
     `extend` buffers entries until a cluster is full, then writes them together. Closing the file writes the
     rest.
     """
+
+    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
+        """Refer to a table by its number in the native core."""
+        super().__init__(path, file, number)
+        self._taking = threading.Lock()
+        """Held while entries are written and their ranges collected, so that several threads do both in one order."""
 
     def __repr__(self) -> str:
         """Return a short description."""

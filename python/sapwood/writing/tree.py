@@ -151,9 +151,10 @@ class WritableTree(WritableTable):
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all branches that are not counters."""
-        self._file.native.extend(self._number, columns)
-        if self._zones is not None:
-            self._zones.take(self._plan.bounded(columns))
+        with self._taking:
+            self._file.native.extend(self._number, columns)
+            if self._zones is not None:
+                self._zones.take(self._plan.bounded(columns))
 
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:

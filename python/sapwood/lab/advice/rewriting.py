@@ -658,7 +658,8 @@ class RewrittenTree:
         self.check(part)
         end = part.num_entries if stop is None else min(stop, part.num_entries)
         written = 0
-        kept = None if self._cut is None else Kept(Query(part, [self._cut], self._cut))
+        # A new column may depend on entries that the cut drops.
+        kept = None if self._cut is None else Kept(Query(part, [self._cut, *self._define.values()], self._cut))
         for begin, until in _chunks(part, start, end, chunk):
             for one in [(begin, until)] if kept is None else kept.between(begin, until):
                 columns = self._columns(part, *one)
