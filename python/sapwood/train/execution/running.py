@@ -235,7 +235,12 @@ class RunningTrain:
     def _seen(self, infos: dict[Source, TreeInfo]) -> None:
         self._note(infos)
         if self.catalogue is not None and infos:
-            self.catalogue.put(infos)
+            try:
+                self.catalogue.put(infos)
+            except StorageError as error:
+                # It only saves work of later runs.
+                warnings.warn(f"{error}; the run continues without it", SapwoodWarning, stacklevel=stacklevel())
+                self.catalogue = None
 
     def _note(self, infos: dict[Source, TreeInfo]) -> None:
         """Note the identity of files; a run does not resume with files that have changed."""
@@ -254,7 +259,8 @@ class RunningTrain:
                 return look(source).uuid == before.uuid
             except BAD:
                 return False
-        return now is None or now.uuid == before.uuid  # remote files are checked when they are opened
+        # Remote files are checked when they are opened.
+        return now is None or (now.uuid, now.entries) == (before.uuid, before.entries)
 
     def _refuse(self, others: list[Source]) -> None:
         if others and self.checkpoint is not None:

@@ -336,7 +336,8 @@ class Worker:
         read_in: list[dict[str, Any]] = []
         for source, start, stop in pieces:
             try:
-                tree = self._tree(FilePlan(-1, source, source.uuid or "", source.tree or "", {}))
+                about = source.uuid or "", source.tree or ""
+                tree = self._tree(FilePlan(-1, source, *about, {}, entries=source.entries))
             except ReplacedError as error:
                 raise ReplacedFriendError(str(error)) from error
             try:
