@@ -139,6 +139,15 @@ class RunningTrain:
     def go(self) -> Run:
         """Process all steps, and return the results and the account."""
         settings = self.settings
+        if self.writer is None:
+            return self._go()
+        self.writer.lock()
+        try:
+            return self._go()
+        finally:
+            self.writer.unlock()
+
+    def _go(self) -> Run:
         record = Run(
             self.records, [], [], settings, host(), versions(),
             datetime.now(timezone.utc).isoformat(timespec="seconds"),
