@@ -188,7 +188,7 @@ class Processes:
                     child.start()
                     child.greet()
             except Exception as error:  # noqa: BLE001 - it is raised where the result is requested
-                future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
+                future.set_exception(SapwoodError(f"a call could not be sent: {described(error)}"))
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
                 del answer
@@ -238,7 +238,13 @@ class _Child:
             sent.append(argument)
         call = (function.__module__, function.__qualname__, sent)
         self._connection.send_bytes(pickle.dumps(call, pickle.HIGHEST_PROTOCOL))
-        return pickle.loads(self._connection.recv_bytes())
+        answer = self._connection.recv_bytes()
+        try:
+            return pickle.loads(answer)
+        except BaseException as error:  # noqa: BLE001 - objects of a task may raise anything, and call sys.exit
+            return False, SapwoodError(
+                f"the answer of worker process {self.process.pid} cannot be loaded: {described(error)}"
+            )
 
     def end(self) -> int | None:
         if self.process.poll() is None:

@@ -29,7 +29,7 @@ from sapwood.train.execution.moving import Mover
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DatasetPlan
-from sapwood.train.execution.worker import Packed, Worker, report_of, trace
+from sapwood.train.execution.worker import Packed, Worker, one_process, report_of, trace
 from sapwood.train.task.columns import Columns
 from sapwood.train.task.merging import finished, gather, left_to_copy, size_of
 from sapwood.train.task.outputs import Output, Summary, Writer, check_targets, luminosity_of
@@ -40,6 +40,7 @@ from sapwood.train.task.tasks import (
     results_of,
     task_name,
     task_title,
+    was_pressed,
 )
 
 if TYPE_CHECKING:
@@ -138,7 +139,6 @@ class RunningTrain:
 
     def go(self) -> Run:
         """Process all steps, and return the results and the account."""
-        settings = self.settings
         if self.writer is None:
             return self._go()
         self.writer.lock()
@@ -148,6 +148,7 @@ class RunningTrain:
             self.writer.unlock()
 
     def _go(self) -> Run:
+        settings = self.settings
         record = Run(
             self.records, [], [], settings, host(), versions(),
             datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -545,11 +546,13 @@ class RunningTrain:
                     self._break_off(f"to join the results this process needs {needed:,} bytes", budget)
                 try:
                     results = finished(gathered, "results")
-                    end = getattr(task, "end", None)
-                    of.results = results if end is None else results_of(end(results), "end")
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - any error of a task must not stop the others
+                    if (end := getattr(task, "end", None)) is not None:
+                        with one_process():
+                            results = results_of(end(results), "end")
+                    of.results = results
+                except BaseException as error:
+                    if was_pressed(error):
+                        raise
                     of.failure = f"failed in end: {report_of(error)}"
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))

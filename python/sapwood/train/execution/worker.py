@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import os
 import pickle
 import re
 import signal
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ from sapwood.train.task.columns import Resolved
 from sapwood.train.task.merging import Returned, materialized, size_of
 from sapwood.train.task.outputs import with_origins
 from sapwood.train.task.results import Declared
-from sapwood.train.task.tasks import described, own_traceback, results_of
+from sapwood.train.task.tasks import described, own_traceback, results_of, was_pressed
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -86,10 +87,11 @@ class Worker:
                 for place, task in enumerate(self.info.tasks):
                     try:
                         if function := getattr(task, "begin", None):
-                            function()
-                    except KeyboardInterrupt:
-                        raise
-                    except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
+                            with one_process():
+                                function()
+                    except BaseException as error:
+                        if was_pressed(error):
+                            raise
                         self._broken[place] = f"failed in begin: {report_of(error)}"
                 self._begun = True
         return self._broken
@@ -123,8 +125,12 @@ class Worker:
                     continue
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
-                with contextlib.suppress(Exception, SystemExit):  # the task fails again in the run, which reports it
-                    self.info.tasks[place].process(_described(events, step, tree.tree))
+                try:
+                    with one_process():
+                        self.info.tasks[place].process(_described(events, step, tree.tree))
+                except BaseException as error:
+                    if was_pressed(error):
+                        raise
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
             tree.release()
@@ -252,13 +258,14 @@ class Worker:
         try:
             known = self.info.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            given = materialized(task.process(_described(events, step, block.tree)))
+            with one_process():
+                given = materialized(task.process(_described(events, step, block.tree)))
             result = results_of(self._returned[place].new(given), "process")
             for name in set(getattr(task, "outputs", ())) & set(result):
                 result[name] = with_origins(result[name], block.tree)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
+        except BaseException as error:
+            if was_pressed(error):
+                raise
             part.failures[place] = f"failed on {step.where}: {report_of(error, _undeclared(error, need, block.tree))}"
         part.cpu.append(time.thread_time() - cpu)
         part.wall.append(time.perf_counter() - wall)
@@ -389,6 +396,20 @@ class Worker:
                 whole = join_parts(whole, part)
         if whole is not None:
             yield whole
+
+
+@contextlib.contextmanager
+def one_process() -> Generator[None]:
+    """End a forked copy of this process at the end of a block that a task has left in both processes.
+
+    The copy would process further steps, and send their results as if they were those of this process.
+    """
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
 
 
 _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
