@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.storage.texts import read_text
 from sapwood.train.data.dataset import parse_settings
 from sapwood.train.execution.preload import script
 from sapwood.train.task.tasks import described
@@ -750,8 +751,8 @@ def load_site(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        settings = parse_settings(path.read_text(encoding="utf-8"), path)
-    except OSError as error:
+        settings = parse_settings(read_text(path), path)
+    except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"site {path} cannot be read: {error}") from error
     known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
     names = settings.keys() if isinstance(settings, Mapping) else {repr(settings)}
