@@ -21,9 +21,11 @@ from sapwood import train
 
 class Good(train.Task):
     branches = ["n"]
+    outputs = {"copy": train.Output("copy.root")} if sys.argv[2:] else {}
 
     def process(self, events):
-        return {"n": len(events), "sum": int(np.sum(np.asarray(events.n)))}
+        found = {"n": len(events), "sum": int(np.sum(np.asarray(events.n)))}
+        return found | ({"copy": events} if self.outputs else {})
 
 
 class Unprintable(Exception):
@@ -50,6 +52,8 @@ class Evil(train.Task):
         if 300 not in np.asarray(events.n):
             return {"n": len(events)}
         how = os.environ["HOW"]
+        if how == "leave":
+            os.chdir("/")
         if how == "fork" and os.fork() == 0:
             return {"n": 1_000_000}
         if how == "fork and raise" and os.fork() == 0:
@@ -73,7 +77,8 @@ import tasks
 
 def main():
     try:
-        outcome = train.run([tasks.Good(), tasks.Evil()], "a.root", step_size=100, threads=2, executor=sys.argv[1])
+        outcome = train.run([tasks.Good(), tasks.Evil()], "a.root", step_size=100, threads=2,
+                            executor=sys.argv[1], output=sys.argv[2] if sys.argv[2:] else None)
     except sapwood.SapwoodError as error:
         print(json.dumps(str(error)))
         return
@@ -96,10 +101,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ran(folder: Path, executor: str, how: str) -> object:
+def ran(folder: Path, executor: str, how: str, *output: str) -> object:
     done = subprocess.run(
-        [sys.executable, "run.py", executor], cwd=folder, env=os.environ | {"HOW": how}, capture_output=True, text=True,
-        timeout=100, check=False,
+        [sys.executable, "run.py", executor, *output], cwd=folder, env=os.environ | {"HOW": how}, capture_output=True,
+        text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -126,6 +131,13 @@ def test_what_a_task_raises_takes_off_the_task_alone(folder: Path, executor: str
     assert found[3][0] == ""
     assert "failed on" in found[3][1]
     assert why in found[3][1]
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_relative_paths_are_meant_from_the_folder_of_the_run(folder: Path, executor: str) -> None:
+    assert ran(folder, executor, "leave", "out") == [GOOD, {"n": 2000}, False, ["", ""]]
+    with sapwood.open(folder / "out" / "copy.root") as file:
+        assert file["Events"].num_entries == 2000
 
 
 @pytest.mark.parametrize("how", ["result exit", "result press"])

@@ -29,7 +29,7 @@ from sapwood.train.execution.moving import Mover
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DatasetPlan
-from sapwood.train.execution.worker import Packed, Worker, one_process, report_of, trace
+from sapwood.train.execution.worker import Packed, Worker, one_process, report_of, trace, working_folder
 from sapwood.train.task.columns import Columns
 from sapwood.train.task.merging import finished, gather, left_to_copy, size_of
 from sapwood.train.task.outputs import Output, Summary, Writer, check_targets, luminosity_of
@@ -132,6 +132,7 @@ class RunningTrain:
         self.meter = Meter()
         self.seen: dict[Source, _Seen] = {}
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had processed
+        self.folder = working_folder()
         self.joining = False  # whether a part is being joined and the results are incomplete
         self.moves = False  # whether the run may move from threads to processes
         self.mover: Mover | None = None
@@ -547,7 +548,7 @@ class RunningTrain:
                 try:
                     results = finished(gathered, "results")
                     if (end := getattr(task, "end", None)) is not None:
-                        with one_process():
+                        with one_process(self.folder):
                             results = results_of(end(results), "end")
                     of.results = results
                 except BaseException as error:

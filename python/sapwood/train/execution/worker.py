@@ -65,6 +65,7 @@ class Worker:
     def __init__(self, info: RunInfo, *, hold: bool = True) -> None:
         self.info = info
         self._lock = threading.Lock()
+        self._folder = working_folder()
         self._begun = False
         self._broken: dict[int, str] = {}
         self._returned = [Returned() for _ in info.tasks]
@@ -87,7 +88,7 @@ class Worker:
                 for place, task in enumerate(self.info.tasks):
                     try:
                         if function := getattr(task, "begin", None):
-                            with one_process():
+                            with one_process(self._folder):
                                 function()
                     except BaseException as error:
                         if was_pressed(error):
@@ -126,7 +127,7 @@ class Worker:
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
                 try:
-                    with one_process():
+                    with one_process(self._folder):
                         self.info.tasks[place].process(_described(events, step, tree.tree))
                 except BaseException as error:
                     if was_pressed(error):
@@ -258,7 +259,7 @@ class Worker:
         try:
             known = self.info.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            with one_process():
+            with one_process(self._folder):
                 given = materialized(task.process(_described(events, step, block.tree)))
             result = results_of(self._returned[place].new(given), "process")
             for name in set(getattr(task, "outputs", ())) & set(result):
@@ -399,10 +400,11 @@ class Worker:
 
 
 @contextlib.contextmanager
-def one_process() -> Generator[None]:
-    """End a forked copy of this process at the end of a block that a task has left in both processes.
+def one_process(folder: str | None) -> Generator[None]:
+    """Undo what a task does to its process: end a forked copy at the end of the block, and return to a folder.
 
-    The copy would process further steps, and send their results as if they were those of this process.
+    The copy would process further steps, and send their results as if they were those of this process. Relative paths
+    of inputs and outputs are meant from the folder in which the run began.
     """
     process = os.getpid()
     try:
@@ -410,6 +412,17 @@ def one_process() -> Generator[None]:
     finally:
         if os.getpid() != process:
             os._exit(1)
+        if folder is not None and working_folder() != folder:
+            with contextlib.suppress(OSError):
+                os.chdir(folder)
+
+
+def working_folder() -> str | None:
+    """Return the working folder; None if it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - compared as text
+    except OSError:
+        return None
 
 
 _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
