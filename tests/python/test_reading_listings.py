@@ -7,8 +7,9 @@ import io
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_names_that_would_name_something_else_are_an_error(name: str) -> None:
 
 
 @contextmanager
-def answering(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+def answering(answer: Callable[[socket.socket, bytes], None]) -> Generator[str]:
     """Serve each request with a function."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -96,7 +97,7 @@ def test_files_that_are_compressed_on_the_way_are_named(handler: str | None) -> 
         if not head:
             connection.sendall(packed)
 
-    options = {} if handler is None else {"handler": handler, "prior": None}
+    options: dict[str, Any] = {} if handler is None else {"handler": handler, "prior": None}
     began = time.monotonic()
     with answering(answer) as place, pytest.raises(sapwood.StorageError, match="compressed"):
         sapwood.open(f"{place}/x.root", **options)
