@@ -238,7 +238,7 @@ def within(system: Foreign, name: str, limit: float | None, *arguments: object, 
         found: Foreign = sync(system.loop, getattr(system, name), *arguments, timeout=limit, **options)
         return found
     except FSTimeoutError:
-        raise TimeoutError(f"timeout: no answer came in {limit:.3g} s") from None
+        raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
 
 
 class Found(NamedTuple):
