@@ -782,3 +782,14 @@ def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path: Path) 
     _, printed = process.communicate(timeout=60)
     assert (process.returncode, printed) == (143, "sapwood: ended by SIGTERM\n")
     assert [path.name for path in tmp_path.iterdir()] == ["in.root"]
+
+
+def test_messages_do_not_go_to_standard_output(folder: Path, tmp_path: Path) -> None:
+    """With `2>&-`, there is no standard error."""
+    words = [f"merge {tmp_path / 'o.root'} {folder / 'nano_1.root'} {folder / 'nano_2.root'}", "ls none.root"]
+    for line, code in zip(words, (0, 1), strict=True):
+        command = f"{shlex.quote(sys.executable)} -m sapwood {line} 2>&-"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert "sapwood:" not in done.stdout
+        assert "Traceback" not in done.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -109,3 +111,16 @@ def test_a_pipe_in_a_cache_of_columns_is_not_waited_for(path: Path, tmp_path: Pa
     os.mkfifo(column if name == "column" else tmp_path / "cache" / name)
     with pytest.warns(sapwood.SapwoodWarning, match="cache"):
         assert read() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_threads_that_cannot_be_started_are_a_limit() -> None:
+    script = """
+import resource, sapwood
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+try:
+    sapwood.set_num_threads(4096)
+except sapwood.LimitError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "cannot start 4096 threads" in done.stdout

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import threading
 import time
 from collections import Counter
@@ -424,3 +425,29 @@ def test_waiting_for_a_login_ends_at_once(how: str, tmp_path: Path) -> None:
                 file.close()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_tls_that_is_sent_byte_by_byte_has_a_time_limit() -> None:
+    """Each byte arrives in time."""
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(bytes(4) + struct.pack(">III", 8, 0x500, 1))  # the handshake
+                flags = 0xC000_0001  # a server that goes to TLS now
+                connection.sendall(struct.pack(">HHIII", 1, 0, 8, 0x520, flags))
+                connection.sendall(b"\x16\x03\x03\x3f\xff\x02\x00\xff\xff")
+                while True:
+                    connection.sendall(b"\0")
+                    time.sleep(0.1)
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match=r"out of time|timeout"):
+            sapwood.open(f"roots://127.0.0.1:{listener.getsockname()[1]}//x.root", timeout=1, retries=0)
+        assert time.monotonic() - began < 20

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -139,7 +141,7 @@ def test_replaced_files_are_looked_at_again(folder: Path, tmp_path: Path, execut
         for entries, name in ((7, "f0.root"), (200, "f1.root"), (0, "f2.root")):
             data = {"event": np.arange(entries), "x": np.ones(entries)}
             server.files[name] = write(tmp_path / name, data).read_bytes()
-        for looks in (3, 0):
+        for looks in (3, 1):  # that without entries may have some the next time
             outcome = train.run(Sums(), files, **options)
             assert sorted(outcome["sums"]["events"].tolist()) == sorted([*range(7), *range(200)])
             assert (outcome.complete, outcome.trace["looks"]) == (True, looks)
@@ -930,3 +932,74 @@ def test_dry_runs_over_files_that_differ(tmp_path: Path) -> None:
         file.mktree("t", {"event": np.arange(1000) + 0.5, "x": np.ones(1000)})
     with pytest.raises(train.TaskError, match=r"which does not hold 0\.5"):  # as the run itself
         train.estimate(Sees(), tmp_path, 300, threads=1, drift="fill")
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_remote_files_that_were_continued_are_read_to_their_end(folder: Path, tmp_path: Path, before: int) -> None:
+    """A writer that continues a file leaves its UUID, by which remote files are recognized."""
+    path, base = tmp_path / "grows.root", tmp_path / "base.sqlite"
+    with sapwood.recreate(path) as file:
+        file.mktree("Events", {"event": "int64", "x": "float64"})
+        file["Events"].extend({"event": np.arange(before), "x": np.zeros(before)})
+    with serving({"grows.root": path.read_bytes()}) as server:
+        inputs = [server.url("grows.root"), str(folder / "f0.root")]
+        outcome = train.run(Sums(), inputs, catalogue=base)
+        assert outcome["sums"]["n"] == before + ENTRIES
+        with sapwood.update(path) as file:
+            file["Events"].extend({"event": np.arange(5), "x": np.ones(5)})
+        server.files["grows.root"] = path.read_bytes()
+        server.tag = '"2"'
+        for _ in range(2):
+            outcome = train.run(Sums(), inputs, catalogue=base)
+            assert (outcome["sums"]["n"], outcome.complete) == (before + 5 + ENTRIES, True)
+
+
+@pytest.mark.parametrize("by", [[], ["event"]])
+def test_remote_friends_that_were_continued_are_noticed(folder: Path, tmp_path: Path, by: list[str]) -> None:
+    path, base = tmp_path / "grows.root", tmp_path / "base.sqlite"
+    shutil.copyfile(folder / "f0.root", path)
+    with serving({"grows.root": path.read_bytes()}) as server:
+        friend = {"name": "g", "files": server.url("grows.root")} | ({"by": by} if by else {})
+        joined = {"files": str(folder / "f0.root"), "friends": [friend]}
+        assert train.run(Beside(), joined, catalogue=base)["beside"]["apart"] == 0
+        with sapwood.update(path) as file:
+            file["Events"].extend({"run": np.zeros(5, "i4"), "event": 1000 + np.arange(5), "x": np.ones(5)})
+        server.files["grows.root"] = path.read_bytes()
+        server.tag = '"2"'
+        with pytest.raises(StorageError, match="was changed since it was examined"):
+            train.run(Beside(), joined, catalogue=base)
+        assert train.run(Beside(), joined, catalogue=base)["beside"]["apart"] == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM schema",
+        "UPDATE schema SET names = '[1]'",
+        "UPDATE schema SET types = 'x'",
+        "UPDATE tree SET entries = -1",
+        "UPDATE tree SET entries = 'many'",
+        "UPDATE tree SET clusters = x'00'",
+        "UPDATE tree SET clusters = zeroblob(32)",
+        "UPDATE tree SET bytes = 'text'",
+        "UPDATE tree SET stored = zeroblob(0)",
+        "UPDATE tree SET uuid = x'ff'",
+        "DROP TABLE tree; CREATE TABLE tree (path TEXT)",
+    ],
+)
+def test_damaged_catalogues_are_an_error(folder: Path, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "base.sqlite"
+    train.run(Sums(), folder, catalogue=path)
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        base.executescript(damage)
+        base.commit()
+    with pytest.raises(StorageError, match=r"base\.sqlite (is damaged in its row of|cannot be used)"):
+        train.run(Sums(), folder, catalogue=path)
+
+
+def test_a_run_continues_without_a_catalogue_that_cannot_be_written(folder: Path, tmp_path: Path) -> None:
+    with contextlib.closing(Catalogue(tmp_path / "base.sqlite")) as base:
+        base._base.execute("PRAGMA query_only = ON")
+        with pytest.warns(SapwoodWarning, match="readonly database; the run continues without it"):
+            outcome = train.run(Sums(), folder, catalogue=base)
+    assert outcome["sums"]["n"] == 3 * ENTRIES

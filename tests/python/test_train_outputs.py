@@ -15,7 +15,7 @@ from muons import ENTRIES, FILES, ragged
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.account.memory import peak
 from sapwood.train.task import outputs
 from sapwood.train.task.outputs import SUMMARY, Summary, Writer
@@ -497,3 +497,35 @@ def test_a_skim_may_leave_out_its_branches_and_a_file_that_is_not_there(tmp_path
     assert [Path(one.path).name for one in outcome.skipped] == ["absent.root"]
     with sapwood.open(tmp_path / "two" / "kept.root") as file:
         assert file["Events"].arrays(["x", "v"]).to_list() == [{"x": x, "v": [1.5] * x} for x in (3, 4)]
+
+
+class Waits(Skim):
+    """Starts another run in the same folder at its first step."""
+
+    name = "skim"
+
+    def __init__(self, folder: Path, output: Path, checkpoint: Path | None) -> None:
+        self.again = {"inputs": folder, "output": output, "checkpoint": checkpoint}
+        self.said: list[str] = []
+
+    def process(self, events: Any) -> dict[str, Any]:
+        if not self.said:
+            self.said.append("")
+            with pytest.raises(StorageError) as error:
+                train.run(Skim(), **self.again, executor="threads", threads=1)
+            self.said[0] = str(error.value)
+        return super().process(events)
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+def test_two_runs_do_not_write_the_same_outputs(folder: Path, tmp_path: Path, resumable: bool) -> None:
+    checkpoint = tmp_path / "state.ck" if resumable else None
+    task = Waits(folder, tmp_path / "out", checkpoint)
+    options: dict[str, Any] = {"executor": "threads", "threads": 1, "step_size": 70, "checkpoint": checkpoint}
+    outcome = train.run(task, folder, output=tmp_path / "out", checkpoint_every=0.0, **options)
+    assert "another run is writing" in task.said[0]
+    assert outcome.complete
+    with sapwood.open(tmp_path / "out" / "hard.root") as file:
+        assert file["Events"].num_entries == outcome["skim"]["n"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["hard.root"]
+    train.run(Skim(), folder, output=tmp_path / "out", **options)

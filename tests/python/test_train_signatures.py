@@ -119,3 +119,26 @@ def test_the_key_stands_among_the_states_of_programs(tmp_path: Path, monkeypatch
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert key_path() == tmp_path / ".local" / "state" / "sapwood" / "checkpoint.key"
+
+
+def test_pipes_and_devices_in_place_of_a_checkpoint_or_a_key_are_not_waited_for(tmp_path: Path, key: Path) -> None:
+    path = tmp_path / "state.ck"
+    os.mkfifo(path)
+    refused(path, "not a regular file")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    refused(path, "not a regular file")
+    path.unlink()
+    key.parent.mkdir(exist_ok=True)
+    key.unlink(missing_ok=True)
+    os.mkfifo(key, 0o600)
+    with pytest.raises(sapwood.StorageError, match="not a regular file"):
+        Checkpoint(path, {"a": "b"})
+
+
+def test_without_a_home_folder_the_key_has_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAPWOOD_CHECKPOINT_KEY", "~no_such_user/key")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(sapwood.StorageError, match="there is no home folder"):
+        Checkpoint(tmp_path / "state.ck", {"a": "b"})
+    assert list(tmp_path.iterdir()) == []

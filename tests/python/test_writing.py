@@ -617,14 +617,15 @@ def test_an_atomic_file_that_somebody_removed_is_a_storage_error(path: Path) -> 
         file.close()
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])  # by Ctrl-C; by SIGTERM, in a command
 def test_nothing_is_kept_of_an_atomic_file_whose_closing_is_interrupted(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     def interrupted(_: int) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr("os.fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt), sapwood.recreate(path, atomic=True) as file:
+    with pytest.raises(error), sapwood.recreate(path, atomic=True) as file:
         file["t"] = "text"
     assert not list(path.parent.iterdir())
 

@@ -14,8 +14,8 @@ pub use s3::Keys;
 use crate::lock;
 use address::{is_secret, joined, origin, server_of, told};
 use answer::{
-    PIECE, WANTED, body, content_range, copy, fault, finish, forward, promised, redirection, refused,
-    version_of,
+    PIECE, WANTED, body, content_range, copy, encoding_of, fault, finish, forward, not_packed, promised,
+    redirection, refused, version_of,
 };
 
 use crate::cancel;
@@ -31,6 +31,7 @@ use crate::source::{self, Local, Source};
 use crate::trace::Cause;
 use crate::x509;
 use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -337,7 +338,9 @@ impl Http {
         let place = content_range(response.headers());
         if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
             let range = Range { offset: 0, length: size.min(first.length) };
+            let encoding = encoding_of(&response);
             let start = body(response, range).map_err(|fault| fault.at(&server))?;
+            not_packed(encoding.as_deref(), &start).map_err(|fault| fault.at(&server))?;
             self.start = start.get(..TOLD_APART.min(start.len())).unwrap_or_default().to_vec();
             let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
             let tag = |version: &Option<Version>| version.as_ref().map(|version| version.tag.clone());
@@ -380,6 +383,7 @@ impl Http {
             };
             version = version_of(way, &response);
             let promised = promised(response.headers());
+            let encoding = encoding_of(&response);
             let mut from =
                 response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
             let copied = copy(&mut from, &mut file)?;
@@ -392,6 +396,9 @@ impl Http {
                 ))));
             }
             file.flush().map_err(Fault::lasting)?;
+            let mut start = [0; 4];
+            let read = file.read_exact_at(&mut start, 0);
+            not_packed(encoding.as_deref(), read.map_or(&[], |()| &start[..]))?;
             if let Some(promised) = promised {
                 let found = promised.of(|take| source::read_all(&mut file, take));
                 promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;

@@ -28,7 +28,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
-    pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
+    pool.map(Arc::new).map_err(|e| raise(Error::limit(format!("cannot start {threads} threads: {e}"))))
 }
 
 /// Returns the pool.

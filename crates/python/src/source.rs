@@ -70,6 +70,11 @@ impl Object {
                     let Range { offset, length } = range;
                     let message =
                         format!("{length} bytes requested at byte {offset}, {} received", bytes.len());
+                    if bytes.len() as u64 > *length {
+                        let message =
+                            format!("{message}: the server may send whole or compressed files only");
+                        return Err(Fault::lasting(IoError::new(ErrorKind::InvalidData, message)));
+                    }
                     return Err(Fault::passing(IoError::new(ErrorKind::UnexpectedEof, message)));
                 }
                 put(range, bytes);

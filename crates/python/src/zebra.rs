@@ -66,7 +66,9 @@ fn open_file<'py>(
         Err(refused) => refused,
     };
     let mut first = vec![0; source.size().min(64) as usize];
-    let is_root = source.read_at(0, &mut first).is_err() || first.starts_with(b"root");
+    // The source may be an object of Python, read by other threads.
+    let read = with_source(py, &source, || Ok(source.read_at(0, &mut first)?));
+    let is_root = read.is_err() || first.starts_with(b"root");
     if is_root {
         return Err(refused);
     }

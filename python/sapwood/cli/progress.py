@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def _can_show() -> bool:
     """Return whether standard error is a terminal and rich is installed."""
-    return sys.stderr.isatty() and importlib.util.find_spec("rich") is not None
+    terminal = sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+    return terminal and importlib.util.find_spec("rich") is not None
 
 
 def _bar(*columns: ProgressColumn, redirect_stdout: bool = True) -> Bar:
@@ -88,7 +89,7 @@ def bytes_read(*, shown: bool) -> Generator[None]:
 
     columns = SpinnerColumn(), FileSizeColumn(), TextColumn("read,"), TransferSpeedColumn(), TimeElapsedColumn()
     # On a terminal, output printed meanwhile appears above the bar; redirected output is not affected.
-    bar = _bar(*columns, redirect_stdout=sys.stdout.isatty())
+    bar = _bar(*columns, redirect_stdout=sys.stdout is not None and sys.stdout.isatty())  # pyright: ignore[reportUnnecessaryComparison]
     ended = threading.Event()
 
     def follow() -> None:

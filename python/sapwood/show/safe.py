@@ -31,7 +31,9 @@ def say(text: str, *, end: str = "\n", file: TextIO | None = None, flush: bool =
 
 
 def complain(text: str) -> None:
-    """Print a text made safe on standard error, behind the name of the command."""
+    """Print a text made safe on standard error, behind the name of the command; nothing if there is no such stream."""
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - after `command 2>&-`
+        return
     say(f"sapwood: {text}", file=sys.stderr)
 
 

@@ -66,8 +66,13 @@ def has_profile() -> bool:
     return bool(os.environ.get("AWS_PROFILE")) or _file("AWS_SHARED_CREDENTIALS_FILE", "credentials").exists()
 
 
+def _at_home(path: str | os.PathLike[str]) -> Path:
+    """Return a path with the home folder for ``~``; without a home folder, as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - that of `Path` raises RuntimeError
+
+
 def _file(variable: str, name: str) -> Path:
-    return Path(os.environ.get(variable) or f"~/.aws/{name}").expanduser()
+    return _at_home(os.environ.get(variable) or f"~/.aws/{name}")
 
 
 def _profile() -> dict[str, str]:
@@ -101,7 +106,7 @@ def _of_identity(role: str, file: str) -> Keys:
     from urllib.request import urlopen
 
     try:
-        identity = Path(file).expanduser().read_text(encoding="utf-8").strip()
+        identity = _at_home(file).read_text(encoding="utf-8").strip()
         asked = {
             "Action": "AssumeRoleWithWebIdentity",
             "Version": "2011-06-15",
@@ -153,7 +158,7 @@ def find_certificate(options: Mapping[str, Any], scheme: str) -> str | None:
     if given is not None:
         if not isinstance(given, (str, os.PathLike)):
             raise ArgumentError(f"certificate is the path of a PEM file with a certificate and its key, not {given!r}")
-        return str(Path(given).expanduser())
+        return str(_at_home(given))
     if proxy := os.environ.get("X509_USER_PROXY"):
         # One that is not there is an error only where the user asks for it.
         return proxy if scheme == "davs" or Path(proxy).exists() else None

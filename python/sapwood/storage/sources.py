@@ -19,6 +19,7 @@ from sapwood.errors import (
     ArgumentError,
     ArgumentTypeError,
     ChangedFileError,
+    LimitError,
     MissingFileError,
     SapwoodError,
     StorageError,
@@ -202,11 +203,12 @@ class FileLike:
 class InFileSystem:
     """Lets the native core read a file of an asynchronous `fsspec` file system: many ranges at once."""
 
-    def __init__(self, system: Foreign, path: str) -> None:
-        """Ask for the size."""
+    def __init__(self, system: Foreign, path: str, limit: float) -> None:
+        """Ask for the size, in this many seconds."""
         self._system = system
         self._path = path
-        self.size = _checked_size(system.size(path))
+        size = within(system, "_size", limit, path) if hasattr(system, "_size") else system.size(path)
+        self.size = _checked_size(size)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
         """Read (offset, length) ranges, in this many seconds."""
@@ -218,15 +220,25 @@ class InFileSystem:
         ends = [offset + length for offset, length in ranges]
         if limit is None or not hasattr(self._system, "_cat_ranges"):
             return self._system.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise")
-        from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
-        from fsspec.exceptions import FSTimeoutError  # pyright: ignore[reportMissingTypeStubs]
+        return within(self._system, "_cat_ranges", limit, [self._path] * len(starts), starts, ends, on_error="raise")
 
-        try:
-            wanted = [self._path] * len(starts), starts, ends
-            found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
-            return found
-        except FSTimeoutError:
-            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
+
+def within(system: Foreign, name: str, limit: float | None, *arguments: object, **options: object) -> Foreign:
+    """Call a method of an asynchronous file system of `fsspec`, for this many seconds at most.
+
+    Raises
+    ------
+    TimeoutError
+        It took longer.
+    """
+    from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
+    from fsspec.exceptions import FSTimeoutError  # pyright: ignore[reportMissingTypeStubs]
+
+    try:
+        found: Foreign = sync(system.loop, getattr(system, name), *arguments, timeout=limit, **options)
+        return found
+    except FSTimeoutError:
+        raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
 
 
 class Found(NamedTuple):
@@ -725,6 +737,12 @@ def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
         raise StorageError(f"{url}: {error}") from None
 
 
+_LISTING = 300.0
+"""Seconds after which the listing of remote folders ends, without a deadline: a server may never end it."""
+_DEEPEST, _MOST_FOLDERS = 64, 20_000
+"""Maximum depth, and number, of folders that a pattern with ``**`` looks into: those of a server may have no end."""
+
+
 def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
     """List the URLs that match a pattern (``*``, ``?``, ``[...]``, ``**`` in its path), sorted by name.
 
@@ -772,13 +790,20 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
             options = {"anon": True} | options
         system, path = _system_of(pattern, options)
-        found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
+        if getattr(system, "async_impl", False) and hasattr(system, "_glob"):
+            deadline = _far(options).deadline
+            listed = within(system, "_glob", _LISTING if deadline is None else deadline, path, detail=True)
+        else:
+            listed = system.glob(path, detail=True)
+        found = [name for name, about in listed.items() if about.get("type") != "directory"]
     except FileNotFoundError:
         return []
     except SapwoodError:
         raise
     except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
         raise StorageError(f"{pattern}: {error}") from None
+    if wrong := next((one for one in found if "::" in one), None):
+        raise StorageError(f"{pattern}: the listed name {wrong!r} cannot be part of a URL: it contains '::'")
     # A name may have its scheme already. Protocols in front of it stay there, and so does the archive behind it.
     parts = pattern.split("::")
     place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
@@ -787,21 +812,33 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
 def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:
     """Return the paths that match a pattern, where a function lists names in a folder, and whether they are folders."""
+    seen = 0
 
-    def walk(folder: str, parts: Sequence[str]) -> Iterator[str]:
+    def walk(folder: str, parts: Sequence[str], depth: int = 0) -> Iterator[str]:
+        nonlocal seen
         part, rest = parts[0], parts[1:]
         if part != "**" and not has_magic(part):
-            yield from walk(folder + part + "/", rest) if rest else [folder + part]
+            yield from walk(folder + part + "/", rest, depth) if rest else [folder + part]
             return
+        seen += 1
+        if depth > _DEEPEST or seen > _MOST_FOLDERS:
+            raise LimitError(
+                f"{pattern} looks into more than {_MOST_FOLDERS} folders, or deeper than {_DEEPEST}: name some of them"
+            )
         for name, is_folder in list_folder(folder):
+            if (part == "**" or fnmatchcase(name, part)) and (wrong := re.search(r"/|\?|::", name)):
+                # It would name another file, or a file elsewhere.
+                raise StorageError(
+                    f"{folder}: the listed name {name!r} cannot be part of a URL: it contains {wrong[0]!r}"
+                )
             if part == "**" and is_folder:
-                yield from walk(f"{folder}{name}/", parts)
+                yield from walk(f"{folder}{name}/", parts, depth + 1)
             elif part == "**":
                 yield from () if rest else [folder + name]
             elif fnmatchcase(name, part) and is_folder == bool(rest):
-                yield from walk(f"{folder}{name}/", rest) if rest else [folder + name]
+                yield from walk(f"{folder}{name}/", rest, depth + 1) if rest else [folder + name]
         if part == "**" and rest:
-            yield from walk(folder, rest)
+            yield from walk(folder, rest, depth)
 
     yield from walk("", pattern.split("/"))
 
@@ -834,5 +871,6 @@ def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any]
         )
     far = _far(options)
     if many:
-        return Found(InFileSystem(system, path), name, far, address)
+        limit = far.timeout if far.deadline is None else min(far.timeout, far.deadline)
+        return Found(InFileSystem(system, path, limit), name, far, address)
     return Found(FileLike(system.open(path, "rb"), system), name, None, address)

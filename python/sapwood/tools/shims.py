@@ -19,6 +19,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
 from sapwood.storage.placing import same_file
+from sapwood.storage.texts import read_text
 from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
@@ -109,7 +110,10 @@ def hadd(
         raise ArgumentError(f"{target} exists; -f replaces it, -a adds to it")
     patterns: list[str] = []
     if listed is not None:
-        lines = [line.strip() for line in Path(listed).read_text("utf-8").splitlines()]
+        try:
+            lines = [line.strip() for line in read_text(listed).splitlines()]
+        except UnicodeDecodeError as error:
+            raise ArgumentError(f"{listed} is not a list of names: {error}") from None
         for name in (line for line in lines if line and not line.startswith("#")):
             patterns += [glob.escape(name), f"*/{glob.escape(name)}"]
     # Objects that cannot be added are all written, as cycles. With several processes they must not differ.

@@ -236,7 +236,7 @@ def _finish(
 def _place(native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None) -> None:
     with _absent_after(BaseException, beside):
         native.close()
-    with _absent_after(KeyboardInterrupt, beside):
+    with _absent_after((KeyboardInterrupt, SystemExit), beside):
         if beside is not None and remote is not None:
             remote.send(beside)
         elif beside is not None and path is not None:
@@ -516,8 +516,8 @@ def _unlock_replaced(beside: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _absent_after(kind: type[BaseException], path: str | None) -> Generator[None]:
-    """Remove a file, if there is one, after an exception of a kind."""
+def _absent_after(kind: type[BaseException] | tuple[type[BaseException], ...], path: str | None) -> Generator[None]:
+    """Remove a file, if there is one, after an exception of some kinds."""
     try:
         yield
     except kind:

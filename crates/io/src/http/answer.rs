@@ -28,6 +28,33 @@ pub(super) fn redirection(response: &Response<Body>) -> std::result::Result<Opti
     to.map(|to| Some(to.to_owned())).ok_or_else(unknown)
 }
 
+/// Returns how the server has encoded the file, if it says so.
+pub(super) fn encoding_of(response: &Response<Body>) -> Option<String> {
+    let named = response.headers().get("content-encoding")?.to_str().ok()?;
+    (!matches!(named.trim(), "" | "identity")).then(|| said(named))
+}
+
+/// Returns an error if the server compresses a file on the way, although it was asked not to. Some servers name an
+/// encoding that a file does not have.
+pub(super) fn not_packed(encoding: Option<&str>, start: &[u8]) -> std::result::Result<(), Fault> {
+    let Some(encoding) = encoding else { return Ok(()) };
+    let packed = match encoding.trim().to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => start.starts_with(&[0x1f, 0x8b]),
+        "deflate" => start.first().is_some_and(|first| first & 0x0f == 8),
+        "zstd" => start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+        _ => !start.starts_with(b"root"),
+    };
+    if !packed {
+        return Ok(());
+    }
+    Err(Fault::lasting(Error::new(
+        ErrorKind::InvalidData,
+        format!(
+            "the server sends the file compressed (Content-Encoding: {encoding}), although it was asked not to"
+        ),
+    )))
+}
+
 /// Copies all bytes, until the read is cancelled.
 pub(super) fn copy(from: &mut impl Read, to: &mut impl Write) -> std::result::Result<u64, Fault> {
     let (mut piece, mut copied) = (vec![0; PIECE], 0);

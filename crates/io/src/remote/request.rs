@@ -63,6 +63,10 @@ impl Shared {
 
     /// Reads a record of the file itself, with the bytes around it.
     pub fn record(self: &Arc<Self>, range: Range, size: u64, to: &mut [u8], cause: Cause) -> Result<()> {
+        // The start of an empty file.
+        if to.is_empty() {
+            return Ok(());
+        }
         let inside = |start: u64, bytes: &[u8], to: &mut [u8]| {
             let from = range.offset.checked_sub(start).and_then(|from| usize::try_from(from).ok());
             let found = from.and_then(|from| bytes.get(from..)?.get(..to.len()));
@@ -343,6 +347,13 @@ mod tests {
                     })
             );
         }
+    }
+
+    #[test]
+    fn no_bytes_need_no_request() {
+        let ledger = Ledger::of(Arc::new(Counters::default()));
+        let remote = Remote::new(Arc::new(Silent::default()), Options::default(), Vec::new(), ledger);
+        remote.fetch(&[Range { offset: 0, length: 0 }], &mut [], Cause::Header).unwrap();
     }
 
     #[test]

@@ -85,13 +85,23 @@ impl Link {
             .with_root_certificates(authorities().map_err(failed)?)
             .with_no_client_auth();
         let mut tls = ClientConnection::new(Arc::new(config), name).map_err(|e| failed(e.to_string()))?;
-        while tls.is_handshaking() {
+        let io = |e: Error| match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => late(e),
+            kind => Error::new(kind, format!("TLS with {host}: {e}")),
+        };
+        // Step by step, because a server may send its part byte by byte.
+        while tls.is_handshaking() || tls.wants_write() {
             self.limit(Some(left(deadline)?))?;
-            tls.complete_io(&mut self.socket).map_err(|e| match e.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => late(e),
-                ErrorKind::InvalidData => failed(e.to_string()),
-                kind => Error::new(kind, format!("TLS with {host}: {e}")),
-            })?;
+            if tls.wants_write() {
+                tls.write_tls(&mut self.socket).map_err(io)?;
+                continue;
+            }
+            closed(tls.read_tls(&mut self.socket).map_err(io)?)?;
+            if let Err(error) = tls.process_new_packets() {
+                // Tell the server why.
+                let _ = tls.write_tls(&mut self.socket);
+                return Err(failed(error.to_string()));
+            }
         }
         self.tls = Mutex::new(Some(Box::new(tls)));
         self.encrypted = true;

@@ -117,13 +117,14 @@ fn locations(text: &str) -> Option<Vec<(String, u16)>> {
 /// Parses names, one on each line. If the first is a dot, a line with the status follows each name.
 fn names(text: &str) -> Vec<(String, bool)> {
     let mut lines = text.split(['\n', '\0']).filter(|line| !line.is_empty());
+    let is_other = |name: &str| name != "." && name != "..";
     if !text.starts_with(".\n") {
-        return lines.map(|name| (name.to_owned(), false)).collect();
+        return lines.filter(|name| is_other(name)).map(|name| (name.to_owned(), false)).collect();
     }
     let mut found = Vec::new();
     while let (Some(name), Some(about)) = (lines.next(), lines.next()) {
         let flags: u32 = about.split_ascii_whitespace().nth(2).and_then(|n| n.parse().ok()).unwrap_or(0);
-        if name != "." && name != ".." {
+        if is_other(name) {
             found.push((name.to_owned(), flags & IS_FOLDER != 0));
         }
     }
@@ -151,6 +152,7 @@ mod tests {
         let text = ".\n0 0 0 0\na.root\n1 5 16 9\nsub\n2 4096 19 9\0";
         assert_eq!(names(text), [folder("a.root", false), folder("sub", true)]);
         assert_eq!(names("a.root\nsub\0"), [folder("a.root", false), folder("sub", false)]);
+        assert_eq!(names("..\n.\na.root\0"), [folder("a.root", false)]);
         assert_eq!(names(""), []);
         assert_eq!(names(".\n0 0 0 0\na.root"), []);
     }

@@ -13,6 +13,7 @@ from sapwood.errors import ArgumentError, suggestion
 from sapwood.lab.advice.layout import TreeLayout, plain_path
 from sapwood.lab.wanted import wanted_of
 from sapwood.show.units import listed
+from sapwood.storage.texts import read_text
 from sapwood.storage.trace import TRACES, Trace
 
 
@@ -43,7 +44,10 @@ def used_branches(path: str | Path) -> list[str]:
         if not names:
             raise ArgumentError(f"nothing was read in the trace {path}")
         return names
-    text = Path(path).read_text(encoding="utf-8")
+    try:
+        text = read_text(path)
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path} names no branches: {error}") from None
     if text.lstrip().startswith("{"):
         try:
             job = json.loads(text)["job"]

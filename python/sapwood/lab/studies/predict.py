@@ -20,6 +20,7 @@ from sapwood.lab.studies.queues import MEGA, Load, Outcome, Site, Storage, simul
 from sapwood.lab.studies.site.cases import ALL, AS_IS, PROCESSOR, Case, jobs_text
 from sapwood.lab.studies.study import Study, medians, read
 from sapwood.show.units import count_text, number_text
+from sapwood.storage.texts import read_text
 from sapwood.train.data.dataset import parse_settings
 
 MILLI = 1e-3
@@ -472,7 +473,7 @@ def _describe(
         content = _site_result(costs)
         _, taken, _ = layers_of(content, data or next(iter(content["files"])))
     try:
-        text = Path(description).read_text(encoding="utf-8")
+        text = read_text(description)
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"{description} cannot be read: {error}") from None
     given = _given(text, str(description))

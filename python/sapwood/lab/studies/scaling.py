@@ -15,6 +15,7 @@ from sapwood.errors import ArgumentError
 from sapwood.lab.studies.machine import KERNELS, OPTIONS, OURS
 from sapwood.lab.studies.study import NOISE, Study, medians, read
 from sapwood.show.units import listed, number_text, value_text
+from sapwood.storage.texts import read_text
 
 _TIMES = ("µs", "ns", "s")
 _NAMED = 5  # maximum number of benchmarks in a finding
@@ -171,7 +172,7 @@ def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[
             raise ArgumentError(f"{missing[0]} has no benchmark {application}: {', '.join(rates[missing[0]])}")
         return {name: one[application] for name, one in rates.items()}
     try:
-        given = json.loads(Path(application).read_text(encoding="utf-8"))
+        given = json.loads(read_text(application))
         speeds = {name: float(given[name]) for name in rates}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ArgumentError(

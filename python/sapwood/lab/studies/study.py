@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
+from sapwood.storage.texts import read_text
 from sapwood.train.account.record import host, versions
 
 if TYPE_CHECKING:
@@ -476,7 +477,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         The file does not exist, or is not the result of a study.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except FileNotFoundError:
         raise ArgumentError(f"the study {path} does not exist") from None
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from sapwood.errors import ArgumentError, CorruptError, MissingFileError, Sapwoo
 from sapwood.files.kinds import TREES, check_root
 from sapwood.storage.locate import matches
 from sapwood.storage.sources import at_rest, source_of, user_path
+from sapwood.storage.texts import read_text
 from sapwood.tools.merging.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ def input_paths(
         text = os.fspath(one)
         if text.startswith("@"):
             try:
-                lines = user_path(text[1:]).read_text("utf-8").splitlines()
+                lines = read_text(user_path(text[1:])).splitlines()
             except OSError as error:
                 raise MissingFileError(f"cannot read the list {text[1:]}: {error.strerror}") from error
+            except UnicodeDecodeError as error:
+                raise ArgumentError(f"cannot read the list {text[1:]}: {error}") from None
             named = [line.strip() for line in lines]
             found += input_paths([line for line in named if line and not line.startswith("#")], options)
             continue

@@ -56,7 +56,7 @@ def merge_in_parts(
                     parts.append(task.result())
                     tell(len(parts) * size, len(paths), group[-1])
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
                     for process in set(multiprocessing.active_children()) - others:
                         process.terminate()
                 pool.shutdown(cancel_futures=True)

@@ -6,7 +6,8 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -114,9 +115,13 @@ class TreeInfo:
     stored: Array
 
     def fresh(self, source: Source) -> bool:
-        """Return whether size and time of the file are unchanged. True if both are unknown, as for remote files."""
+        """Return whether size and time of the file are unchanged.
+
+        True if both are unknown, as for remote files: these are checked when they are opened. Those without entries are
+        not opened later, and may have some by now.
+        """
         size, modified = source.stat()
-        return size is None or (size, modified) == (self.size, self.modified)
+        return self.entries > 0 if size is None else (size, modified) == (self.size, self.modified)
 
 
 _LAST: list[tuple[Any, Schema]] = []  # the last tree and its schema: files of a dataset usually have the same
@@ -188,7 +193,7 @@ class Catalogue:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._schemas: dict[str, Schema] = {}
-        try:
+        with self._used():
             self._base = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, VERSION):
@@ -196,13 +201,25 @@ class Catalogue:
             self._base.executescript(_TABLES)
             self._base.execute(f"PRAGMA user_version = {VERSION}")
             self._base.commit()
-        except sqlite3.Error as error:
-            raise StorageError(f"catalogue {path} cannot be used: {error}") from error
+
+    @contextmanager
+    def _used(self) -> Generator[None]:
+        """Raise errors of SQLite as `StorageError`."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise StorageError(f"catalogue {self.path} cannot be used: {error}") from error
 
     def find(self, sources: Sequence[Source]) -> dict[Source, TreeInfo]:
-        """Return the metadata of sources that is still up to date (see `TreeInfo.fresh`)."""
+        """Return the metadata of sources that is still up to date (see `TreeInfo.fresh`).
+
+        Raises
+        ------
+        StorageError
+            The catalogue cannot be read, or is damaged.
+        """
         found: dict[Source, TreeInfo] = {}
-        with self._lock:
+        with self._lock, self._used():
             if len(sources) > 500:  # reading the whole table is faster than single queries
                 rows = {(row[0], row[1]): row for row in self._base.execute(f"SELECT {_FIELDS} FROM tree")}
             else:
@@ -215,8 +232,14 @@ class Catalogue:
         return found
 
     def put(self, known: Mapping[Source, TreeInfo]) -> None:
-        """Store metadata of trees; it replaces earlier metadata of the same trees."""
-        with self._lock, self._base:
+        """Store metadata of trees; it replaces earlier metadata of the same trees.
+
+        Raises
+        ------
+        StorageError
+            The catalogue cannot be written.
+        """
+        with self._lock, self._used(), self._base:
             for source, info in known.items():
                 schema = info.schema
                 self._base.execute(
@@ -233,7 +256,7 @@ class Catalogue:
 
     def __len__(self) -> int:
         """Return the number of trees."""
-        with self._lock:
+        with self._lock, self._used():
             return int(self._base.execute("SELECT count(*) FROM tree").fetchone()[0])
 
     def close(self) -> None:
@@ -241,14 +264,51 @@ class Catalogue:
         self._base.close()
 
     def _info(self, row: tuple[Any, ...]) -> TreeInfo:
-        _, _, uuid, size, modified, tree, entries, clusters, digest, sizes, stored = row
+        """Return the metadata of a row.
+
+        Raises
+        ------
+        StorageError
+            The row is damaged: SQLite has no checksums.
+        """
+        path, _, uuid, size, modified, tree, entries, clusters, digest, sizes, stored = row
+        try:
+            info = TreeInfo(
+                uuid, size, modified, tree, entries, np.frombuffer(clusters, np.int64), self._schema(digest),
+                np.frombuffer(sizes, np.int64), np.frombuffer(stored, np.int64),
+            )  # fmt: skip
+            if not _is_sound(info):
+                raise ValueError("its numbers contradict each other")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StorageError(
+                f"catalogue {self.path} is damaged in its row of {path!r}: {one_line(error)}. Remove it: the next run "
+                "makes another"
+            ) from error
+        return info
+
+    def _schema(self, digest: str) -> Schema:
         if digest not in self._schemas:
-            names, types = self._base.execute("SELECT names, types FROM schema WHERE digest = ?", (digest,)).fetchone()
-            self._schemas[digest] = Schema(tuple(json.loads(names)), tuple(json.loads(types)))
-        return TreeInfo(
-            uuid, size, modified, tree, entries, np.frombuffer(clusters, np.int64), self._schemas[digest],
-            np.frombuffer(sizes, np.int64), np.frombuffer(stored, np.int64),
-        )  # fmt: skip
+            row = self._base.execute("SELECT names, types FROM schema WHERE digest = ?", (digest,)).fetchone()
+            names, types = row or ("[]", "[]")
+            schema = Schema(tuple(json.loads(names)), tuple(json.loads(types)))
+            if schema.digest != digest:
+                raise ValueError("its branches do not have the digest by which they were stored")
+            self._schemas[digest] = schema
+        return self._schemas[digest]
+
+
+def _is_sound(info: TreeInfo) -> bool:
+    """Return whether the numbers of a row have the right types and agree."""
+    types: list[tuple[object, type | tuple[type, ...]]] = [
+        (info.uuid, str), (info.tree, str), (info.entries, int),
+        (info.size, (int, type(None))), (info.modified, (int, type(None))),
+    ]  # fmt: skip
+    if not all(isinstance(value, kind) for value, kind in types):
+        return False
+    borders, count = info.clusters, len(info.schema.names)
+    if not len(borders) or (borders[0], borders[-1]) != (0, info.entries) or np.any(np.diff(borders) < 0):
+        return False
+    return all(len(sizes) == count and bool(np.all(sizes >= 0)) for sizes in (info.bytes, info.stored))
 
 
 def _key(source: Source) -> tuple[str, str]:

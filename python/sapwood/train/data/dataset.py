@@ -20,6 +20,7 @@ from sapwood.errors import ArgumentError, MissingFileError, MissingPackageError,
 from sapwood.files.kinds import TABLES
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches, split_path
+from sapwood.storage.texts import read_text
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
@@ -623,7 +624,7 @@ def _texts(value: Foreign, place: str) -> list[str]:
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFileError(f"description {path} cannot be read: {error}") from error
     described = parse_settings(text, path)
@@ -696,7 +697,7 @@ def _expand(
 
 def _listed(path: Path, options: Mapping[str, Any], allow_missing: bool) -> Iterator[tuple[str, str | None]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFileError(f"list of files {path} cannot be read: {error}") from error
     for line in lines:

@@ -35,7 +35,10 @@ def _opened(source: Source) -> Generator[Any]:
     with open_source(source) as file:
         if source.uuid and file.file.hex_uuid != source.uuid:
             raise ReplacedFriendError(f"{source.path} was replaced since it was examined")
-        yield find_tree(file, source)[0]
+        table = find_tree(file, source)[0]
+        if source.entries is not None and table.num_entries != source.entries:
+            raise ReplacedFriendError(f"{source.path} was changed since it was examined: it has other entries")
+        yield table
 
 
 def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int, stop: int) -> list[Any]:

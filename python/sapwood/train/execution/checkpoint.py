@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ArgumentError, StorageError
+from sapwood.storage.sources import real_path, user_path
 from sapwood.train.data.dataset import Dataset
 from sapwood.train.execution.identity import digest, identity_of_task
 from sapwood.train.execution.pickling import dump, loads
@@ -52,7 +53,7 @@ def check_folder(folder: Path) -> None:
     StorageError
         The path is a file, or there is no permission to write to it.
     """
-    folder = folder.expanduser().resolve()
+    folder = real_path(user_path(folder))
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not there.is_dir():
         raise StorageError(f"cannot write to {folder}: {there} is not a folder")
@@ -87,11 +88,18 @@ class Checkpoint:
             It cannot be read, does not have this user's signature, or another user owns it or may write to it.
         """
         try:
-            with self.path.open("rb") as file:
-                self._check_owner(os.fstat(file.fileno()))
-                begin, content = file.read(BEGIN), file.read()
+            # A pipe would be waited for.
+            number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            try:
+                self._check_owner(os.fstat(number))
+                with os.fdopen(number, "rb", closefd=False) as file:
+                    begin, content = file.read(BEGIN), file.read()
+            finally:
+                os.close(number)
         except FileNotFoundError:
             return None
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {error}") from error
         if not begin.startswith(_MAGIC) or not is_signed(content, begin[len(_MAGIC) :]):
@@ -110,13 +118,15 @@ class Checkpoint:
         return state
 
     def _check_owner(self, about: os.stat_result) -> None:
-        """Refuse a file that another user owns or may write to.
+        """Refuse a file that another user owns or may write to, and what is not a file.
 
         Raises
         ------
         StorageError
-            Another user owns it, or may write to it.
+            Another user owns it, or may write to it, or it is a pipe, a device or a folder.
         """
+        if not stat.S_ISREG(about.st_mode):
+            raise StorageError(f"checkpoint {self.path} is not loaded: it is not a regular file")
         if not hasattr(os, "getuid"):
             return
         if about.st_uid != os.getuid():

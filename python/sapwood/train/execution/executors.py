@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.storage.texts import read_text
 from sapwood.train.data.dataset import parse_settings
 from sapwood.train.execution.forking import Origin
 from sapwood.train.execution.preload import script
@@ -194,7 +195,7 @@ class Processes:
                 if not self._closing:
                     child.start()
             except Exception as error:  # noqa: BLE001 - it is raised where the result is requested
-                future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
+                future.set_exception(SapwoodError(f"a call could not be sent: {described(error)}"))
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
                 del answer
@@ -247,7 +248,13 @@ class _Child:
             sent.append(argument)
         call = (function.__module__, function.__qualname__, sent)
         self._connection.send_bytes(pickle.dumps(call, pickle.HIGHEST_PROTOCOL))
-        return pickle.loads(self._connection.recv_bytes())
+        answer = self._connection.recv_bytes()
+        try:
+            return pickle.loads(answer)
+        except BaseException as error:  # noqa: BLE001 - objects of a task may raise anything, and call sys.exit
+            return False, SapwoodError(
+                f"the answer of worker process {self.process.pid} cannot be loaded: {described(error)}"
+            )
 
     def end(self, *, dying: bool) -> str:
         """End the process, after a moment if it is `dying`; return a description of its end."""
@@ -749,8 +756,8 @@ def load_site(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        settings = parse_settings(path.read_text(encoding="utf-8"), path)
-    except OSError as error:
+        settings = parse_settings(read_text(path), path)
+    except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"site {path} cannot be read: {error}") from error
     known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
     names = settings.keys() if isinstance(settings, Mapping) else {repr(settings)}

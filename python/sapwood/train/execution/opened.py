@@ -71,7 +71,14 @@ class OpenTree:
         try:
             if plan.uuid and file.file.hex_uuid != plan.uuid:
                 raise ReplacedError(f"{plan.source.path} was replaced since it was examined; run again")
-            return OpenTree(file, file[plan.tree] if plan.tree else find_tree(file, plan.source)[0])
+            tree = file[plan.tree] if plan.tree else find_tree(file, plan.source)[0]
+            if plan.entries is not None and tree.num_entries != plan.entries:
+                # A file that a writer continues keeps its UUID.
+                raise ReplacedError(
+                    f"{plan.source.path} was changed since it was examined: its tree had {plan.entries} entries, and "
+                    f"has {tree.num_entries}; run again"
+                )
+            return OpenTree(file, tree)
         except BaseException:
             file.close()
             raise

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from sapwood.errors import SapwoodError, SapwoodWarning, stacklevel
-from sapwood.train.task.tasks import is_installed
+from sapwood.train.task.tasks import is_installed, was_pressed
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -49,7 +49,9 @@ def sealed(results: Foreign) -> Foreign:
     try:
         # A test only: the output is discarded, and arrays are not copied.
         pickle.Pickler(_Nowhere(), 5, buffer_callback=lambda _: None).dump(results)
-    except Exception:  # noqa: BLE001 - objects of a task may raise anything
+    except BaseException as error:
+        if was_pressed(error):
+            raise
         file = io.BytesIO()
         _dump_by_value(results, file)
         return Sealed(file.getvalue())
@@ -80,7 +82,9 @@ def dump(value: Foreign, file: IO[bytes]) -> None:
         pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
     except OSError:
         raise
-    except Exception:  # noqa: BLE001 - objects of a task may raise anything
+    except BaseException as error:
+        if was_pressed(error):
+            raise
         file.seek(begin)
         file.truncate()
         _dump_by_value(value, file)
@@ -96,7 +100,9 @@ def loads(data: bytes) -> Any:
     """
     try:
         return _Unpickler(io.BytesIO(data)).load()
-    except Exception as error:
+    except BaseException as error:
+        if was_pressed(error):
+            raise
         raise UnsendableError(f"{type(error).__name__}: {error}") from error
 
 
@@ -149,7 +155,9 @@ def _dump_by_value(value: Foreign, file: IO[bytes]) -> None:
         (pickle.Pickler if cloudpickle is None else _Pickler)(file, pickle.HIGHEST_PROTOCOL).dump(value)
     except OSError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if was_pressed(error):
+            raise
         raise UnsendableError(f"{type(error).__name__}: {error}") from error
 
 

@@ -49,6 +49,7 @@ class FilePlan:
     - `made_up`: branches that the file lacks, with their types in the first file.
     - `cast`: branches that the file has with another type, with their types in the first file.
     - `matched`: for patterns that match other branches in this file than in the first: the branches of the first file.
+    - `entries`: the number of entries, if it is known.
     """
 
     place: int
@@ -59,6 +60,7 @@ class FilePlan:
     made_up: tuple[tuple[str, str], ...] = ()
     cast: tuple[tuple[str, str], ...] = ()
     matched: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    entries: int | None = None
 
     @property
     def name(self) -> str:
@@ -211,7 +213,7 @@ class DatasetPlan:
         """Take the metadata of the files of friends: the UUIDs to recognize the files, and their branches."""
         for place, friend in enumerate(self.friends):
             names = [infos[source].schema.all_names for source in friend.sources]
-            sources = tuple(replace(source, uuid=infos[source].uuid) for source in friend.sources)
+            sources = tuple(_as_examined(source, infos[source]) for source in friend.sources)
             self.friends[place] = replace(friend, sources=sources, names=frozenset(names[0].intersection(*names)))
         for chain in self._friends:
             if chain is not None:
@@ -341,7 +343,8 @@ class DatasetPlan:
     ) -> Iterator[Step]:
         source = self.dataset.sources[place]
         metadata = self.dataset.metadata.get(source.dataset, {})
-        file = FilePlan(place, source, info.uuid, info.tree, metadata, needs.made_up, needs.cast, needs.matched)
+        drift = needs.made_up, needs.cast, needs.matched
+        file = FilePlan(place, source, info.uuid, info.tree, metadata, *drift, info.entries)
         size = int(info.bytes[needs.places].sum()) if needs.places else 0
         record.bytes_planned = size
         record.bytes_stored = int(info.stored[needs.places].sum()) if needs.places else 0
@@ -485,7 +488,7 @@ class _Chain:
     def learn(self, infos: Mapping[Source, TreeInfo]) -> None:
         for source in self.sources:
             self.starts.append(self.starts[-1] + infos[source].entries)
-        self.sources = tuple(replace(source, uuid=infos[source].uuid) for source in self.sources)
+        self.sources = tuple(_as_examined(source, infos[source]) for source in self.sources)
 
     def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
         if stop > self.starts[-1]:
@@ -500,6 +503,11 @@ class _Chain:
                 pieces.append((self.sources[place], start - self.starts[place], end - self.starts[place]))
             start, place = end, place + 1
         return tuple(pieces)
+
+
+def _as_examined(source: Source, info: TreeInfo) -> Source:
+    """Return a source with the UUID and the number of entries by which it is recognized when it is opened again."""
+    return replace(source, uuid=info.uuid, entries=info.entries)
 
 
 def _between(chosen: Array | None, start: int, stop: int) -> int:

@@ -30,7 +30,7 @@ from sapwood.train.execution.moving import Mover, short_run
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DatasetPlan
-from sapwood.train.execution.worker import Packed, Worker, report_of, trace
+from sapwood.train.execution.worker import Packed, Worker, one_process, report_of, trace, working_folder
 from sapwood.train.task.columns import Columns
 from sapwood.train.task.merging import finished, gather, left_to_copy, size_of
 from sapwood.train.task.outputs import Output, Summary, Writer, check_targets, luminosity_of
@@ -41,6 +41,7 @@ from sapwood.train.task.tasks import (
     results_of,
     task_name,
     task_title,
+    was_pressed,
 )
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class RunningTrain:
         self.meter = Meter()
         self.seen: dict[Source, _Seen] = {}
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had processed
+        self.folder = working_folder()
         self.joining = False  # whether a part is being joined and the results are incomplete
         self.moves = False  # whether the run may move from threads to processes
         self.choice = ""  # why it may not
@@ -140,6 +142,15 @@ class RunningTrain:
 
     def go(self) -> Run:
         """Process all steps, and return the results and the account."""
+        if self.writer is None:
+            return self._go()
+        self.writer.lock()
+        try:
+            return self._go()
+        finally:
+            self.writer.unlock()
+
+    def _go(self) -> Run:
         settings = self.settings
         record = Run(
             self.records, [], [], settings, host(), versions(),
@@ -240,7 +251,12 @@ class RunningTrain:
     def _seen(self, infos: dict[Source, TreeInfo]) -> None:
         self._note(infos)
         if self.catalogue is not None and infos:
-            self.catalogue.put(infos)
+            try:
+                self.catalogue.put(infos)
+            except StorageError as error:
+                # It only saves work of later runs.
+                warnings.warn(f"{error}; the run continues without it", SapwoodWarning, stacklevel=stacklevel())
+                self.catalogue = None
 
     def _note(self, infos: dict[Source, TreeInfo]) -> None:
         """Note the identity of files; a run does not resume with files that have changed."""
@@ -259,7 +275,8 @@ class RunningTrain:
                 return look(source).uuid == before.uuid
             except BAD:
                 return False
-        return now is None or now.uuid == before.uuid  # remote files are checked when they are opened
+        # Remote files are checked when they are opened.
+        return now is None or (now.uuid, now.entries) == (before.uuid, before.entries)
 
     def _refuse(self, others: list[Source]) -> None:
         if others and self.checkpoint is not None:
@@ -541,11 +558,13 @@ class RunningTrain:
                     self._break_off(f"to join the results this process needs {needed:,} bytes", budget)
                 try:
                     results = finished(gathered, "results")
-                    end = getattr(task, "end", None)
-                    of.results = results if end is None else results_of(end(results), "end")
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - any error of a task must not stop the others
+                    if (end := getattr(task, "end", None)) is not None:
+                        with one_process(self.folder):
+                            results = results_of(end(results), "end")
+                    of.results = results
+                except BaseException as error:
+                    if was_pressed(error):
+                        raise
                     of.failure = f"failed in end: {report_of(error)}"
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from sapwood.errors import StorageError
+from sapwood.storage.sources import user_path
 
 KEY_FILE = "SAPWOOD_CHECKPOINT_KEY"
 """The environment variable that names the file of the key."""
@@ -21,9 +22,14 @@ def key_path() -> Path:
     """Return the path of the key: `$SAPWOOD_CHECKPOINT_KEY`, or a file in the user's state folder."""
     chosen = os.environ.get(KEY_FILE)
     if chosen:
-        return Path(chosen).expanduser()
-    states = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(states) / "sapwood" / "checkpoint.key"
+        path = user_path(chosen)
+    else:
+        path = user_path(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "sapwood" / "checkpoint.key"
+    if path.parts[:1] and path.parts[0].startswith("~"):
+        raise StorageError(
+            f"there is no home folder for the key of checkpoints {path}. {KEY_FILE} can name another file"
+        )
+    return path
 
 
 def signature(data: bytes | memoryview) -> bytes:
@@ -63,9 +69,16 @@ def _key() -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-        about = os.fstat(file.fileno())
-        key = file.read(SIZE + 1)
+    # A pipe would be waited for.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    number = os.open(path, flags)
+    try:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError("it is not a regular file")
+        key = os.read(number, SIZE + 1)
+    finally:
+        os.close(number)
     if hasattr(os, "getuid"):
         if about.st_uid != os.getuid():
             raise PermissionError(f"it belongs to user {about.st_uid}, and this process runs as user {os.getuid()}")

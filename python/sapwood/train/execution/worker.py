@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import os
 import pickle
 import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ from sapwood.train.task.columns import Resolved
 from sapwood.train.task.merging import Returned, materialized, size_of
 from sapwood.train.task.outputs import with_origins
 from sapwood.train.task.results import Declared
-from sapwood.train.task.tasks import described, own_traceback, results_of
+from sapwood.train.task.tasks import described, own_traceback, results_of, was_pressed
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -59,6 +60,7 @@ class Worker:
     def __init__(self, info: RunInfo, *, hold: bool = True) -> None:
         self.info = info
         self._lock = threading.Lock()
+        self._folder = working_folder()
         self._begun = False
         self._broken: dict[int, str] = {}
         self._returned = [Returned() for _ in info.tasks]
@@ -81,10 +83,11 @@ class Worker:
                 for place, task in enumerate(self.info.tasks):
                     try:
                         if function := getattr(task, "begin", None):
-                            function()
-                    except KeyboardInterrupt:
-                        raise
-                    except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
+                            with one_process(self._folder):
+                                function()
+                    except BaseException as error:
+                        if was_pressed(error):
+                            raise
                         self._broken[place] = f"failed in begin: {report_of(error)}"
                 self._begun = True
         return self._broken
@@ -118,8 +121,12 @@ class Worker:
                     continue
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
-                with contextlib.suppress(Exception, SystemExit):  # the task fails again in the run, which reports it
-                    self.info.tasks[place].process(_described(events, step, tree.tree))
+                try:
+                    with one_process(self._folder):
+                        self.info.tasks[place].process(_described(events, step, tree.tree))
+                except BaseException as error:
+                    if was_pressed(error):
+                        raise
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
             tree.release()
@@ -248,13 +255,14 @@ class Worker:
         try:
             known = self.info.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            given = materialized(task.process(_described(events, step, block.tree)))
+            with one_process(self._folder):
+                given = materialized(task.process(_described(events, step, block.tree)))
             result = results_of(self._returned[place].new(given), "process")
             for name in set(getattr(task, "outputs", ())) & set(result):
                 result[name] = with_origins(result[name], block.tree)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
+        except BaseException as error:
+            if was_pressed(error):
+                raise
             part.failures[place] = f"failed on {step.where}: {report_of(error, _undeclared(error, need, block.tree))}"
         part.cpu.append(time.thread_time() - cpu)
         part.wall.append(time.perf_counter() - wall)
@@ -332,7 +340,8 @@ class Worker:
         read_in: list[dict[str, Any]] = []
         for source, start, stop in pieces:
             try:
-                tree = self._tree(FilePlan(-1, source, source.uuid or "", source.tree or "", {}))
+                about = source.uuid or "", source.tree or ""
+                tree = self._tree(FilePlan(-1, source, *about, {}, entries=source.entries))
             except ReplacedError as error:
                 raise ReplacedFriendError(str(error)) from error
             try:
@@ -384,6 +393,32 @@ class Worker:
                 whole = join_parts(whole, part)
         if whole is not None:
             yield whole
+
+
+@contextlib.contextmanager
+def one_process(folder: str | None) -> Generator[None]:
+    """Undo what a task does to its process: end a forked copy at the end of the block, and return to a folder.
+
+    The copy would process further steps, and send their results as if they were those of this process. Relative paths
+    of inputs and outputs are meant from the folder in which the run began.
+    """
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
+        if folder is not None and working_folder() != folder:
+            with contextlib.suppress(OSError):
+                os.chdir(folder)
+
+
+def working_folder() -> str | None:
+    """Return the working folder; None if it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - compared as text
+    except OSError:
+        return None
 
 
 _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)

@@ -27,6 +27,11 @@ from sapwood.train.execution.checkpoint import check_folder
 from sapwood.train.task.columns import Declaration
 from sapwood.train.task.merging import finished
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
+
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
     from sapwood.compression import Compression
@@ -230,6 +235,24 @@ class Writer:
         self._selected: dict[tuple[str, str], int] = {}
         self._read: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection is written
         self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection may still wait
+        self._locks = ExitStack()
+
+    def lock(self) -> None:
+        """Keep other runs away from the same outputs: the parts of both would have the same names.
+
+        Raises
+        ------
+        StorageError
+            Another run writes them.
+        """
+        with ExitStack() as undone:
+            for output in self._outputs.values():
+                undone.enter_context(_locked(self._folder / output.path))
+            self._locks = undone.pop_all()
+
+    def unlock(self) -> None:
+        """Let other runs write the outputs."""
+        self._locks.close()
 
     def take(self, task: str, results: dict[str, Any], read: Mapping[int, int]) -> None:
         """Remove the entries of outputs from the results of a task, and write them.
@@ -302,8 +325,9 @@ class Writer:
         options = {} if output.compression is ... else {"compression": output.compression}
         size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
         with ExitStack() as undone:
-            undone.callback(path.unlink, missing_ok=True)
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
+            # Not before: a part that cannot be opened may be that of another run.
+            undone.callback(path.unlink, missing_ok=True)
             undone.callback(_close_somehow, file)
             counters = self._counters.setdefault(key, {})
             titles = {name: title for name, title in self._titles.get(key, {}).items() if name in _fields(like)}
@@ -441,6 +465,40 @@ class Writer:
         self._files.clear()
         if not keep_parts:
             self.clear()
+
+
+@contextmanager
+def _locked(target: Path) -> Generator[None]:
+    """Hold a lock for an output. The file beside it is removed at the end; one of a killed process is used again.
+
+    Raises
+    ------
+    StorageError
+        Another process or run has it.
+    """
+    if fcntl is None:
+        yield
+        return
+    path = target.with_name(f".{target.name}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise StorageError(f"another run is writing {target}; choose another folder, or wait for its end") from None
+        except OSError:  # the file system has no locks
+            break
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                break
+        file.close()  # its owner has just removed it
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
 
 
 def with_origins(rows: Foreign, tree: Foreign) -> Foreign:

@@ -6,8 +6,10 @@ import ast
 import importlib.util
 import inspect
 import re
+import signal
 import sys
 import sysconfig
+import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -506,8 +508,18 @@ def _import(path: Path) -> ModuleType:
 
 def described(error: BaseException) -> str:
     """Return an error in one line: its class and message."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - classes of tasks have their own texts
+        text = "(its text cannot be made)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def was_pressed(error: BaseException) -> bool:
+    """Return whether an exception may come from Ctrl-C. Tasks can raise `KeyboardInterrupt`, too."""
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
 def own_traceback(error: BaseException) -> str:
