@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,19 @@ def test_datafusion_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
     assert found["n"] == [10]
     assert size <= (4 + 8) * CLUSTER
     assert context.sql("SELECT count(*) AS n FROM events").to_pydict() == {"n": [ENTRIES]}
+
+
+def test_the_first_rows_of_a_table_without_numbers_come_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+    from crafted_ntuple import RECORD, Crafted, make_field
+    from crafted_ntuple import write as write_crafted
+
+    write_crafted(tmp_path / "file.root", Crafted([make_field(0, RECORD, "e")], [], [(2**40, [])]))
+    events = sapwood.dataset(tmp_path / "file.root")
+    began = time.process_time()
+    assert events.head(3).to_pydict() == {"e": [{}, {}, {}]} and events.count_rows() == 2**40
+    # All batches in a list took 80 seconds.
+    assert time.process_time() - began < 10
 
 
 def test_polars_reads_the_columns_and_clusters_it_needs(path: Path) -> None:

@@ -109,7 +109,8 @@ class _Scannable:
         read = pa.schema([schema.field(name) for name in names])
         known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
         return ds.Scanner.from_batches(
-            _Batches(batch for table in tables for batch in table.to_batches(PIECE)), schema=read,
+            # One by one: a table of records without fields may have any number of rows.
+            _Batches(batch for table in tables for batch in table.to_reader(PIECE)), schema=read,
             columns=source.names if columns is None else columns, filter=both, **known,
         )  # fmt: skip
 
