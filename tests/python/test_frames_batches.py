@@ -332,6 +332,9 @@ def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     for arguments in ({"batch_size": 0}, {"rank": 2, "world": 2}, {"library": "tf"}, {"pad": -1}, {"shuffle": -2}):
         with pytest.raises(ArgumentError):
             sapwood.batches(f"{path}:t", "id", **{"batch_size": 10, **arguments})
+    for name in ("cut", "entry_stop", "filter_name"):
+        with pytest.raises(ArgumentError, match=f"batches do not take {name}: .*sapwood copy --cut"):
+            sapwood.batches(f"{path}:t", "id", 10, **{name: "id > 3"})  # pyright: ignore[reportArgumentType]
     made = sapwood.batches(f"{path}:t", "id", 10)
     for state in ({}, {**made.state(), "plan": ""}, {**made.state(), "batch": -1}, {**made.state(), "epoch": -1}):
         with pytest.raises(ArgumentError, match="cannot resume"):

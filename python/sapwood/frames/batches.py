@@ -38,6 +38,10 @@ _LONGEST = 1 << 31
 """Limit of the lengths to which lists are padded."""
 _ORDER = 3
 """Version of the ordering algorithm. States of another version are not accepted."""
+_SELECTIONS = frozenset(
+    ["cut", "entry_start", "entry_stop", "filter_name", "filter_typename", "filter_branch", "filter_field", "aliases"]
+)
+"""Options of `iterate` and `arrays` that batches do not have."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
@@ -491,6 +495,11 @@ def batches(
         As in `sapwood.iterate`, and `MissingPackageError` if `library` is not installed. Batches hold numbers, arrays
         of numbers, and lists of these. All arrays need different names.
     """
+    if unknown := _SELECTIONS & options.keys():
+        raise ArgumentTypeError(
+            f"batches do not take {', '.join(sorted(unknown))}: they have all entries and the named fields. Write the "
+            "selected entries first (`sapwood copy --cut`), or leave entries out in the loop"
+        )
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
     return Batches(
