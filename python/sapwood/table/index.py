@@ -395,10 +395,11 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
         starts, lengths = (one.astype(np.int64) for one in fields.ranges(names))
     except (SapwoodError, KeyError, ValueError, TypeError) as error:
         return _not_used(stored.object_path, f"its zones cannot be read ({error})")
-    edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []
-    if not edges or edges[0] != 0 or edges[-1] > table.num_entries or not (np.diff(edges) == lengths).all():
+    ends = starts + lengths
+    edges = [*starts.tolist(), int(ends[-1])] if len(starts) else []
+    if not edges or edges[0] != 0 or edges[-1] > table.num_entries or not np.array_equal(starts[1:], ends[:-1]):
         return _not_used(stored.object_path, "its zones are not those of the table")
-    if (lengths <= 0).any():
+    if lengths.min() <= 0:
         return _not_used(stored.object_path, "its zones are not in order")
     fields.rest = edges[-1] < table.num_entries
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
