@@ -491,6 +491,20 @@ mod tests {
     }
 
     #[test]
+    fn a_small_buffer_takes_no_room_of_a_large_one() {
+        let mut pool = Pool { most: 100 << 20, ..Pool::default() };
+        for megabytes in [60, 2, 3, 35] {
+            assert!(pool.keep(Memory::Bytes(vec![0; megabytes << 20])).is_empty());
+        }
+        let sizes = |gone: Vec<Memory>| gone.iter().map(|one| one.size() >> 20).collect::<Vec<_>>();
+        assert_eq!(sizes(pool.lend(1 << 20)), [2]);
+        assert_eq!(sizes(pool.lend(2 << 20)), [3]);
+        // Only large ones are left.
+        assert_eq!(sizes(pool.lend(4 << 20)), [60]);
+        assert_eq!((pool.kept >> 20, pool.buffers.len()), (35, 1));
+    }
+
+    #[test]
     fn unused_buffers_are_returned() {
         let size = (5 << 20) + 4_321;
         drop(Filled::new(size).unwrap().share());
