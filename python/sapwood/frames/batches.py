@@ -277,6 +277,8 @@ class Batches:
         sources, offsets = self._sources(data)
         if self._mixed or any(one.pad is not None for one in sources):
             sources, offsets = _mixed(sources, offsets, length, self._key(order.epoch, number) if self._mixed else None)
+        else:
+            sources = _owned(sources)
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         return _Window(sources, offsets, [*edges, length])
@@ -409,6 +411,20 @@ def _mixed(
             mask = found_masks[masks.index((one.lists, one.pad))]
             found.append(_Source(f"{one.name}_mask", mask.reshape(length, one.pad), None))
     return found, ends
+
+
+def _owned(sources: Sequence[_Source]) -> list[_Source]:
+    """Return sources whose numbers may be changed, without a copy. Memory that several share is left read-only."""
+    found = list(sources)
+    ends = 0
+    for start, place in sorted((one.values.__array_interface__["data"][0], place) for place, one in enumerate(found)):
+        values = found[place].values
+        if start >= ends and not values.flags.writeable and values.flags.c_contiguous and values.size:
+            own = _native.own_array(values.reshape(-1))
+            if own is not None:
+                found[place] = found[place]._replace(values=own.reshape(values.shape))
+        ends = max(ends, start + values.nbytes)
+    return found
 
 
 def _same(offsets: Array, other: Array) -> bool:
