@@ -203,6 +203,10 @@ impl Lists {
     }
 
     /// Requests the memory of a list behind the current one.
+    #[allow(
+        clippy::inline_always,
+        reason = "it is a part of two loops that copy a list in a few instructions"
+    )]
     #[inline(always)]
     fn request_behind(&self, number: usize, values: &[u8], width: usize) {
         if let Some(&start) = self.starts().get(number + AHEAD) {
