@@ -89,7 +89,7 @@ fn column_zones<'py>(
 
 /// Returns a writable array over the memory of a read-only one, or None if another column uses that memory, too.
 #[pyfunction]
-fn own_array<'py>(array: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn own_array(array: Bound<'_, PyAny>) -> PyResult<Option<Bound<'_, PyAny>>> {
     columns::own(&array)
 }
 
