@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from sapwood.frames.dask import dask
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
+    from sapwood.frames.source import record_scans
     from sapwood.interpretation import (
         AsDouble32,
         AsDtype,
@@ -198,6 +199,7 @@ __all__ = [
     "num_threads",
     "open",
     "patch_uproot",
+    "record_scans",
     "recreate",
     "register_interpretation",
     "reset_classes",
@@ -282,6 +284,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.frames.dask": ("dask",),
         "sapwood.frames.dataset": ("dataset",),
         "sapwood.frames.polars": ("scan_polars",),
+        "sapwood.frames.source": ("record_scans",),
         "sapwood.objects.model": ("Model", "Unreadable"),
         "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
         "sapwood.files.directory": ("ReadOnlyDirectory", "ReadOnlyKey"),

@@ -1083,6 +1083,12 @@ def mix_rows(
     The numbers of each column, the offsets of the lists, and the masks. All are one-dimensional and may be changed.
     """
 
+def own_array(array: Foreign) -> Foreign:
+    """Return a writable array over the memory of a read-only array of `read`, which must not be used afterwards.
+
+    None if another column uses the memory, too, or if the array is not one of `read`.
+    """
+
 def compress(data: Foreign, code: int) -> Foreign:
     """Compress an array of bytes into ROOT's blocks, with ROOT's number of a codec and a level.
 

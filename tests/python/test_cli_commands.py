@@ -148,6 +148,24 @@ def test_ls(folder: Path) -> None:
     assert both.count("Events;1") == 2 and f"{file}:\n" in both
 
 
+def test_ls_of_one_branch(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    data = {"x": np.arange(5), "r": ak.Array([{"a": 1, "b": 2.5}] * 5), "rest": np.zeros(5)}
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("n", data)
+        file["folder/t"] = data
+
+    def names(where: str) -> list[str]:
+        (key,) = json.loads(ran("ls", "--json", f"{path}:{where}"))[0]["keys"]
+        return ["  " * one["depth"] + one["name"] for one in key["branches"]]
+
+    assert names("n/x") == names("folder/t/x") == names("folder/t;1/x") == ["x"]
+    assert names("n/r") == ["r", "  a", "  b"] and names("n/r.a") == names("n/r/a") == ["a"]
+    assert names("folder/t/r_a") == ["r_a"]
+    text = ran("ls", f"{path}:n/r").splitlines()
+    assert text[0] == "n;1: 5 entries" and [line.split()[0] for line in text[1:]] == ["branch", "r", "a", "b"]
+
+
 def test_ls_branches(folder: Path) -> None:
     text = ran("ls", "--tree", folder / "nano_1.root")
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line}
@@ -250,6 +268,9 @@ def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text.root").write_text("hello, this is a text\n" * 20)
     assert "text.root" in failed(1, "ls", tmp_path / "text.root")
     assert "has no none" in failed(1, "ls", f"{folder / 'nano_1.root'}:none")
+    assert "Events has no branch none: sapwood ls --tree lists all" in failed(
+        1, "ls", f"{folder / 'nano_1.root'}:Events/none"
+    )
     output = tmp_path / "output"
     assert "does not exist" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
     assert "no file matches" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", tmp_path / "*.csv", "-o", output)

@@ -18,6 +18,7 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError, MissingPackageError, UnsupportedError
+from sapwood.frames.batches import _owned, _Source  # pyright: ignore[reportPrivateUsage]
 
 ENTRIES, CLUSTER = 1000, 37
 
@@ -53,6 +54,39 @@ def test_batches_have_one_size_and_the_order_of_the_files(path: Path) -> None:
     assert ids(found) == list(range(ENTRIES)) and all((batch["x"] == batch["id"] / 2).all() for batch in found)
     assert len(list(sapwood.batches(f"{path}:t", "id", 64, drop_last=True))) == 15
     assert all(batch["x"].flags.writeable for batch in found)
+
+
+def test_batches_in_order_are_views_that_share_no_memory(path: Path) -> None:
+    names = ["id", "x", "pt", "vec", "hits", "x + 0", "1 * id"]
+    found = list(sapwood.batches(f"{path}:t", names, 100))
+    kept = [{name: values.copy() for name, values in batch.items()} for batch in found]
+    first, second = found[:2]
+    # Both are parts of one window.
+    assert first["id"].base is not None and second["id"].ctypes.data == first["id"].ctypes.data + first["id"].nbytes
+    arrays = list(first.values())
+    assert not any(np.shares_memory(one, two) for one, two in itertools.combinations(arrays, 2))
+    for values in arrays:
+        values[...] = 7
+    for batch, expected in zip(found[1:], kept[1:], strict=True):
+        assert all(np.array_equal(batch[name], expected[name]) for name in expected)
+    with sapwood.open(f"{path}:t") as tree:
+        assert tree["id"].array(library="np").tolist() == list(range(ENTRIES))
+
+
+def test_memory_that_columns_share_stays_read_only(path: Path) -> None:
+    with sapwood.open(f"{path}:t") as tree:
+        ((_, one), (_, other)) = sapwood._native.read(  # pyright: ignore[reportPrivateUsage]
+            [(tree.native, [tree["id"].number, tree["x"].number], 0, ENTRIES)]
+        )
+    assert not one.flags.writeable and not other.flags.writeable
+    arrays = {"a": one, "b": other, "c": one, "d": one[10:], "e": other.reshape(-1, 2), "f": np.arange(3)}
+    found = _owned([_Source(name, values, None) for name, values in arrays.items()])
+    assert [source.values.flags.writeable for source in found] == [True, True, False, False, False, True]
+    for source, values in zip(found, arrays.values(), strict=True):
+        assert np.array_equal(source.values, values) and source.values.shape == values.shape
+    # A second array over the same memory is not made.
+    assert sapwood._native.own_array(one) is None  # pyright: ignore[reportPrivateUsage]
+    assert sapwood._native.own_array(np.arange(3)) is None  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("shuffle", [False, True, 1, 3, 1000])
@@ -332,6 +366,9 @@ def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
     for arguments in ({"batch_size": 0}, {"rank": 2, "world": 2}, {"library": "tf"}, {"pad": -1}, {"shuffle": -2}):
         with pytest.raises(ArgumentError):
             sapwood.batches(f"{path}:t", "id", **{"batch_size": 10, **arguments})
+    for name in ("cut", "entry_stop", "filter_name"):
+        with pytest.raises(ArgumentError, match=f"batches do not take {name}: .*sapwood copy --cut"):
+            sapwood.batches(f"{path}:t", "id", 10, **{name: "id > 3"})  # pyright: ignore[reportArgumentType]
     made = sapwood.batches(f"{path}:t", "id", 10)
     for state in ({}, {**made.state(), "plan": ""}, {**made.state(), "batch": -1}, {**made.state(), "epoch": -1}):
         with pytest.raises(ArgumentError, match="cannot resume"):

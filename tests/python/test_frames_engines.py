@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,92 @@ def test_datafusion_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
     assert found["n"] == [10]
     assert size <= (4 + 8) * CLUSTER
     assert context.sql("SELECT count(*) AS n FROM events").to_pydict() == {"n": [ENTRIES]}
+
+
+@pytest.mark.parametrize("way", ["register_table", "read_table"])
+def test_datafusion_passes_columns_and_filters_on_where_it_takes_a_table(path: Path, way: str) -> None:
+    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion")
+    context, events = datafusion.SessionContext(), sapwood.dataset(f"{path}:t")
+    column = datafusion.col
+    if way == "register_table":
+        context.register_table("events", events)
+        frame = context.table("events")
+    else:
+        frame = context.read_table(events)
+    for condition, skipped in (
+        ((column("sorted") >= datafusion.lit(0)) & (column("sorted") <= datafusion.lit(9)), ENTRIES - CLUSTER),
+        (datafusion.functions.abs(column("sorted")) < datafusion.lit(3), 0),
+    ):
+        with sapwood.record_scans() as scans:
+            found = frame.filter(condition).select("sorted", "f8").to_pydict()
+        assert len(found["sorted"]) == len(found["f8"]) == (10 if skipped else 5)
+        # Each cluster is a partition.
+        assert {name for one in scans for name in one.columns} == {"sorted", "f8"}
+        assert sum(one.entries for one in scans) == ENTRIES
+        assert sum(one.entries_skipped for one in scans) == skipped
+
+
+def test_a_dataset_explains_what_it_would_read(path: Path, tmp_path: Path) -> None:
+    shutil.copy(path, tmp_path / "plain.root")
+    events = sapwood.dataset([f"{path}:t", f"{tmp_path / 'plain.root'}:t"])
+    few = (pc.field("sorted") >= 0) & (pc.field("sorted") < 10)
+    with sapwood.trace() as trace:
+        found = events.explain(["f8"], few)
+    assert trace.layers()["bytes_decompressed"] == 0
+    with_index, without = found[f"{path}:t"], found[f"{tmp_path / 'plain.root'}:t"]
+    assert (with_index.entries_skipped, without.entries_skipped) == (ENTRIES - CLUSTER, 0)
+    assert with_index.fields == without.fields == 2 and with_index.clusters == 1
+    assert (found.entries, found.entries_skipped) == (2 * ENTRIES, ENTRIES - CLUSTER)
+    assert found.bytes_planned == with_index.bytes_planned + without.bytes_planned
+    assert found.requests == with_index.requests + without.requests
+    text = str(found)
+    assert text.startswith(f"2 tables, {2 * ENTRIES} entries, {ENTRIES - CLUSTER} skipped by an index, ")
+    assert f"index      {ENTRIES - CLUSTER} entries skipped, {CLUSTER} left" in text
+    # The filter of the dataset counts, too, and so does one of Polars.
+    assert events.filter(pc.field("sorted") >= 0).explain(["f8"], pc.field("sorted") < 10) == found
+    assert events.explain(["f8"], pl.col("sorted").is_between(0, 9)) == found
+    read = events.explain(["f8"], few, analyze=True)[f"{path}:t"]
+    assert read.counters is not None and 0 < read.counters["bytes_decompressed"] <= (4 + 8) * CLUSTER
+    assert events.explain().entries_skipped == 0 and len(events.explain(["f8"])[f"{path}:t"].plan) >= 1
+    # A fragment has its own entries, and a file that is named twice is listed twice.
+    fragment = next(events.get_fragments()).explain(["f8"], few)
+    assert (fragment.entries, fragment.entries_skipped) == (CLUSTER, CLUSTER)
+    assert len(sapwood.dataset([f"{path}:t"] * 3).explain(["f8"])) == 3
+    with pytest.raises(ArgumentError, match="an expression of Arrow or Polars, not 'sorted < 3'"):
+        events.explain(["f8"], "sorted < 3")
+    with pytest.raises(sapwood.NotFoundError, match="'nothing'"):
+        events.explain(["nothing"])
+
+
+def test_the_scans_of_engines_are_recorded(path: Path) -> None:
+    events, frame = sapwood.dataset(f"{path}:t"), sapwood.scan_polars(f"{path}:t")
+    with sapwood.record_scans() as scans, sapwood.record_scans() as inner:
+        query(events, "SELECT sum(f8) FROM events WHERE sorted BETWEEN 0 AND 9")
+        frame.filter(pl.col("sorted").is_between(0, 9)).select("f8").collect()
+        events.to_table(columns=["small"])
+        frame.head(3).select("f8").collect()
+    events.to_table(columns=["f4"])
+    assert scans == inner
+    seen = [(set(one.columns), one.entries, one.entries_skipped) for one in scans]
+    assert seen[:2] == [({"sorted", "f8"}, ENTRIES, ENTRIES - CLUSTER)] * 2
+    assert seen[2:] == [({"small"}, ENTRIES, 0), ({"f8"}, 3, 0)]
+    assert {(one.file, one.table) for one in scans} == {(str(path), "t")}
+    lines = str(scans).splitlines()
+    assert lines[0].split() == ["table", "entries", "skipped", "columns"] and len(lines) == 6
+    assert lines[-1].split() == ["all", str(3 * ENTRIES + 3), str(2 * (ENTRIES - CLUSTER))]
+
+
+def test_the_first_rows_of_a_table_without_numbers_come_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+    from crafted_ntuple import RECORD, Crafted, make_field
+    from crafted_ntuple import write as write_crafted
+
+    write_crafted(tmp_path / "file.root", Crafted([make_field(0, RECORD, "e")], [], [(2**40, [])]))
+    events = sapwood.dataset(tmp_path / "file.root")
+    began = time.process_time()
+    assert events.head(3).to_pydict() == {"e": [{}, {}, {}]} and events.count_rows() == 2**40
+    # All batches in a list took 80 seconds.
+    assert time.process_time() - began < 10
 
 
 def test_polars_reads_the_columns_and_clusters_it_needs(path: Path) -> None:

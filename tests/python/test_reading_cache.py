@@ -152,6 +152,16 @@ def test_an_rntuple_with_missing_values_and_records_comes_back(tmp_path: Path) -
             assert (table.file.counters()["bytes_read"] == before) is (number == 1)
 
 
+def test_a_size_without_a_folder_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgumentError, match=r"column_cache_size is given, but no column_cache \(or SAPWOOD_COLUMN"):
+        sapwood.open(path, column_cache_size="1 GB")
+    # Who asks for no cache may give its size, and the folder may be set for the whole program.
+    sapwood.open(path, column_cache=None, column_cache_size="1 GB").close()
+    monkeypatch.setenv("SAPWOOD_COLUMN_CACHE", str(tmp_path))
+    with sapwood.open(path, column_cache_size="1 GB") as file:
+        assert file.file.column_cache is not None and file.file.column_cache.size == 10**9
+
+
 def test_a_replaced_file_is_read_again(tmp_path: Path) -> None:
     file = write(tmp_path / "t.root")
     read(file, tmp_path / "c")

@@ -289,7 +289,8 @@ def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path) -> None:
+@pytest.mark.parametrize("kind", [dict, lambda: sapwood.LRUArrayCache("100 MB")], ids=["dict", "LRUArrayCache"])
+def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path, kind: Any) -> None:
     nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
     from sapwood.train.coffea import nano_factory
 
@@ -299,11 +300,32 @@ def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path) -> None:
             lambda **given: nano_factory(file["Events"], **given),
         )
         for make in made:
-            cache: dict[Any, Any] = {}
+            cache: Any = kind()
             logs: list[list[Any]] = [[], []]
             sums = [ak.sum(make(buffer_cache=cache, access_log=log).events().Muon.pt) for log in logs]
             assert sums[0] == sums[1] != 0 and cache
             assert {one.branch for one in logs[0]} == {"nMuon", "Muon_pt"} and logs[1] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_second_pass_of_nanoevents_reads_the_cache_of_columns(nano: Path, tmp_path: Path) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    from sapwood.train.coffea import nano_factory
+
+    def passed(way: str) -> tuple[list[Any], int]:
+        """Read as another process would: with nothing in memory."""
+        with sapwood.trace() as trace, sapwood.open(nano, column_cache=tmp_path / way) as file:
+            cache = sapwood.LRUArrayCache("100 MB")
+            if way == "factory":
+                factory = nano_factory(file["Events"], buffer_cache=cache)
+            else:
+                factory = nanoevents.NanoEventsFactory.from_root(file, treepath="Events", buffer_cache=cache)
+            found = factory.events().Muon.pt.to_list()
+        return found, trace.layers()["bytes_decompressed"]
+
+    for way in ("factory", "from_root"):
+        (first, decompressed), second = passed(way), passed(way)
+        assert decompressed > 0 and second == (first, 0) and sum(map(len, first)) > 0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -48,6 +48,31 @@ pub fn writable(py: Python<'_>, number: Number, filled: Filled) -> PyResult<Boun
     over(py, number, filled.share(), NPY_ARRAY_WRITEABLE)
 }
 
+/// Returns a writable array over the memory of a read-only one that was read, or nothing if another column uses that
+/// memory, too. The caller makes sure that no other array over it is in use.
+pub fn own<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = array.py();
+    let mut base = array.getattr(intern!(py, "base"))?;
+    let owner = loop {
+        if let Ok(owner) = base.cast::<Owner>() {
+            break owner.clone();
+        }
+        // The base of a view is an array.
+        let Some(next) = base.getattr_opt(intern!(py, "base"))? else { return Ok(None) };
+        base = next;
+    };
+    let whole = &owner.get().0;
+    let (number, part) = borrow::numbers(array)?;
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr());
+    let Some(start) = start.filter(|start| start.saturating_add(part.len()) <= whole.len()) else {
+        return Ok(None);
+    };
+    if whole.strong_count() != 1 {
+        return Ok(None);
+    }
+    over(py, number, whole.slice_with_length(start, part.len()), NPY_ARRAY_WRITEABLE).map(Some)
+}
+
 /// Returns a one-dimensional writable array of a copy of bytes.
 pub fn copied<'py>(py: Python<'py>, number: Number, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let buffer = match number {

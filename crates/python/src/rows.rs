@@ -1,7 +1,7 @@
 //! Rows of columns for batches, statistics of zones for an index, and checksums of columns.
 
 use crate::borrow;
-use crate::columns::{array, writable};
+use crate::columns::{self, array, writable};
 use crate::errors::raise;
 use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
@@ -87,6 +87,12 @@ fn column_zones<'py>(
     columns.iter().zip(found.map_err(raise)?).map(made).collect()
 }
 
+/// Returns a writable array over the memory of a read-only one, or None if another column uses that memory, too.
+#[pyfunction]
+fn own_array(array: Bound<'_, PyAny>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    columns::own(&array)
+}
+
 #[pyfunction]
 fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
     let data = borrow::array::<u8>(&data)?;
@@ -95,6 +101,7 @@ fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mix_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(own_array, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(column_zones, module)?)
 }

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
-        help="file, or FILE:PATH for a directory or tree inside; folder, pattern, list (a .txt file or @FILE) or "
-        "description (.json, .yaml) of files",
+        help="file, or FILE:PATH for a directory, tree or branch inside; folder, pattern, list (a .txt file or @FILE) "
+        "or description (.json, .yaml) of files",
     )  # fmt: skip
     parser.add_argument("-l", "--long", action="store_true", help="show sizes, compression factor, date and title")
     parser.add_argument("-R", "--recursive", action="store_true", help="list directories recursively")
@@ -82,10 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         if several:
             say("\n" * (len(listed) > 1) + f"{safe_line(listing['file'])}:")
-        say(
-            branches_text(listing) if arguments.tree or arguments.check else keys_text(listing, long=arguments.long),
-            end="",
-        )
+        of_branches = arguments.tree or arguments.check or any("branch" in key for key in listing["keys"])
+        say(branches_text(listing) if of_branches else keys_text(listing, long=arguments.long), end="")
     if arguments.json:
         print(json.dumps(listed, indent=1))
     return 1 if failed else 0

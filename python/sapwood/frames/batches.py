@@ -38,6 +38,10 @@ _LONGEST = 1 << 31
 """Limit of the lengths to which lists are padded."""
 _ORDER = 3
 """Version of the ordering algorithm. States of another version are not accepted."""
+_SELECTIONS = frozenset(
+    ["cut", "entry_start", "entry_stop", "filter_name", "filter_typename", "filter_branch", "filter_field", "aliases"]
+)
+"""Options of `iterate` and `arrays` that batches do not have."""
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
@@ -273,6 +277,8 @@ class Batches:
         sources, offsets = self._sources(data)
         if self._mixed or any(one.pad is not None for one in sources):
             sources, offsets = _mixed(sources, offsets, length, self._key(order.epoch, number) if self._mixed else None)
+        else:
+            sources = _owned(sources)
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         return _Window(sources, offsets, [*edges, length])
@@ -407,6 +413,20 @@ def _mixed(
     return found, ends
 
 
+def _owned(sources: Sequence[_Source]) -> list[_Source]:
+    """Return sources whose numbers may be changed, without a copy. Memory that several share is left read-only."""
+    found = list(sources)
+    ends = 0
+    for start, place in sorted((one.values.__array_interface__["data"][0], place) for place, one in enumerate(found)):
+        values = found[place].values
+        if start >= ends and not values.flags.writeable and values.flags.c_contiguous and values.size:
+            own = _native.own_array(values.reshape(-1))
+            if own is not None:
+                found[place] = found[place]._replace(values=own.reshape(values.shape))
+        ends = max(ends, start + values.nbytes)
+    return found
+
+
 def _same(offsets: Array, other: Array) -> bool:
     return offsets is other or (offsets[-1] == other[-1] and np.array_equal(offsets, other))
 
@@ -491,6 +511,11 @@ def batches(
         As in `sapwood.iterate`, and `MissingPackageError` if `library` is not installed. Batches hold numbers, arrays
         of numbers, and lists of these. All arrays need different names.
     """
+    if unknown := _SELECTIONS & options.keys():
+        raise ArgumentTypeError(
+            f"batches do not take {', '.join(sorted(unknown))}: they have all entries and the named fields. Write the "
+            "selected entries first (`sapwood copy --cut`), or leave entries out in the loop"
+        )
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
     return Batches(

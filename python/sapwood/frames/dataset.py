@@ -14,11 +14,13 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError
-from sapwood.frames.expressions import names_in, of_arrow
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError
+from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.frames.source import PIECE, FrameSource
+from sapwood.show.units import listed
 from sapwood.storage.locate import Files
-from sapwood.table.predicates import UNKNOWN
+from sapwood.table.explain import Explanations
+from sapwood.table.predicates import UNKNOWN, All, Predicate
 
 Columns = Sequence[str] | Mapping[str, Any] | None
 """Names of columns, or expressions by the names of their results; None for all."""
@@ -109,7 +111,8 @@ class _Scannable:
         read = pa.schema([schema.field(name) for name in names])
         known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
         return ds.Scanner.from_batches(
-            _Batches(batch for table in tables for batch in table.to_batches(PIECE)), schema=read,
+            # One by one: a table of records without fields may have any number of rows.
+            _Batches(batch for table in tables for batch in table.to_reader(PIECE)), schema=read,
             columns=source.names if columns is None else columns, filter=both, **known,
         )  # fmt: skip
 
@@ -128,6 +131,58 @@ class _Scannable:
     def take(self, indices: Foreign, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read the rows with these numbers; further arguments as in `scanner`."""
         return self.scanner(*given, **scanned).take(indices)
+
+    def explain(
+        self,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        *,
+        analyze: bool = False,
+    ) -> Explanations:
+        """Return what a scan would read, without reading it: clusters, requests, bytes, and what an index skips.
+
+        `sapwood.record_scans` shows what the queries of an engine have read and skipped.
+
+        Parameters
+        ----------
+        columns
+            As in `scanner`.
+        filter
+            As in `scanner`, or an expression of Polars.
+        analyze
+            Also read, and return the bytes and times of the parts of the read.
+
+        Returns
+        -------
+        Explanations
+            By the path of each table an `Explanation`. Its `str` is a table for each.
+
+        Raises
+        ------
+        ArgumentError, NotFoundError
+            The filter is not an expression, or there is no such column.
+        """
+        source = self._source
+        wanted = None if columns is None else _names(columns)
+        predicates: list[Predicate] = []
+        named: set[str] | None = set()
+        for one in (self._filter, filter):
+            if one is None:
+                continue
+            if isinstance(one, pc.Expression):
+                names = names_in(one)
+                predicates.append(of_arrow(one, source.numbers))
+            elif not hasattr(one, "meta"):
+                raise ArgumentTypeError(f"the filter is an expression of Arrow or Polars, not {one!r}")
+            else:
+                names = set(one.meta.root_names())
+                predicates.append(of_polars(one, source.numbers))
+            named = None if named is None or names is None else named | names
+        used = source.names if wanted is None or named is None else [*wanted, *named]
+        if unknown := [name for name in [*(wanted or ()), *(named or ())] if name not in source.types]:
+            raise NotFoundError(f"no such column: {unknown[0]!r}; there are: {listed(source.names)}")
+        needed = source.needed(used)
+        return source.explain(needed, All(tuple(predicates)) if predicates else UNKNOWN, analyze)
 
     def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
         """Count rows. Without a filter, only the descriptions of the tables are read."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.files.many import KeptTables, OpenFiles
+from sapwood.show.text import layout
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
+from sapwood.table.explain import Explanation, Explanations, explain
 from sapwood.table.libraries import NO_UNIONS, library_of
 from sapwood.table.predicates import UNKNOWN, Predicate
 from sapwood.table.query import Group, Leaf, Query
@@ -114,6 +117,21 @@ class FrameSource:
         """Count the entries, reading nothing else."""
         return sum(entries for _, _, entries in self._open().count())
 
+    def explain(self, names: Sequence[str], predicate: Predicate, analyze: bool) -> Explanations:
+        """Return what `tables` would read, without reading it; with `analyze` also read, and return the counts."""
+        select, found = self.select(names), Explanations()
+        opened = self._open()
+        for table, ranges in opened:
+            path = f"{table.file.file_path}:{_inside(table)}"
+            for start, stop in ranges:
+                name = path if len(ranges) == 1 and path not in found else f"{path} from entry {start}"
+                while name in found:
+                    name += ", again"
+                kind: Any = getattr(table, "explanation", Explanation)
+                found[name] = explain(select(table), start, stop, analyze, kind, predicate)
+            opened.done_with(table)
+        return found
+
     def tables(
         self, names: Sequence[str], predicate: Predicate = UNKNOWN, limit: int | None = None, step: int | str = STEP
     ) -> Iterator[Any]:
@@ -136,19 +154,87 @@ class FrameSource:
         form = ResultForm(library_of("pa"))
         schema = self.schema()
         schema = pa.schema([schema.field(name) for name in names])
-        opened = _Narrowed(self._open(), select, predicate, limit)
+        opened = _Narrowed(self._open(), select, names, predicate, limit)
         for table in dataset.iterate(opened, select, step, form, False):
             yield table if table.schema.equals(schema) else table.cast(schema)
+
+
+class Scanned(NamedTuple):
+    """A table that an engine has scanned."""
+
+    file: str
+    """The path or URL of the file."""
+    table: str
+    """The path of the table in it."""
+    columns: tuple[str, ...]
+    """The columns that were read."""
+    entries: int
+    """Number of entries that were requested."""
+    entries_skipped: int
+    """Entries among them that were not read, because the index shows that they fail the filter."""
+
+
+class Scans(list[Scanned]):
+    """The tables that engines have scanned, in the order of the scans. Its `str` is a table."""
+
+    def __str__(self) -> str:
+        """Show a line for each table, and the sums."""
+        rows = [["table", "entries", "skipped", "columns"]]
+        rows += [
+            [f"{one.file}:{one.table}", str(one.entries), str(one.entries_skipped), ", ".join(one.columns)]
+            for one in self
+        ]
+        sums = (str(sum(numbers)) for numbers in ([one.entries for one in self], [one.entries_skipped for one in self]))
+        return layout([*rows, ["all", *sums, ""]], right=(1, 2)).rstrip("\n")
+
+
+_recordings: list[Scans] = []
+
+
+@contextmanager
+def record_scans() -> Generator[Scans]:
+    """Record which tables engines scan inside a ``with`` block, which columns they read, and what an index skips.
+
+    All scans of `sapwood.dataset` and `sapwood.scan_polars` in this process are recorded: those of DuckDB, DataFusion,
+    Polars and Arrow. A scan that ends early, such as one with a limit, has only the files that it began to read.
+
+    Returns
+    -------
+    Scans
+        A list of `Scanned`, as a context manager. Its `str` is a table.
+    """
+    found = Scans()
+    _recordings.append(found)
+    try:
+        yield found
+    finally:
+        # Two recordings may be equal.
+        _recordings[:] = [one for one in _recordings if one is not found]
+
+
+def _inside(table: HasFields) -> str:
+    """Return the path of a table in its file, as users give it."""
+    return table.object_path.lstrip("/").partition(";")[0]
+
+
+def _entries_in(ranges: Sequence[tuple[int, int]]) -> int:
+    return sum(stop - start for start, stop in ranges)
 
 
 class _Narrowed:
     """Tables with the ranges of entries that remain after a predicate and a limit."""
 
     def __init__(
-        self, opened: OpenFiles, select: Callable[[HasFields], Query], predicate: Predicate, limit: int | None
+        self,
+        opened: OpenFiles,
+        select: Callable[[HasFields], Query],
+        names: Sequence[str],
+        predicate: Predicate,
+        limit: int | None,
     ) -> None:
         self._opened = opened
         self._select = select
+        self._names = tuple(names)
         self._predicate = predicate
         self._left = limit
         self.skip = opened.skip
@@ -160,11 +246,14 @@ class _Narrowed:
                 self.done_with(table)
                 return
             ranges = given if self._left is None else self._first(given)
-            if self._predicate is UNKNOWN:
-                yield table, ranges
-            else:
+            entries = _entries_in(ranges)
+            if self._predicate is not UNKNOWN:
                 kept = Kept(self._select(table), self._predicate)
-                yield table, [one for start, stop in ranges for one in kept.between(start, stop)]
+                ranges = [one for start, stop in ranges for one in kept.between(start, stop)]
+            for recording in _recordings:
+                skipped = entries - _entries_in(ranges)
+                recording.append(Scanned(table.file.file_path, _inside(table), self._names, entries, skipped))
+            yield table, ranges
 
     def _first(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []

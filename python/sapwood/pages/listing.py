@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, one_line, warn_of_lost_keys
@@ -33,12 +33,12 @@ def list_file(
     check: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List a file, or a directory or tree in it.
+    """List a file, or a directory, tree or branch in it.
 
     Parameters
     ----------
     where
-        ``file`` or ``file:path/inside``.
+        ``file`` or ``file:path/inside``. A branch is listed with the branches in it.
     recursive
         Go into directories.
     branches
@@ -91,11 +91,10 @@ def list_inside(
     found = list(_keys(path, top, "", inside.split("/") if inside else [], set(), recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
-    chosen = found[slice(*part)]
     return _listed(path, file) | {
         "recovered": top.recovered,
         "number_of_keys": len(found),
-        "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in chosen],
+        "keys": [_described(one, f"in file {path}", branches=branches, check=check) for one in found[slice(*part)]],
     }
 
 
@@ -158,9 +157,18 @@ def compression_text(setting: int) -> str:
     return f"{_ALGORITHMS.get(algorithm or 1, f'algorithm {algorithm}')} {level}"
 
 
+class _Found(NamedTuple):
+    """A key, its directory and its path; of a table perhaps the path of the only branch that is listed."""
+
+    directory: Foreign
+    key: Foreign
+    name: str
+    branch: Sequence[str] = ()
+
+
 def _keys(
     file: str, directory: Foreign, prefix: str, inside: Sequence[str], seen: set[int], *, recursive: bool
-) -> Iterator[tuple[Any, Any, str]]:
+) -> Iterator[_Found]:
     """Walk through a directory, or down a path inside it. `seen` has the byte offsets of the directories so far."""
     if directory.recovered:
         warn_of_lost_keys(len(directory.keys), f"/{prefix}", file)
@@ -174,14 +182,17 @@ def _keys(
                 yield from _keys(file, below, f"{prefix}{key.name}/", inside[1:], seen, recursive=recursive)
                 continue
             if len(inside) > 1:
+                if key.classname in TABLES:
+                    yield _Found(directory, key, f"{prefix}{key.name}", inside[1:])
                 continue
-        yield directory, key, f"{prefix}{key.name}"
+        yield _Found(directory, key, f"{prefix}{key.name}")
         if recursive and is_directory:
             enter(f"{prefix}{key.name}", key.seek, seen, f"\nin file {file}")
             yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), seen, recursive=True)
 
 
-def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, check: bool) -> dict[str, Any]:
+def _described(one: _Found, where: str, *, branches: bool, check: bool) -> dict[str, Any]:
+    directory, key, name, wanted = one
     found: dict[str, Any] = {
         "name": name,
         "cycle": key.cycle,
@@ -206,9 +217,35 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, c
     }
     if not found["tree_bytes"] and found["tree_uncompressed_bytes"]:  # all baskets are in the tree's record
         found |= {"tree_bytes": found["bytes"], "tree_uncompressed_bytes": found["uncompressed_bytes"]}
-    if branches:
+    if wanted:
+        fields = _below(fields, wanted)
+        if not fields:
+            raise NotFoundError(f"{name} has no branch {'/'.join(wanted)}: sapwood ls --tree lists all\n{where}")
+        found["branch"] = "/".join(wanted)
+    if branches or wanted:
         found["branches"] = list(_branches(table, fields, check=check))
     return found
+
+
+def _below(fields: Sequence[Foreign], wanted: Sequence[str]) -> list[Foreign]:
+    """Return the branch with a path or a name, and the branches in it."""
+    paths: dict[int, str] = {}
+    for branch in fields:
+        above = "" if branch.parent is None else f"{paths[branch.parent]}/"
+        paths[branch.index] = f"{above}{branch.name}"
+    # The names of branches may contain slashes; the parts of fields are separated by dots.
+    path = "/".join(wanted)
+    ways = (
+        lambda one: paths[one.index] == path,
+        lambda one: paths[one.index].replace("/", ".") == path.replace("/", "."),
+        lambda one: one.name == path,
+    )
+    top = next((one for way in ways for one in fields if way(one)), None)
+    inside: set[int] = set() if top is None else {top.index}
+    for branch in fields:
+        if branch.parent in inside:
+            inside.add(branch.index)
+    return [branch for branch in fields if branch.index in inside]
 
 
 def _branches(table: Foreign, fields: Sequence[Foreign], *, check: bool) -> Iterator[dict[str, Any]]:
@@ -218,7 +255,7 @@ def _branches(table: Foreign, fields: Sequence[Foreign], *, check: bool) -> Iter
         if check and reason is None and branch.has_data:
             reason = _undecodable(table, branch)
         left_out = branch.left_out if reason is None else []
-        depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
+        depths[branch.index] = depths.get(branch.parent, -1) + 1
         yield {
             "name": branch.name,
             "depth": depths[branch.index],
@@ -309,6 +346,8 @@ def branches_text(listing: dict[str, Any]) -> str:
         compressed, full, factor = _sizes(key)
         count, most = len(key["branches"]), key["entries"]
         branches = f"{count} branch{'' if count == 1 else 'es'}"
-        head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(most)} {noun(most, 'entry')}, {branches}, "
-        parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
+        head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(most)} {noun(most, 'entry')}"
+        if "branch" not in key:
+            head += f", {branches}, {compressed} of {full} (factor {factor})"
+        parts.append(f"{head}\n" + layout(rows, right=(2, 3, 4, 5)))
     return "\n".join(parts) if parts else "no trees\n"

@@ -569,11 +569,13 @@ def cache_of(options: Mapping[str, Any], name: str) -> tuple[str, int] | None:
     Raises
     ------
     ArgumentError
-        The folder is not a path, or the size not a number of bytes.
+        The folder is not a path, the size is not a number of bytes, or there is a size and no folder.
     """
     variable = f"SAPWOOD_{name.upper()}"
     folder = options.get(name, os.environ.get(variable))
     if not folder:
+        if name not in options and options.get(f"{name}_size") is not None:
+            raise ArgumentError(f"{name}_size is given, but no {name} (or {variable}), the folder of the cache")
         return None
     if not isinstance(folder, (str, os.PathLike)):
         raise ArgumentError(f"{name} is the path of a folder, not {folder!r}")

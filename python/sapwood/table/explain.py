@@ -6,7 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sapwood.show.units import bytes_text, seconds_text, share_text
+from sapwood.show.safe import safe_line
+from sapwood.show.units import bytes_text, counted, seconds_text, share_text
+from sapwood.table.predicates import Predicate
 from sapwood.table.query import Beside, Query
 from sapwood.table.scan import Kept, Scan
 from sapwood.table.schema import Words
@@ -81,10 +83,52 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Explanation] = Explanation) -> Explanation:
-    """Return the planned reads of a query; with `analyze`, also read, and return the measured counts."""
+class Explanations(dict[str, Explanation]):
+    """The planned reads of several tables, by their paths. Its `str` is a table for each."""
+
+    @property
+    def entries(self) -> int:
+        """Number of entries in the tables."""
+        return sum(one.entry_stop - one.entry_start for one in self.values())
+
+    @property
+    def entries_skipped(self) -> int:
+        """Entries that the indexes of the tables exclude."""
+        return sum(one.entries_skipped for one in self.values())
+
+    @property
+    def requests(self) -> int:
+        """Number of requests to storage."""
+        return sum(one.requests for one in self.values())
+
+    @property
+    def bytes_planned(self) -> int:
+        """Bytes of the requests."""
+        return sum(one.bytes_planned for one in self.values())
+
+    def __str__(self) -> str:
+        """Show the sums, and the planned reads of each table."""
+        sums = (
+            f"{counted(len(self), 'table')}, {counted(self.entries, 'entry')}, {self.entries_skipped} skipped by an "
+            f"index, {counted(self.requests, 'request')}, {bytes_text(self.bytes_planned)}"
+        )
+        return "\n".join([sums, *(f"{safe_line(path)}: {one}" for path, one in self.items())])
+
+
+def explain(
+    query: Query,
+    start: int,
+    stop: int,
+    analyze: bool,
+    kind: type[Explanation] = Explanation,
+    predicate: Predicate | None = None,
+) -> Explanation:
+    """Return the planned reads of a query; with `analyze`, also read, and return the measured counts.
+
+    The index excludes entries that fail `predicate`, or without one the cut of the query.
+    """
     table = query.source.table
-    ranges = [one for one in Kept(query).between(start, stop) if one[0] < one[1]]
+    ranges = [one for one in Kept(query, predicate).between(start, stop) if one[0] < one[1]]
     rows: list[tuple[int, int, int, int, int, int, int]] = []
     plan: list[list[tuple[int, int]]] = []
     for one in ranges:

@@ -216,7 +216,10 @@ class Zones:
             found = self.fields.get(name)
             return None if found is None else found.bounds()
 
-        possible = np.broadcast_to(np.asarray(predicate.possible(bounds).true), (len(self.edges) - 1,))
+        possible = np.asarray(predicate.possible(bounds).true)
+        if possible.all():
+            return [(start, stop)] if start < stop else []
+        possible = np.broadcast_to(possible, (len(self.edges) - 1,))
         # The zones with which a run of kept ones begins or ends, by turns.
         turns = np.flatnonzero(np.diff(possible, prepend=False, append=False)).tolist()
         runs = ((self.edges[turns[place]], self.edges[turns[place + 1]]) for place in range(0, len(turns), 2))
@@ -310,6 +313,7 @@ class _Stored(_Read):
         super().__init__()
         self._stored = stored
         self._table = table
+        self._numbers = _numbers_of_fields(stored)
         self._ahead: dict[str, list[Array]] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -328,13 +332,16 @@ class _Stored(_Read):
         """
         wanted = {name: places for name in names if (places := self._places_of(name))}
         try:
-            found = _columns_of(self._stored, [*_RANGES, *(one for places in wanted.values() for one in places)])
+            found = self._columns([*_RANGES, *(one for places in wanted.values() for one in places)])
         except (SapwoodError, KeyError, ValueError):
             # Damage of a field is reported when the field is used.
-            return _columns_of(self._stored, _RANGES)
+            return self._columns(_RANGES)
         rest = iter(found[len(_RANGES) :])
         self._ahead = {name: [next(rest) for _ in places] for name, places in wanted.items()}
         return found[: len(_RANGES)]
+
+    def _columns(self, names: Sequence[str]) -> list[Array]:
+        return _columns_of(self._stored, {name: self._numbers[name] for name in names})
 
     def _places_of(self, name: str) -> list[str]:
         """Return the names of the columns of a field; none where there are no such columns."""
@@ -343,7 +350,7 @@ class _Stored(_Read):
             return []
         path = _name_in_set(name)
         places = [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_COUNTS)]
-        return [] if self._stored.find(places[0]) is None else places
+        return places if places[0] in self._numbers else []
 
     def _read(self, name: str) -> FieldZones | None:
         places = self._places_of(name)
@@ -351,7 +358,7 @@ class _Stored(_Read):
         if kind is None:
             return None
         try:
-            arrays = self._ahead.get(name) or _columns_of(self._stored, places)
+            arrays = self._ahead.get(name) or self._columns(places)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"its statistics of {name!r} cannot be read ({error})")
         types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
@@ -361,11 +368,19 @@ class _Stored(_Read):
         return FieldZones.joined([found, FieldZones.unknown(kind)]) if self.rest else found
 
 
-def _columns_of(stored: Table, names: Sequence[str]) -> list[Array]:
-    """Read columns of numbers at once."""
-    found = stored.engine.read([(stored.native, [stored[name].number for name in names], 0, stored.num_entries)])
+def _numbers_of_fields(stored: Table) -> dict[str, int]:
+    """Return the numbers of the fields of a table by their paths, without making a `Field` of each."""
+    paths: list[str] = []
+    for field in stored.native.fields:
+        paths.append(field.name if field.parent is None else f"{paths[field.parent]}.{field.name}")
+    return {path: number for number, path in enumerate(paths)}
+
+
+def _columns_of(stored: Table, numbers: Mapping[str, int]) -> list[Array]:
+    """Read columns of numbers at once, given by the names and numbers of their fields."""
+    found = stored.engine.read([(stored.native, list(numbers.values()), 0, stored.num_entries)])
     arrays = [column[1] for column in found if column[0] == "number"]
-    if len(arrays) != len(names):
+    if len(arrays) != len(numbers):
         raise StorageError("it has values that are not numbers")
     return arrays
 
@@ -380,10 +395,11 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
         starts, lengths = (one.astype(np.int64) for one in fields.ranges(names))
     except (SapwoodError, KeyError, ValueError, TypeError) as error:
         return _not_used(stored.object_path, f"its zones cannot be read ({error})")
-    edges = [*starts.tolist(), int(starts[-1] + lengths[-1])] if len(starts) else []
-    if not edges or edges[0] != 0 or edges[-1] > table.num_entries or not (np.diff(edges) == lengths).all():
+    ends = starts + lengths
+    edges = [*starts.tolist(), int(ends[-1])] if len(starts) else []
+    if not edges or edges[0] != 0 or edges[-1] > table.num_entries or not np.array_equal(starts[1:], ends[:-1]):
         return _not_used(stored.object_path, "its zones are not those of the table")
-    if (lengths <= 0).any():
+    if lengths.min() <= 0:
         return _not_used(stored.object_path, "its zones are not in order")
     fields.rest = edges[-1] < table.num_entries
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)

@@ -154,7 +154,7 @@ class Compare(Predicate):
         try:
             with np.errstate(all="ignore"):
                 true, false = self._between(found.low, found.high, value)
-                if found.low.dtype == np.float32:
+                if found.low.dtype == np.float32 and float(np.float32(value)) != value:
                     # Engines differ: the constant is rounded to the type of the field, or the field is widened.
                     wide = self._between(found.low.astype(np.float64), found.high.astype(np.float64), float(value))
                     true, false = true | wide[0], false | wide[1]

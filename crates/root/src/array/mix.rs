@@ -202,6 +202,19 @@ impl Lists {
         })
     }
 
+    /// Requests the memory of a list behind the current one.
+    #[allow(
+        clippy::inline_always,
+        reason = "it is a part of two loops that copy a list in a few instructions"
+    )]
+    #[inline(always)]
+    fn request_behind(&self, number: usize, values: &[u8], width: usize) {
+        if let Some(&start) = self.starts().get(number + AHEAD) {
+            request(values, byte(start, width));
+            request(values, byte(start, width).saturating_add(SHORT - 1));
+        }
+    }
+
     /// Returns the items of all lists, of `width` bytes each, end to end.
     fn items(&self, values: &[u8], width: usize) -> Result<Filled> {
         let items = self.offsets().last().map_or(0, |&end| i64::from_ne_bytes(end) as usize);
@@ -209,10 +222,7 @@ impl Lists {
         let out = filled.bytes();
         let mut place = 0;
         for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
-            if let Some(&start) = self.starts().get(number + AHEAD) {
-                request(values, byte(start, width));
-                request(values, byte(start, width).saturating_add(SHORT - 1));
-            }
+            self.request_behind(number, values, width);
             let (start, bytes) = (byte(*start, width), length.saturating_mul(width));
             let from = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let to = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
@@ -241,10 +251,7 @@ impl Lists {
         let out = filled.bytes();
         let mut place = 0;
         for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
-            if let Some(&start) = self.starts().get(number + AHEAD) {
-                request(values, byte(start, width));
-                request(values, byte(start, width).saturating_add(SHORT - 1));
-            }
+            self.request_behind(number, values, width);
             let (start, given) = (byte(*start, width), length.saturating_mul(width).min(row));
             let wide = values.get(start..).and_then(|rest| rest.first_chunk::<SHORT>());
             let room = out.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<SHORT>());

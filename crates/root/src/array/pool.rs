@@ -23,11 +23,13 @@ const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 30
 /// as long as any are kept.
 const WATCHED: usize = 4 << 20;
 /// Smaller buffers are left to the allocator.
-const SMALLEST: usize = 64 << 10;
+pub const SMALLEST: usize = 64 << 10;
 /// Maximum ratio of a kept buffer to the requested size, because its new owner may hold it for long.
 const WASTE: usize = 2;
 /// The same during a [`Hold`].
 const HELD_WASTE: usize = 4;
+/// Ratio of a kept buffer to a lack of room from which other buffers are removed for it, if there are any.
+const MANY_TIMES: usize = 4;
 
 /// A buffer of bytes, or of numbers if these need alignment.
 enum Memory {
@@ -139,19 +141,24 @@ impl Pool {
         let room = self.most.saturating_sub(self.lent());
         if self.holds > 0 { room } else { room.min(most_kept()) }
     }
-    /// Removes the oldest buffers until `more` bytes can be kept, too; sizes change slowly from step to step. The
-    /// caller drops them outside the lock of the pool.
+    /// Removes buffers until `more` bytes can be kept, too. The caller drops them outside the lock of the pool.
+    ///
+    /// The oldest go first, because sizes change slowly from step to step. A buffer of many times the size that is needed
+    /// is only removed if there are no others: a small read would otherwise cost the next large one its memory.
     #[must_use]
     fn make_room(&mut self, more: usize) -> Vec<Memory> {
-        let limit = self.limit();
-        let mut rest = self.kept;
-        let goes = |(_, buffer): &&(Instant, Memory)| {
-            let goes = rest + more > limit;
-            rest -= if goes { buffer.size() } else { 0 };
-            goes
-        };
-        let count = self.buffers.iter().take_while(goes).count();
-        self.let_go(count)
+        let mut excess = (self.kept + more).saturating_sub(self.limit());
+        let mut gone = Vec::new();
+        for largest in [excess.saturating_mul(MANY_TIMES), usize::MAX] {
+            let goes = |(_, buffer): &mut (Instant, Memory)| {
+                let goes = excess > 0 && buffer.size() <= largest;
+                excess = excess.saturating_sub(if goes { buffer.size() } else { 0 });
+                goes
+            };
+            gone.extend(self.buffers.extract_if(.., goes).map(|(_, buffer)| buffer));
+        }
+        self.kept -= gone.iter().map(Memory::size).sum::<usize>();
+        gone
     }
     /// Removes buffers that arrived before a given time, unless there is a [`Hold`].
     #[must_use]
@@ -481,6 +488,20 @@ mod tests {
         drop(pool.keep(Memory::Bytes(vec![0; 1 << 20])));
         drop(pool.sweep(Some(before)));
         assert_eq!((pool.kept, pool.buffers.len()), (1 << 20, 1));
+    }
+
+    #[test]
+    fn a_small_buffer_takes_no_room_of_a_large_one() {
+        let mut pool = Pool { most: 100 << 20, ..Pool::default() };
+        for megabytes in [60, 2, 3, 35] {
+            assert!(pool.keep(Memory::Bytes(vec![0; megabytes << 20])).is_empty());
+        }
+        let sizes = |gone: Vec<Memory>| gone.iter().map(|one| one.size() >> 20).collect::<Vec<_>>();
+        assert_eq!(sizes(pool.lend(1 << 20)), [2]);
+        assert_eq!(sizes(pool.lend(2 << 20)), [3]);
+        // Only large ones are left.
+        assert_eq!(sizes(pool.lend(4 << 20)), [60]);
+        assert_eq!((pool.kept >> 20, pool.buffers.len()), (35, 1));
     }
 
     #[test]

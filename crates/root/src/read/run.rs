@@ -622,7 +622,8 @@ impl Records {
         if self.buffer.len() < total || Arc::get_mut(&mut self.buffer).is_none() {
             self.give_back();
             // Chunks differ a little in size; rounding up saves reallocating the buffer for each new maximum.
-            self.buffer = Arc::new(pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner());
+            let room = if total < pool::SMALLEST { total } else { total.next_multiple_of(256 << 10) };
+            self.buffer = Arc::new(pool::Filled::new(room)?.into_inner());
         }
         let mut rest = Arc::get_mut(&mut self.buffer).map(Vec::as_mut_slice).unwrap_or_default();
         let mut filled = 0;
