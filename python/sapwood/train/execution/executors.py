@@ -253,7 +253,7 @@ class _Child:
             return pickle.loads(answer)
         except BaseException as error:  # noqa: BLE001 - objects of a task may raise anything, and call sys.exit
             return False, SapwoodError(
-                f"the answer of worker process {self.process.pid} cannot be loaded: {described(error)}"
+                f"the answer of worker process {self.pid} cannot be loaded: {described(error)}"
             )
 
     def end(self, *, dying: bool) -> str:
