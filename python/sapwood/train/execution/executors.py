@@ -252,9 +252,7 @@ class _Child:
         try:
             return pickle.loads(answer)
         except BaseException as error:  # noqa: BLE001 - objects of a task may raise anything, and call sys.exit
-            return False, SapwoodError(
-                f"the answer of worker process {self.pid} cannot be loaded: {described(error)}"
-            )
+            return False, SapwoodError(f"the answer of worker process {self.pid} cannot be loaded: {described(error)}")
 
     def end(self, *, dying: bool) -> str:
         """End the process, after a moment if it is `dying`; return a description of its end."""
