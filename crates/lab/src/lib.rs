@@ -30,6 +30,8 @@ pub fn run(name: &str, size: usize, count: usize, folder: &str, seconds: f64) ->
     if let Some((_, _, kernel)) = kernels::KERNELS.iter().find(|kernel| kernel.0 == name) {
         return Ok(vec![kernel(seconds)]);
     }
+    #[cfg(not(unix))]
+    let _ = (count, folder);
     Ok(match name {
         "stream" => kernels::stream(size / 8, seconds).to_vec(),
         "read" => vec![memory::read(size, seconds)],
