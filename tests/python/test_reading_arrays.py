@@ -471,6 +471,24 @@ def test_a_large_last_basket_is_decompressed_once(large_last_basket: tuple[Path,
         sapwood.set_num_threads(before)
 
 
+def test_steps_of_a_large_basket_decompress_it_once(large_last_basket: tuple[Path, Any]) -> None:
+    path, lists = large_last_basket
+    before, counts = sapwood.num_threads(), []
+    try:
+        for threads in (1, 2, 8):
+            sapwood.set_num_threads(threads)
+            with sapwood.open(path) as file:
+                opened = file.counters()
+                steps = [
+                    step.large for step in file["t"].iterate(["small", "large"], step_size=17_000, entry_stop=60_000)
+                ]
+                counts.append({name: file.counters()[name] - opened[name] for name in ("baskets", "bytes_requested")})
+            assert ak.array_equal(ak.concatenate(steps), lists[:60_000] * 2)
+    finally:
+        sapwood.set_num_threads(before)
+    assert counts[0] == counts[1] == counts[2]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_damage_in_a_large_last_basket_is_placed(
     large_last_basket: tuple[Path, Any], tmp_path: Path, threads: int

@@ -37,10 +37,14 @@ enum State {
 }
 
 impl<'r> Early<'r> {
-    /// Returns the largest page of those that are decompressed, if it has more than `most` bytes in the files.
+    /// Returns the largest of the pages that are read from their start, if it has more than `most` bytes in the files.
     pub fn of(jobs: &'r [PageJob], most: u64) -> Option<Self> {
-        let stored = |job: &&PageJob| matches!(job.page.place, PagePlace::Stored(_)) && job.length() > most;
-        let job = jobs.iter().filter(stored).max_by_key(|job| job.length())?;
+        let fits = |job: &&PageJob| {
+            // The rest of a page may have been kept by the step before.
+            let whole = job.page.from == 0 && matches!(job.page.place, PagePlace::Stored(_));
+            whole && job.length() > most
+        };
+        let job = jobs.iter().filter(fits).max_by_key(|job| job.length())?;
         Some(Self { job, state: Mutex::new(State::Open), moved: Condvar::new() })
     }
     /// The page.
