@@ -325,8 +325,9 @@ class Writer:
         options = {} if output.compression is ... else {"compression": output.compression}
         size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
         with ExitStack() as undone:
+            if not path.exists():  # otherwise a part that cannot be opened may be that of another run
+                undone.callback(path.unlink, missing_ok=True)
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
-            # Not before: a part that cannot be opened may be that of another run.
             undone.callback(path.unlink, missing_ok=True)
             undone.callback(_close_somehow, file)
             counters = self._counters.setdefault(key, {})
