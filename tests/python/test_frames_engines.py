@@ -238,6 +238,7 @@ def test_a_dataset_explains_what_it_would_read(path: Path, tmp_path: Path) -> No
     with_index, without = found[f"{path}:t"], found[f"{tmp_path / 'plain.root'}:t"]
     assert (with_index.entries_skipped, without.entries_skipped) == (ENTRIES - CLUSTER, 0)
     assert with_index.fields == without.fields == 2 and with_index.clusters == 1
+    assert isinstance(with_index, type(sapwood.open(path)["t"].explain())) and with_index.branches == 2
     assert (found.entries, found.entries_skipped) == (2 * ENTRIES, ENTRIES - CLUSTER)
     assert found.bytes_planned == with_index.bytes_planned + without.bytes_planned
     assert found.requests == with_index.requests + without.requests

@@ -71,7 +71,8 @@ class HasBranches(Readable, HasMembers):
         """The tree."""
         raise NotImplementedError
 
-    def _explanation(self) -> type[TreeExplanation]:
+    def explanation_type(self) -> type[TreeExplanation]:
+        """Return the class of the result of `explain`."""
         from sapwood.files.explaining import TreeExplanation
 
         return TreeExplanation

@@ -19,6 +19,7 @@ from sapwood.table.explain import Explanation, Explanations, explain
 from sapwood.table.libraries import NO_UNIONS, library_of
 from sapwood.table.predicates import UNKNOWN, Predicate
 from sapwood.table.query import Group, Leaf, Query
+from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
 from sapwood.table.scan import Kept
 from sapwood.table.schema import Field, HasFields
@@ -127,7 +128,7 @@ class FrameSource:
                 name = path if len(ranges) == 1 and path not in found else f"{path} from entry {start}"
                 while name in found:
                     name += ", again"
-                kind: Any = getattr(table, "explanation", Explanation)
+                kind = table.explanation_type() if isinstance(table, Readable) else Explanation
                 found[name] = explain(select(table), start, stop, analyze, kind, predicate)
             opened.done_with(table)
         return found

@@ -13,7 +13,7 @@ _PIECE = 1 << 20
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file. Devices and pipes are read, too, but not without end.
+    """Return the text of a file. Devices and pipes are read, too, up to a limit.
 
     Raises
     ------

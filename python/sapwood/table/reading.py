@@ -303,9 +303,9 @@ class Readable(HasFields):
         from sapwood.table.explain import explain
 
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
-        return explain(self._query(expressions, cut, wanted), start, stop, analyze, self._explanation())
+        return explain(self._query(expressions, cut, wanted), start, stop, analyze, self.explanation_type())
 
-    def _explanation(self) -> type[Explanation]:
+    def explanation_type(self) -> type[Explanation]:
         """Return the class of the result of `explain`."""
         from sapwood.table.explain import Explanation
 
