@@ -259,15 +259,22 @@ def watched(command: list[str]) -> dict[str, Any]:
         return json.loads(program.stdout.read().splitlines()[-1]) | {"memory": most}
 
 
-def resident(pid: int | str) -> int:
-    """Give the resident bytes of a process and all below it, which may have ended (Linux)."""
+def resident(pid: int | str, above: bytes = b"") -> int:
+    """Give the resident bytes of a process and all below it, which may have ended (Linux).
+
+    `above` is the command line of a parent that starts other programs only. Until such a program has begun, its process
+    has the command line and the memory of its parent, with which it is counted.
+    """
     about = Path(f"/proc/{pid}")
     try:
+        command = (about / "cmdline").read_bytes()
+        if command == above:
+            return 0
         size = int((about / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         below = [child for task in (about / "task").iterdir() for child in (task / "children").read_text().split()]
     except OSError:
         return 0
-    return size + sum(map(resident, below))
+    return size + sum(resident(child, b"" if above else command) for child in below)
 
 
 def choice_run(place: Path, name: str, way: str, files: int) -> dict[str, Any]:

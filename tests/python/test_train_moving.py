@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 import threading
@@ -17,7 +18,8 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.pages.output import summary
-from sapwood.train.execution import executors, moving, worker
+from sapwood.train.account.memory import give_back
+from sapwood.train.execution import engine, executors, moving, worker
 
 ENTRIES, STEP = 800, 20
 
@@ -30,9 +32,18 @@ def path(tmp_path: Path) -> Path:
 
 
 class _Waiting(executors.Processes):
-    def __init__(self, processes: int) -> None:
-        super().__init__(processes)
-        self.wait()
+    def __init__(self, processes: int, *, forked: bool = True) -> None:
+        super().__init__(processes, forked=forked)
+        while not self.ready:
+            time.sleep(0.001)
+
+
+class _Ready(executors.Processes):
+    """Processes to which a run moves while its threads are busy."""
+
+    @property
+    def ready(self) -> bool:
+        return True
 
 
 @pytest.fixture(params=[(0.8, 0.0)])
@@ -83,6 +94,104 @@ def test_a_move_releases_the_memory_of_the_threads(path: Path, monkeypatch: pyte
     run = train.run(Sum(), path, threads=2, step_size=STEP, progress=lambda now: done.append(now.entries))
     assert (run.executor, run["sum"]["entries"]) == ("processes", ENTRIES)
     assert len(closed) > 1 and closed[0] < len(done)
+
+
+@pytest.mark.usefixtures("held")
+def test_processes_start_when_steps_of_threads_have_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, events = 0, list[tuple[str, int]]()
+    changing, run = threading.Lock(), worker.Worker.run
+
+    def counted(self: worker.Worker, lease: Any) -> Any:
+        nonlocal inside
+        with changing:
+            inside += 1
+        try:
+            time.sleep(0.02)
+            return run(self, lease)
+        finally:
+            with changing:
+                inside -= 1
+
+    class Noting(_Ready):
+        def fork(self, processes: int) -> None:
+            events.append(("fork", processes))
+            counts.append((sum(count for _, count in events), inside))
+            super().fork(processes)
+
+    counts: list[tuple[int, int]] = []
+    monkeypatch.setattr(worker.Worker, "run", counted)
+    monkeypatch.setattr(moving, "Processes", Noting)
+    monkeypatch.setattr(moving.memory, "give_back", lambda: events.append(("give back", 0)))
+    moved = train.run(Sum(), path, threads=2, step_size=STEP)
+    assert (moved.executor, moved["sum"]["entries"]) == ("processes", ENTRIES)
+    assert [count for count in counts if count[0] > 2] == counts[-1:]  # when it was closed
+    assert counts[-2][0] == 2 and all(forked + steps <= 2 for forked, steps in counts[:-1] if forked)
+    assert events[:2] == [("fork", 0), ("give back", 0)]
+
+
+class Large(train.Task):
+    """Needs 24 MB for a step. Threads are busy with their steps when the run moves."""
+
+    branches = ("x",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.client = folder, os.getpid()
+
+    def process(self, events: Any) -> dict[str, Any]:
+        x = np.ones(3_000_000)
+        if os.getpid() == self.client and (self.folder / "starting").exists():
+            while not (self.folder / "moved").exists():
+                time.sleep(0.01)
+            time.sleep(0.5)
+        time.sleep(0.05)
+        return {"n": len(events.x), "sum": float(x[0])}
+
+
+def _resident(pid: int | str) -> int:
+    """Return the resident bytes of a process and of all processes that it has started."""
+    try:
+        size = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        below = [child for thread in threads for child in (thread / "children").read_text().split()]
+    except OSError:
+        return 0
+    return size + sum(map(_resident, below))
+
+
+@pytest.mark.alone
+@pytest.mark.usefixtures("held")
+def test_a_run_that_moves_needs_no_more_memory_than_processes(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Starting(_Waiting):
+        def __init__(self, processes: int, *, forked: bool = True) -> None:
+            (tmp_path / "starting").touch()
+            super().__init__(processes, forked=forked)
+
+    move = engine.Engine.move
+    monkeypatch.setattr(engine.Engine, "move", lambda *given: (move(*given), (tmp_path / "moved").touch())[0])
+    monkeypatch.setattr(moving, "Processes", Starting)
+
+    def peak(executor: str) -> int:
+        give_back()
+        most, ended = [0], threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.02):
+                most[0] = max(most[0], _resident("self"))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        try:
+            run = train.run(Large(tmp_path), path, threads=4, step_size=STEP, executor=executor)
+        finally:
+            ended.set()
+            watching.join()
+        assert (run.executor, run["large"]["n"]) == ("processes", ENTRIES)
+        return most[0]
+
+    peak("processes")  # the first run imports modules
+    assert peak("auto") < 1.05 * peak("processes")
 
 
 @pytest.mark.usefixtures("held")
@@ -230,7 +339,13 @@ def test_the_decision(
 
     monkeypatch.setattr(moving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(moving._Mark, "now", staticmethod(now))
-    monkeypatch.setattr(moving, "Processes", lambda count: started.append(count) or SimpleNamespace(close=lambda: None))
+
+    def processes(count: int, *, forked: bool) -> Any:
+        assert not forked
+        started.append(count)
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(moving, "Processes", processes)
     monkeypatch.setattr(moving.Mover, "_sample", lambda self: None)
     mover = moving.Mover(2, lambda: None, remote="remote" in more)  # type: ignore[arg-type, return-value]
     mover._samples, mover._late = 100, late

@@ -6,10 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.compression import Compression
 from sapwood.containers.marks import has_marks, is_plain, marked
 from sapwood.errors import CorruptError
-from sapwood.files.baskets import Basket, key_of, read_as
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
 from sapwood.show.safe import safe_line
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sapwood import _native
+    from sapwood.compression import Compression
+    from sapwood.files.baskets import Basket
     from sapwood.files.explaining import TreeExplanation
     from sapwood.files.records import KeyRecord
     from sapwood.interpretation import Interpretation
@@ -283,6 +283,8 @@ class TBranch(HasBranches, ReadableField):
         CorruptError
             There is no key of a basket at that offset.
         """
+        from sapwood.files.baskets import key_of
+
         return key_of(self, basket_num)
 
     def basket_uncompressed_bytes(self, basket_num: int) -> int:
@@ -300,6 +302,8 @@ class TBranch(HasBranches, ReadableField):
         CorruptError, StorageError
             The bytes are damaged, or cannot be read.
         """
+        from sapwood.files.baskets import Basket
+
         self._check_basket(basket_num)
         return Basket(self, basket_num)
 
@@ -325,6 +329,8 @@ class TBranch(HasBranches, ReadableField):
     def _read_as(
         self, interpretation: Interpretation, start: int | None, stop: int | None, library: str | Library
     ) -> Any:
+        from sapwood.files.baskets import read_as
+
         return read_as(self, interpretation, start, stop, library)
 
     def _check_basket(self, number: int) -> None:
@@ -351,6 +357,8 @@ class TBranch(HasBranches, ReadableField):
     @property
     def compression(self) -> Compression | None:
         """The compression setting; that of the file if the branch has none of its own (`kInherit`)."""
+        from sapwood.compression import Compression
+
         code = self.native.compression
         return self.file.compression if code < 0 else Compression.from_code(code)
 

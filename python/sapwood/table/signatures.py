@@ -37,7 +37,7 @@ def in_words(function: Callable[..., R], **words: str) -> Callable[..., R]:
 
     own = inspect.signature(function)
     vars(call)["__signature__"] = own.replace(
-        parameters=[p.replace(name=words.get(p.name, p.name)) for p in own.parameters.values()]
+        parameters=[p.replace(name=words[p.name]) if p.name in words else p for p in own.parameters.values()]
     )
     for ours, theirs in words.items():
         call.__doc__ = (call.__doc__ or "").replace(ours, theirs)

@@ -182,9 +182,19 @@ class Engine:
         while self._ready:
             yield self._ready.popleft()
 
-    def outstanding(self) -> list[Future[Any]]:
-        """List the calls that have not ended."""
-        return [*self._out, *self._looks]
+    def move(self, executor: Executor, worker: Packed | Worker) -> tuple[list[Future[Any]], list[Future[Any]]]:
+        """Use another executor for all further calls, and for the steps of calls that have not begun.
+
+        Return the remaining calls of the executor before: those that process steps, and those that inspect files.
+        """
+        for future, run in list(self._out.items()):
+            if future.cancel():
+                del self._out[future]
+                for step in run.lease.steps:
+                    if self._open.get(step.key) is step:
+                        self._push(step)
+        self.executor, self.worker = executor, worker
+        return list(self._out), list(self._looks)
 
     # Planning
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.storage.texts import read_text
+from sapwood.train.account import memory
 from sapwood.train.data.dataset import parse_settings
 from sapwood.train.execution.forking import Origin
 from sapwood.train.execution.preload import script
@@ -111,24 +112,54 @@ class Threads:
         """Submit a call."""
         return self._pool.submit(function, *arguments)
 
+    def give_back(self) -> None:
+        """Let all threads return freed memory to the system, each when it has ended its calls. Do not wait for this."""
+        together = threading.Barrier(self.per_process)
+        with contextlib.suppress(RuntimeError):  # the executor is closed
+            for _ in range(self.per_process):
+                self._pool.submit(_give_back, together)
+
     def close(self) -> None:
         """Wait for the running calls; cancel the others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _give_back(together: threading.Barrier) -> None:
+    """Return the memory of this thread to the system; `together` ensures that each thread has one of these calls."""
+    with contextlib.suppress(threading.BrokenBarrierError):
+        together.wait(_TOGETHER)
+    memory.give_back()
+
+
+_TOGETHER = 1.0
+"""Maximum seconds for which a thread waits for the others before it returns its memory."""
+_UNFORKED = 30.0
+"""Maximum seconds for which processes wait for `Processes.fork`: the steps that should make room for them may hang."""
+
+
 class Processes:
-    """Worker processes, forked from a program that has imported their modules. A process that dies is replaced."""
+    """Worker processes, forked from a program that has imported their modules. A process that dies is replaced.
+
+    Parameters
+    ----------
+    processes
+        Number of processes.
+    forked
+        Whether to fork them as soon as the modules are imported. Otherwise `fork` does this.
+    """
 
     name = "processes"
     remote = True
     per_process = 1
     lease_seconds = 0.2
 
-    def __init__(self, processes: int = 1) -> None:
+    def __init__(self, processes: int = 1, *, forked: bool = True) -> None:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closing = False
         self.cores = _cores()
         self._origin = Origin()
+        self._imported = threading.Event()
+        self._forks = threading.Semaphore(processes if forked else 0)
         self._children = [_Child(self._origin) for _ in range(processes)]
         self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
         for thread in self._threads:
@@ -156,9 +187,15 @@ class Processes:
         self._calls.put((future, function, arguments))
         return future
 
+    def fork(self, processes: int) -> None:
+        """Fork this number of processes, if the executor was created without."""
+        if processes > 0:
+            self._forks.release(processes)
+
     def close(self) -> None:
         """End all processes."""
         self._closing = True
+        self.fork(len(self._threads))
         for _ in self._threads:
             self._calls.put(None)
         started = [child for child in self._children if child.there.is_set()]
@@ -177,11 +214,14 @@ class Processes:
 
     @property
     def ready(self) -> bool:
-        """Whether all processes have started."""
-        return all(child.there.is_set() for child in self._children)
+        """Whether the modules are imported, so that processes start at once."""
+        return self._imported.is_set()
 
     def _drive(self, child: _Child) -> None:
         """Start a process, and send calls to it, one after another."""
+        self._origin.prepare()
+        self._imported.set()
+        self._forks.acquire(timeout=_UNFORKED)
         child.start()
         while (call := self._calls.get()) is not None and not self._closing:
             future, function, arguments = call

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import NoReturn
 
 _REQUEST, _ANSWER = struct.Struct("<cq"), struct.Struct("<q")
-_START, _END, _KILL = b"s", b"e", b"k"
+_IMPORT, _START, _END, _KILL = b"i", b"s", b"e", b"k"
 _FAILED, _UNKNOWN = -(1 << 32), -(1 << 33)
 """Answers: the process could not be forked, for the reason of the `errno` added to this; no such process."""
 _DYING = 0.05
@@ -41,6 +41,14 @@ class Origin:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._closing = False
+
+    def prepare(self) -> None:
+        """Start the program, and wait until it has imported the modules. If this fails, `start` tries it again."""
+        with self._lock:
+            try:
+                self._ask(_IMPORT, 0)
+            except OSError:
+                self._drop()
 
     def start(self, descriptor: int) -> int:
         """Fork a worker that answers calls on a socket, and return its process id; wait for the imports if necessary.
@@ -144,7 +152,9 @@ def serve(descriptor: int, also: list[str]) -> NoReturn:
             if len(message) < _REQUEST.size:
                 break
             what, pid = _REQUEST.unpack(message)
-            if what == _START:
+            if what == _IMPORT:
+                answer = 0
+            elif what == _START:
                 answer = _fork(control, given[0])
                 if answer > 0:
                     codes[answer] = None

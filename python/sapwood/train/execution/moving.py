@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from sapwood import _native
 from sapwood.errors import SapwoodError
 from sapwood.show.units import count_text, counted, seconds_text
+from sapwood.train.account import memory
 from sapwood.train.account.record import cpu_waiting
 from sapwood.train.execution.engine import Engine
-from sapwood.train.execution.executors import Processes
+from sapwood.train.execution.executors import Processes, Threads
 from sapwood.train.execution.worker import Packed, Worker
 
 _PAUSE, _LOOKS, _REST = 0.004, 250, 5.0
@@ -73,8 +74,8 @@ class Mover:
     of the run is compared with the cost of starting processes. Idle time counts only as far as the GIL explains it: a
     sampling thread sleeps for short times and measures how often it gets the GIL late.
 
-    The processes start while the threads work on. When they are ready, all further steps go to them, and the memory of
-    the threads' steps is released. The results of a step are the same in both.
+    The modules of the processes are imported while the threads work on. Then all further steps go to processes (see
+    `_Handover`). The results of a step are the same in both.
 
     Parameters
     ----------
@@ -108,8 +109,6 @@ class Mover:
         self._began = _Mark.now()
         self._next = self._began.clock + _WATCHED
         self._moved: tuple[float, int] | None = None  # time and entries at the move
-        self._before: Worker | Packed | None = None  # the worker of the threads, which still have these calls
-        self._calls: list[Future[Any]] = []
         self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
         self._watch.start()
 
@@ -124,18 +123,9 @@ class Mover:
         if self._packed is not None and self.processes is not None:
             if not self.processes.ready:
                 return False
-            if self._moved is None:
-                self._before, self._calls = engine.worker, engine.outstanding()
-                engine.executor, engine.worker = self.processes, self._packed
-                self._moved = now, entries
-                return True
-            self._next = now + _LOOK
-            if all(call.done() for call in self._calls):
-                self._done = True
-                if isinstance(self._before, Worker):
-                    self._before.close()  # the memory of its steps is of no more use
-                self._before, self._calls = None, []
-            return False
+            _Handover(engine, self.processes, self._packed, self._threads)
+            self._moved, self._done = (now, entries), True
+            return True
         self._next = now + _LOOK
         worked = now - self._began.clock
         rest = worked * left / max(self._left - left, 1e-9)
@@ -155,7 +145,7 @@ class Mover:
         except SapwoodError as error:
             self._why, self._done = str(error), True
             return False
-        self.processes = Processes(self._threads)
+        self.processes = Processes(self._threads, forked=False)
         return False
 
     def report(self, entries: int = 0) -> str:
@@ -222,6 +212,60 @@ class Mover:
             self._late += late - (_waited() - waited) > _LATE
             if self._samples % _LOOKS == 0:
                 self._stopped.wait(_REST)
+
+
+class _Handover:
+    """Gives the steps of a run to processes, one process for each step that threads have ended.
+
+    A process is forked when the memory of a thread's step has been returned to the system. Threads and processes
+    together thus have no more steps in memory than the processes have later.
+    """
+
+    def __init__(self, engine: Engine, processes: Processes, packed: Packed, jobs: int) -> None:
+        self._threads, self._worker = engine.executor, engine.worker
+        self._processes = processes
+        self._jobs = jobs  # processes to fork
+        self._changed = threading.Lock()
+        if isinstance(self._worker, Worker):
+            self._worker.keep_no_buffers()
+        leases, looks = engine.move(processes, packed)
+        self._leases, self._calls = len(leases), len(leases) + len(looks)
+        self._fork()
+        for lease in leases:
+            lease.add_done_callback(self._ended)
+        for look in looks:
+            look.add_done_callback(self._inspected)
+        if not self._calls:
+            self._close()
+
+    def _ended(self, lease: Future[Any]) -> None:
+        """Note the end of a lease, in the thread that has processed it."""
+        memory.give_back()
+        with self._changed:
+            self._leases -= 1
+            self._fork()
+        self._inspected(lease)
+
+    def _inspected(self, _: Future[Any]) -> None:
+        """Note the end of a call."""
+        with self._changed:
+            self._calls -= 1
+            done = not self._calls
+        if done:
+            self._close()
+
+    def _fork(self) -> None:
+        """Fork the processes for which there is room."""
+        count = max(self._jobs - self._leases, 0)
+        self._jobs -= count
+        self._processes.fork(count)
+
+    def _close(self) -> None:
+        """Release what the threads have used."""
+        if isinstance(self._worker, Worker):
+            self._worker.close()
+        if isinstance(self._threads, Threads):
+            self._threads.give_back()
 
 
 def short_run(threads: int) -> str:

@@ -141,6 +141,11 @@ class Worker:
                 self._looked_at[key] = OpenTree(file, tree)
         return kept
 
+    def keep_no_buffers(self) -> None:
+        """Keep no buffers for further steps, because others process these."""
+        if self._buffers is not None:
+            self._buffers.close()
+
     def close(self) -> None:
         """Close all files, and release memory that was kept for further steps."""
         with self._lock:
