@@ -435,3 +435,15 @@ def received(client: socket.socket) -> int:
         while found := client.recv(1 << 20):
             count += len(found)
     return count
+
+
+def test_limits_that_no_axis_can_have_are_named(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "events.root") as file:
+        file["Events"] = {"x": np.arange(10), "id": np.full(10, 2**60 + 1), "far": np.array([-1.7e308, 1.7e308] * 5)}
+    app, host = application(tmp_path), {"host": "localhost"}
+    for name, status, text in (
+        ("x&low=-1e308&high=1e308", 422, b"too far apart: -1e+308, 1e+308"), ("far", 422, b"too far apart"),
+        ("id", 200, b"10 entries"), ("x", 200, b"10 entries"),
+    ):  # fmt: skip
+        found = asked(app, f"/plot/events.root?key=Events&expression={name}", host)
+        assert (found[0], text in found[2]) == (status, True), found
