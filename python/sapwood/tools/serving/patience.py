@@ -32,7 +32,7 @@ class Connection(H11Protocol):
 
     def _look(self) -> None:
         waits = self.transport.get_write_buffer_size()
-        answers = self.cycle is not None and not self.cycle.response_complete
+        answers = self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
         seen = self.cycle, answers, waits
         self._idle = 0 if seen != self._seen or (answers and not waits) else self._idle + 1
         self._seen = seen
