@@ -218,7 +218,9 @@ fn what_was_not_committed_is_undone() {
     file.commit().unwrap();
     let before = sink.bytes().clone();
     file.write_object(0, "short", "", &text_object("in place of the other")).unwrap();
-    file.write_object(0, "long", "", &text_object(&"y".repeat(250))).unwrap();
+    for i in 0..20 {
+        file.write_object(0, &format!("behind{i}"), "", &text_object(&"y".repeat(200))).unwrap();
+    }
     assert!(sink.bytes().len() > before.len());
     file.roll_back().unwrap();
     assert_eq!(sink.bytes().len(), before.len());
