@@ -865,6 +865,8 @@ class Output:
         """Leave out this many bytes before the next record."""
     def abandon(self) -> None:
         """Release the file without writing pending data."""
+    def roll_back(self) -> None:
+        """Release the file without what was written since its last commit."""
     def commit(self) -> None:
         """Make all full clusters and all objects part of the file that readers see."""
     def close(self) -> None:

@@ -488,3 +488,28 @@ def test_polars_reads_a_source_that_is_named_twice_once(tmp_path: Path) -> None:
     with sapwood.trace() as trace:
         assert frame.join(frame, on="x").collect().height == 1000
     assert trace.layers()["bytes_decompressed"] == once.layers()["bytes_decompressed"]
+
+
+FORKED = """
+import os, signal, sys, sapwood
+batches = sapwood.dataset(sys.argv[1] + ":t").to_batches()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    try:
+        list(batches)
+    except sapwood.StorageError as error:
+        os._exit(7 if "created before fork()" in str(error) else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print(sum(len(batch) for batch in batches))
+"""
+
+
+def test_batches_of_a_forked_process_end(tmp_path: Path) -> None:
+    """Arrow has begun to read them in threads that the child does not have."""
+    with sapwood.recreate(tmp_path / "file.root") as file:
+        file.mktree("t", {"x": np.arange(20_000)}, auto_flush=1000)
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "file.root")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "20000\n"), done.stderr

@@ -176,6 +176,16 @@ def test_a_key_list_past_the_end_of_a_file_that_is_being_written(tmp_path: Path)
             _ = file.root_directory
 
 
+def test_a_file_that_was_emptied_after_it_was_opened(tmp_path: Path) -> None:
+    """A writer that recreates a file empties it first."""
+    path = tmp_path / "live.root"
+    _write(path, 1)
+    with ReadOnlyFile(path) as file:
+        path.write_bytes(b"")
+        with pytest.raises(sapwood.ChangedFileError, match="open it again"):
+            _ = file.root_directory
+
+
 def test_a_local_file_that_changed_since_it_was_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.root"
     _write(path, 1)

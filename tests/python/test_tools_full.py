@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.tools import copy
+from sapwood.tools.checking import check
 
 pytest.importorskip("h5py", reason="needs h5py (pip install --group test)")
 
@@ -80,3 +82,38 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "sapwood", "head", tmp_path / "a.root"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "sapwood: standard output: No space left on device\n")
+
+
+COPY = """
+import resource, sys, sapwood.tools
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+try:
+    sapwood.tools.copy("a.root", "b.root:new")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+@pytest.mark.parametrize("more", [100, 30_000, 60_000])
+def test_a_copy_that_does_not_fit_leaves_an_existing_file_as_it_was(kind: str, more: int, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["text"] = "fits"
+        data = {"n": np.arange(10_000), "x": np.random.default_rng(1).normal(size=10_000)}
+        (file.mktree if kind == "ttree" else file.mkrntuple)("Events", data)
+    with sapwood.recreate(tmp_path / "b.root", compression=None) as file:
+        file["old"] = {"n": np.arange(1000)}
+        file["gone"] = {"n": np.arange(1000)}
+    with sapwood.update(tmp_path / "b.root") as file:
+        del file["gone"]  # the copy begins in its place
+    before = (tmp_path / "b.root").read_bytes()
+    command = [sys.executable, "-c", COPY, str(len(before) + more)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "StorageError\n"), done.stderr
+    left = (tmp_path / "b.root").read_bytes()
+    assert len(left) == len(before)
+    with sapwood.open(tmp_path / "b.root") as file:
+        assert file.keys(cycle=False) == ["old"]
+        assert file["old/n"].array().tolist() == list(range(1000))
+    copy(tmp_path / "a.root", f"{tmp_path / 'b.root'}:new")  # as if nothing had happened
+    assert list(check(str(tmp_path / "b.root"), deep=True)) == []

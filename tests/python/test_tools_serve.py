@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -381,3 +383,67 @@ def test_a_missing_folder_is_named_even_if_the_port_is_taken(
         port = str(taken.getsockname()[1])
         assert main(["serve", str(tmp_path / "none"), "--port", port]) == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_a_file_that_is_removed_meanwhile_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.recreate(tmp_path / "events.root") as file:
+        file["Events"] = {"x": np.arange(10)}
+
+    def removed(_: Path, __: str) -> None:
+        (tmp_path / "events.root").unlink()
+
+    monkeypatch.setattr("sapwood.tools.serving.plots.check", removed)
+    status, _, body = asked(application(tmp_path), "/plot/events.root?key=Events&expression=x", {"host": "localhost"})
+    assert (status, b"This file cannot be read." in body) == (404, True)
+
+
+SLOW = """
+import sys
+from sapwood.tools.serving import patience, serve
+patience.PATIENCE = 2.0
+serve(sys.argv[1], port=0, started=lambda url: print(url, flush=True))
+"""
+
+
+def test_clients_that_are_slow_are_sent_away(tmp_path: Path) -> None:
+    """Otherwise some hundred of them would keep all others out."""
+    (tmp_path / "long.txt").write_bytes(bytes(32 << 20))
+    with subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
+            clients: list[socket.socket] = []
+            whole = b"GET /files/long.txt HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            for sent in (b"", whole[:30], whole):
+                client = socket.socket()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.connect(("127.0.0.1", port))
+                client.settimeout(20)
+                client.sendall(sent)
+                clients.append(client)
+            assert [received(client) for client in clients[:2]] == [0, 0]
+            time.sleep(5)  # without taking any of the answer
+            assert received(clients[2]) < 32 << 20
+        finally:
+            process.kill()
+
+
+def received(client: socket.socket) -> int:
+    """Return the number of bytes that a client receives until its connection ends."""
+    count = 0
+    with client, contextlib.suppress(ConnectionResetError):
+        while found := client.recv(1 << 20):
+            count += len(found)
+    return count
+
+
+def test_limits_that_no_axis_can_have_are_named(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "events.root") as file:
+        file["Events"] = {"x": np.arange(10), "id": np.full(10, 2**60 + 1), "far": np.array([-1.7e308, 1.7e308] * 5)}
+    app, host = application(tmp_path), {"host": "localhost"}
+    for name, status, text in (
+        ("x&low=-1e308&high=1e308", 422, b"too far apart: -1e+308, 1e+308"), ("far", 422, b"too far apart"),
+        ("id", 200, b"10 entries"), ("x", 200, b"10 entries"),
+    ):  # fmt: skip
+        found = asked(app, f"/plot/events.root?key=Events&expression={name}", host)
+        assert (found[0], text in found[2]) == (status, True), found

@@ -26,6 +26,7 @@ from many_files import ENTRIES, FILES, Fill, damage, same_counts
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
+from sapwood.pages.run import render
 from sapwood.train.execution import engine, executors, forking
 from sapwood.train.execution.executors import (
     Dask,
@@ -172,6 +173,50 @@ def test_a_killed_process_is_survived(folder: Path, tmp_path: Path, expected: di
     assert outcome.complete
     assert outcome.trace["lost"] == [f"worker process {killed} ended by signal SIGKILL"]
     assert outcome.trace["retried"] >= 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system reports whether a process is stopped")
+def test_a_stopped_process_is_named(folder: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_SILENT_AT_FIRST", 1.0)
+    executor = Processes(1)
+    try:
+        (pid,) = executor.pids
+        os.kill(pid, signal.SIGSTOP)
+        timer = threading.Timer(4, os.kill, (pid, signal.SIGCONT))
+        timer.start()
+        named = rf"worker process {pid} \(stopped\) has .*f000\.root"
+        with pytest.warns(SapwoodWarning, match=rf"no step has ended for \d s: {named}.* The run waits for them"):
+            outcome = train.run(Fill(), folder, executor=executor, step_size=10)
+        timer.join()
+    finally:
+        executor.close()
+    same_counts(outcome["fill"], expected)
+    assert outcome.complete and outcome.trace["silent"]
+    assert f"silent for long: worker process {pid} (stopped) has" in render(outcome)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the states of processes")
+@pytest.mark.timeout(60)
+def test_processes_end_although_the_program_that_forks_them_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking, "_STOPPED", 1.0)
+    executor = Processes(2)
+    pids, origin = executor.pids, executor._origin._process  # pyright: ignore[reportPrivateUsage]
+    assert origin is not None
+    os.kill(origin.pid, signal.SIGSTOP)
+    executor.close()
+    assert origin.returncode == -signal.SIGKILL
+    limit = time.monotonic() + 20
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process is there and runs, or could."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_killed_dask_worker_is_survived(folder: Path, tmp_path: Path, expected: dict[str, Any], dask: Dask) -> None:

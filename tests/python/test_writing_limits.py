@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import awkward as ak
@@ -222,3 +225,84 @@ def test_a_file_that_an_atomic_one_will_replace_takes_no_other_writer(tmp_path: 
         raise KeyError
     with sapwood.update(path) as file:
         file["v"] = {"x": [5]}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_atomic_file_that_was_not_closed_is_discarded(tmp_path: Path, there: bool) -> None:
+    """It may have been dropped by an exception before its `with` block, or instead of one."""
+    path = tmp_path / "file.root"
+    if there:
+        with sapwood.recreate(path) as file:
+            file["t"] = {"x": [1]}
+    file = sapwood.recreate(path, atomic=True)
+    file["t"] = {"x": [2]}
+    with pytest.warns(sapwood.SapwoodWarning, match=r"file\.root: the new file was discarded"):
+        del file
+        gc.collect()
+    assert sorted(tmp_path.iterdir()) == [path] * there
+    with sapwood.recreate(path, atomic=True) as file:  # nobody has a lock
+        file["t"] = {"x": [3]}
+    assert sapwood.open(path)["t/x"].array().tolist() == [3]
+
+
+def test_an_atomic_file_that_python_ends_with_is_discarded(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    script = f"import sapwood\nfile = sapwood.recreate({str(path)!r}, atomic=True)\nfile['t'] = {{'x': [2]}}\n"
+    for more in ("", "raise KeyError"):
+        done = subprocess.run([sys.executable, "-c", script + more], capture_output=True, text=True, check=False)
+        assert done.returncode == bool(more)
+        assert "the new file was discarded" in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_threads_add_columns_and_entries_to_one_table(tmp_path: Path, kind: str, stored: bool) -> None:
+    path = tmp_path / "file.root"
+    file = sapwood.recreate(path)
+    (file.mktree if kind == "ttree" else file.mkrntuple)("t", {"x": np.arange(10)})
+    if stored:
+        file.close()
+        file = sapwood.update(path)
+    together = threading.Barrier(4, timeout=60)
+
+    def add(number: int) -> None:
+        for step in range(5):
+            together.wait()
+            data = {f"y{one}": np.full(2, number) for one in range(step + 1)}
+            file["t"].extend({"x": np.full(2, number), **data}, accept_new_fields=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(add, number) for number in range(4)]:
+            done.result()
+    file.close()
+    with sapwood.open(path) as back:
+        assert sorted(back["t"].keys()) == ["x", "y0", "y1", "y2", "y3", "y4"]
+        for name in sorted(back["t"].keys()):
+            values = back["t"][name].array().tolist()
+            assert len(values) == 10 + 4 * 5 * 2
+            first = 10 + 8 * int(name[1:] or 0)  # those before have the value 0
+            assert sorted(values[first:]) == sorted(list(range(4)) * ((50 - first) // 4))
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_threads_add_branches_to_one_tree(tmp_path: Path, stored: bool) -> None:
+    """Each continues the description of the tree that the one before has written."""
+    path = tmp_path / "file.root"
+    file = sapwood.recreate(path)
+    file.mktree("t", {"x": np.arange(10)})
+    if stored:
+        file.close()
+        file = sapwood.update(path)
+    with ThreadPoolExecutor(4) as pool:
+        names = [f"b{number}" for number in range(20)]
+        done = [pool.submit(file.add_branches, "t", {name: np.full(10, place)}) for place, name in enumerate(names)]
+        counts = [pool.submit(lambda: file["t"].num_entries) for _ in range(20)]
+        for one in done:
+            one.result()
+        assert {one.result() for one in counts} == {10}
+    file.close()
+    with sapwood.open(path) as back:
+        assert sorted(back["t"].keys()) == sorted(["x", *names])
+        for place, name in enumerate(names):
+            assert back["t"][name].array().tolist() == [place] * 10

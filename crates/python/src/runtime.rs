@@ -241,10 +241,11 @@ pub fn with_files<T: Send>(
     work: impl FnOnce() -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let work = move || {
-        work().map_err(|error| {
-            let changed = error.kind() == ErrorKind::Corrupt && files.iter().any(|file| file.written_to());
-            if changed { error.of_change() } else { error }
-        })
+        work().map_err(
+            |error| {
+                if files.iter().any(|file| file.written_to()) { error.of_change() } else { error }
+            },
+        )
     };
     let far: Vec<&dyn Source> = files.iter().copied().filter(|source| source.latency().is_some()).collect();
     if far.is_empty() {

@@ -202,9 +202,12 @@ impl Output {
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
         let inner = py
             .detach(|| {
-                let source = sapwood_io::open(&path)?;
+                sapwood_io::open(&path)?; // for its errors: of a pipe, for example
                 // From this point no other writer changes the file, so the data that are read now stay valid.
                 let sink = FileSink::update(&path)?;
+                let source = sapwood_io::open(&path)?;
+                // Another program may have put another file there after the first was opened.
+                sink.check_kept()?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
             .map_err(raise_opening)?;
@@ -394,6 +397,13 @@ impl Output {
             inner.abandon();
             Ok(())
         })
+    }
+    /// Releases the file without what was written since its last commit.
+    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.owner.is_here() {
+            return Ok(());
+        }
+        self.with(py, Inner::roll_back)
     }
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Inner::commit)

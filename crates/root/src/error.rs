@@ -124,10 +124,11 @@ impl Error {
     pub fn column(&self) -> Option<usize> {
         self.0.column
     }
-    /// Adds to a contradiction the reason that the file was written to since it was opened.
+    /// Adds to a contradiction, or to a read behind the end of the file, the reason that the file was written to since
+    /// it was opened.
     #[must_use]
     pub fn of_change(mut self) -> Self {
-        if self.0.kind == ErrorKind::Corrupt {
+        if self.0.kind == ErrorKind::Corrupt || (self.0.kind == ErrorKind::Io && self.0.short) {
             self.0.kind = ErrorKind::Changed;
             self.0.message.insert_str(0, "the file was written to while it was read: open it again; ");
         }
@@ -168,7 +169,9 @@ impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, error.to_string())
+        let short = error.kind() == std::io::ErrorKind::UnexpectedEof;
+        let made = Self::new(ErrorKind::Io, error.to_string());
+        if short { made.short() } else { made }
     }
 }
 

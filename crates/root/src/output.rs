@@ -226,6 +226,13 @@ impl OutputFile {
         self.closed = true;
         self.file.release();
     }
+    /// Releases the storage as of its last commit.
+    pub fn roll_back(&mut self) -> Result<()> {
+        self.closed = true;
+        let undone = self.file.roll_back();
+        self.file.release();
+        undone
+    }
     /// Writes all that waits and makes it part of the readable file. An error comes after everything that could be
     /// saved is.
     pub fn close(&mut self) -> Result<()> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError
 from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.frames.source import PIECE, FrameSource
 from sapwood.show.units import listed
@@ -118,7 +119,7 @@ class _Scannable:
 
     def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
         """Read record batches; arguments as in `scanner`."""
-        return self.scanner(*given, **scanned).to_batches()
+        return _in_one_process(self.scanner(*given, **scanned).to_batches(), os.getpid())
 
     def to_table(self, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read a `pyarrow.Table`; arguments as in `scanner`."""
@@ -289,6 +290,18 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
     def join_asof(self, *arguments: Foreign, **options: Foreign) -> Foreign:
         """Join all rows, in memory, as `pyarrow.dataset.Dataset.join_asof` does."""
         return ds.InMemoryDataset(self.to_table()).join_asof(*arguments, **options)
+
+
+def _in_one_process(batches: Iterator[Any], process: int) -> Iterator[Any]:
+    """Yield batches in the process that began to read them: in a forked one, Arrow would wait for its threads."""
+    while True:
+        if os.getpid() != process:
+            raise StorageError("this iterator was created before fork(); create it again in the child process")
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        yield batch
 
 
 def _check_schema(given: Foreign, own: Foreign) -> None:

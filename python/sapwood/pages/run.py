@@ -400,7 +400,8 @@ def _scaling(run: Run) -> str:
     )
     if run.choice:
         words += f" {escaped(run.choice)}."
-    gone = "".join(f"<li>{escaped(reason)}</li>" for reason in lost)
+    silent = [f"silent for long: {text}" for text in trace.get("silent", [])]
+    gone = "".join(f"<li>{escaped(reason)}</li>" for reason in [*lost, *silent])
     lists = f"<ul>{gone}</ul>" if gone else ""
     head = ["Worker", "Entries", "Leases", "Busy", "CPU", "of busy", "Memory"]
     workers = table(head, rows, numbers=range(1, 7))

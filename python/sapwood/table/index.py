@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -513,13 +515,16 @@ def write(table: Table, zones: Zones) -> Path:
         offset += len(data)
     tables[table.object_path] = {"edges": zones.edges, "fields": fields}
     header = json.dumps({"file": identity, "tables": tables}).encode()
-    beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with beside.open("wb") as file:
             file.write(_MAGIC + len(header).to_bytes(8, "little") + digest(header).encode() + header)
             file.writelines(blocks)
         beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise StorageError(f"cannot write the index {path}: {error}") from error
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write the index {path}: {error}") from error
+        raise
     return path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
@@ -125,12 +126,22 @@ def copy(
     else:
         new = _update(path, compression=code, commit_every=None)
     done: dict[str, int | None] = {}
-    with new:
+    with new, _all_or_nothing(new):
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
                 chosen = _chosen(source, pattern, cycles=cycles)
                 done |= _copy_from(source, chosen, new, inside or "", selection, recursive, replace, rename)
     return done
+
+
+@contextlib.contextmanager
+def _all_or_nothing(file: sapwood.WritableDirectory) -> Generator[None]:
+    """Discard after an exception what was written to a file that has not been committed since."""
+    try:
+        yield
+    except BaseException:
+        file.file.discard()
+        raise
 
 
 def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
@@ -342,7 +353,7 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
         for item in top:
             if item.classname in DIRECTORIES and not recursive:
                 raise ArgumentError(f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)")
-        with sapwood.update(path) as file:
+        with sapwood.update(path) as file, _all_or_nothing(file):
             for item in top:
                 cycle = f";{item.key.cycle}" if ";" in inside else ""
                 del file[f"{item.path}{cycle}"]
@@ -400,7 +411,7 @@ def copy_within(
         tops = {one[0].path for one in chosen if "/" not in one[1]}
         if not into and (len(tops) > 1 or count > 1):
             raise ArgumentError(f"{new} is not a directory, so {len(tops) * count} objects cannot be moved there")
-        with sapwood.update(path, commit_every=None) as file:
+        with sapwood.update(path, commit_every=None) as file, _all_or_nothing(file):
             native: _native.Output = file.file.native
             for item, relative in chosen:
                 tail = relative.partition("/")[2]

@@ -121,6 +121,8 @@ def fill_from(
         raise ArgumentError(f"the lower limit must be below the upper one: {limits[0]!r}, {limits[1]!r}")
     if limits is None:
         limits = _limits(table, expression, cut, entry_stop)
+    if not math.isfinite(limits[1] - limits[0]):
+        raise ArgumentError(f"the limits of the axis are too far apart: {limits[0]!r}, {limits[1]!r}")
     filled = hist.Hist(
         hist.axis.Regular(bins, *limits, name="x", label=expression),
         storage=hist.storage.Double() if weight is None else hist.storage.Weight(),
@@ -158,10 +160,11 @@ def _limits(table: Foreign, expression: str, cut: str | None, entry_stop: int | 
             low, high = min(low, float(flat.min())), max(high, float(flat.max()))
     if low > high:
         raise ArgumentError(f"{expression!r} has no finite value; give the limits of the axis")
-    if whole:
-        return low - 0.5, high + 0.5
     # The largest value belongs to the last bin, whose upper edge is exclusive.
-    return (low, high + (high - low) * 1e-9) if low < high else (low - 0.5, high + 0.5)
+    if not whole and low < high:
+        return low, high + (high - low) * 1e-9
+    margin = max(0.5, 1e-9 * abs(low), 1e-9 * abs(high))  # 0.5 is lost in large numbers
+    return low - margin, high + margin
 
 
 def text_of(histogram: Foreign, width: int = 60, *, known: Mapping[str, float] | None = None) -> str:

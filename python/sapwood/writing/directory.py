@@ -80,6 +80,10 @@ class WritableDirectory(TableDirectory):
             The file is a stream.
         """
         self._file.check_open("get data from")
+        with self._file.changing():
+            return self._found(where)
+
+    def _found(self, where: str) -> Foreign:
         directory, name, cycle = self._at(where)
         for known, number, classname, _ in directory._file.native.list(directory._number):
             if known == name and cycle in ("", "*", str(number)):
@@ -142,6 +146,10 @@ class WritableDirectory(TableDirectory):
             The object is a tree being written.
         """
         self._file.check_open("delete from")
+        with self._file.changing():
+            self._delete(where)
+
+    def _delete(self, where: str) -> None:
         directory, name, cycle = self._at(where)
         number = None if cycle in ("", "*") else int(cycle)
         path = (*directory._path, name)

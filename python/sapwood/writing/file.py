@@ -85,7 +85,7 @@ def recreate(
         `commit` is called and when the file is closed.
     atomic
         Write to a temporary file in the same folder, and rename it when it is closed. If the `with` block ends with
-        an exception or the storage is full, the file at the path does not change.
+        an exception, the storage is full, or the file is never closed, the file at the path does not change.
     reproducible
         Write the same bytes for the same input: the UUID is zero (unless `uuid_function` is given), and all dates are
         1995-01-01, the first that ROOT can store.
@@ -104,7 +104,7 @@ def recreate(
     -------
     WritableDirectory
         The root directory. The file is complete when it is closed: at the end of a `with` block (also after an
-        exception), by `close`, or when Python ends.
+        exception), by `close`, or, unless it is `atomic`, when Python ends.
 
     Raises
     ------

@@ -182,7 +182,7 @@ class WritableNTuple(WritableTable):
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all fields."""
-        with self._taking:
+        with self._file.changing():
             self._file.native.extend(self._number, columns)
             if self._zones is not None:
                 by_name = dict(zip(self._plan.shapes, columns, strict=True))
@@ -237,23 +237,25 @@ class WritableNTuple(WritableTable):
             columns = members_of(cast("list[object]", data))[1]
         else:
             columns = to_columns(data, self._plan.maps, missing=True)
-        new = {name: column for name, column in columns.items() if name not in self._plan.shapes}
-        if accept_new_fields and new:
-            known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
-            if len({length_of(column) for column in (*known, *new.values())}) > 1:
-                raise ArgumentError("data for fields and for new ones have different lengths: nothing was added")
-            self._add_plan(FieldPlan.of_stored({name: type_of(column) for name, column in new.items()}))
-        self.take(self._plan.columns(columns))
+        with self._file.changing():
+            new = {name: column for name, column in columns.items() if name not in self._plan.shapes}
+            if accept_new_fields and new:
+                known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
+                if len({length_of(column) for column in (*known, *new.values())}) > 1:
+                    raise ArgumentError("data for fields and for new ones have different lengths: nothing was added")
+                self._add_plan(FieldPlan.of_stored({name: type_of(column) for name, column in new.items()}))
+            self.take(self._plan.columns(columns))
 
     def _add_plan(
         self, plan: FieldPlan, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...
     ) -> None:
-        self._file.native.add_fields(self._number, plan.native(compression))
-        shapes = dict(self._plan.shapes)
-        for name, shape in plan.shapes.items():
-            top, *path = name.split(".")
-            shapes[top] = _with_member(shapes[top], path, shape) if path else shape
-        self._plan = FieldPlan(shapes)
+        with self._file.changing():
+            self._file.native.add_fields(self._number, plan.native(compression))
+            shapes = dict(self._plan.shapes)
+            for name, shape in plan.shapes.items():
+                top, *path = name.split(".")
+                shapes[top] = _with_member(shapes[top], path, shape) if path else shape
+            self._plan = FieldPlan(shapes)
 
     def add(
         self,
@@ -323,7 +325,8 @@ class WritableNTuple(WritableTable):
             with closing(read_ahead((partial(scan.read, *step) for step in steps), scan.give_up)) as found:
                 for data in found:
                     columns = {field.name: column for field, column in zip(query.fields, data, strict=True) if column}
-                    self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
+                    with self._file.changing():
+                        self._file.native.extend(self._number, self._plan.columns(columns, fill=unite))
         for name in source.attribute_sets:
             if name != INDEX_SET:
                 self._add_attributes(source, name, before)

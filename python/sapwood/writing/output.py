@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import time
 import uuid
 import warnings
@@ -221,6 +222,25 @@ WRITING: weakref.WeakValueDictionary[str, OutputFile] = weakref.WeakValueDiction
 """The files that this process is writing, by path."""
 
 
+def _drop(
+    native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None, process: int
+) -> None:
+    """Close a file that nothing refers to any more. An atomic file is discarded: nobody has declared it complete."""
+    if os.getpid() != process or beside is None or remote is not None:
+        _finish(native, path, beside, remote, process)
+        return
+    _abandon(native, beside)
+    text = f"{path}: the new file was discarded, because it was not closed; the file at this path did not change"
+    warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())
+
+
+def _abandon(native: _native.Output, beside: str) -> None:
+    """Remove a file that was written beside its path."""
+    native.abandon()
+    Path(beside).unlink(missing_ok=True)
+    _unlock_replaced(beside)
+
+
 def _finish(
     native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None, process: int
 ) -> None:
@@ -274,7 +294,8 @@ class OutputFile:
         # Buffered entries are written even if the file is never closed.
         self._process = os.getpid()
         self._remote = remote
-        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, remote, self._process)
+        self._finalizer = weakref.finalize(self, _drop, native, file_path, beside, remote, self._process)
+        self._changing = threading.RLock()
         if file_path is not None and remote is None:
             WRITING[os.path.realpath(file_path)] = self
 
@@ -314,6 +335,15 @@ class OutputFile:
         self.check_open("write to")
         self.native.commit()
 
+    @contextlib.contextmanager
+    def changing(self) -> Generator[None]:
+        """Exclude other threads while tables change.
+
+        A forked process does not wait: it may lack the thread that has the lock, and the native core refuses its calls.
+        """
+        with self._changing if os.getpid() == self._process else contextlib.nullcontext():
+            yield
+
     def read(self) -> ReadOnlyDirectory:
         """Open the file as of its last commit.
 
@@ -338,8 +368,23 @@ class OutputFile:
         StorageError
             The storage is full or failed. The message states how many entries are safe.
         """
-        if self._finalizer.detach() is not None:
-            _finish(self.native, self._file_path, self._beside, self._remote, self._process)
+        with self.changing():
+            if self._finalizer.detach() is not None:
+                _finish(self.native, self._file_path, self._beside, self._remote, self._process)
+
+    def discard(self) -> None:
+        """Close the file without what was written since its last commit.
+
+        An atomic file, or the file of a URL, is removed; the file at its path does not change.
+        """
+        with self.changing():
+            if self._finalizer.detach() is None or os.getpid() != self._process:
+                return
+            if self._beside is not None:
+                _abandon(self.native, self._beside)
+            else:
+                with contextlib.suppress(OSError):  # what was committed is intact
+                    self.native.roll_back()
 
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
@@ -350,10 +395,7 @@ class OutputFile:
         if error is None:
             self.close()
         elif self._beside is not None:
-            if self._finalizer.detach() is not None and os.getpid() == self._process:
-                self.native.abandon()
-                Path(self._beside).unlink(missing_ok=True)
-                _unlock_replaced(self._beside)
+            self.discard()
         else:
             with contextlib.suppress(StorageError):
                 self.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from sapwood.columns import Foreign
 from sapwood.writing.output import InOutputFile, OutputFile
 
@@ -18,8 +16,6 @@ class WritableTable(InOutputFile):
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
         """Refer to a table by its number in the native core."""
         super().__init__(path, file, number)
-        self._taking = threading.Lock()
-        """Held while entries are written and their ranges collected, so that several threads do both in one order."""
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -38,12 +34,14 @@ class WritableTable(InOutputFile):
     @property
     def num_entries(self) -> int:
         """Number of entries added so far."""
-        return self._file.native.table_counts(self._number)[0]
+        with self._file.changing():
+            return self._file.native.table_counts(self._number)[0]
 
     @property
     def num_entries_written(self) -> int:
         """Number of entries in the file: those of complete clusters."""
-        return self._file.native.table_counts(self._number)[1]
+        with self._file.changing():
+            return self._file.native.table_counts(self._number)[1]
 
     def read(self) -> Foreign:
         """Open the table for reading, with all entries so far. Buffered entries are written as a cluster."""
@@ -64,10 +62,12 @@ class WritableTable(InOutputFile):
 
     def finish(self) -> None:
         """Write buffered entries and make them visible to readers. The table takes no more entries."""
-        self._file.check_open("write to")
-        self._file.native.finish(self._number)
+        with self._file.changing():
+            self._file.check_open("write to")
+            self._file.native.finish(self._number)
 
     def flush(self) -> None:
         """Write buffered entries as a cluster, however small."""
-        self._file.check_open("write to")
-        self._file.native.flush(self._number)
+        with self._file.changing():
+            self._file.check_open("write to")
+            self._file.native.flush(self._number)

@@ -185,20 +185,21 @@ class TableDirectory(OutputDirectory):
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
         added: tuple[TreePlan, ...] = ()
-        written = self._file.tables.get(((*directory._path, last), cycle))
-        if isinstance(written, WritableTree):
-            rows = length_of(filled[0])
-            if rows != written.num_entries:
-                raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
-            written.finish()
-        try:
-            key = directory._source(last, cycle)
-            branches = plan.native(codes)
-            native.add_branches(directory._number, key.file.native, key.native, branches, basket_bytes, filled)
-            added = (plan,)
-        finally:
+        with self._file.changing():
+            written = self._file.tables.get(((*directory._path, last), cycle))
             if isinstance(written, WritableTree):
-                directory._append(last, cycle, written, added)
+                rows = length_of(filled[0])
+                if rows != written.num_entries:
+                    raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
+                written.finish()
+            try:
+                key = directory._source(last, cycle)
+                branches = plan.native(codes)
+                native.add_branches(directory._number, key.file.native, key.native, branches, basket_bytes, filled)
+                added = (plan,)
+            finally:
+                if isinstance(written, WritableTree):
+                    directory._append(last, cycle, written, added)
 
     def mktree(
         self,
@@ -311,10 +312,12 @@ class TableDirectory(OutputDirectory):
         native = self._file.native
         codes = plan.codes(compression, native.compression)
         named = plan.titles(titles or {})
-        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes, named)
-        tree = directory._tree(last, number, plan, codes)
-        if self._file.index:
-            tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
+        specs = plan.native(codes)
+        with self._file.changing():
+            number = native.make_tree(directory._number, last, title, specs, auto_flush, basket_bytes, named)
+            tree = directory._tree(last, number, plan, codes)
+            if self._file.index:
+                tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
         if filled is not None:
             tree.take(filled)
         for chunk in chunks or ():
@@ -396,13 +399,14 @@ class TableDirectory(OutputDirectory):
         directory, last = self._parent(name)
         native = self._file.native
         fields = plan.native(compression)
-        number = native.make_ntuple(
-            directory._number, last, description, fields, cluster_size, cluster_entries, page_size,
-            list((projections or {}).items()),
-        )  # fmt: skip
-        table = directory._ntuple(last, number, plan)
-        if self._file.index:
-            table.collect_zones(min(_ZONE, cluster_entries or _ZONE))
+        shown = list((projections or {}).items())
+        with self._file.changing():
+            number = native.make_ntuple(
+                directory._number, last, description, fields, cluster_size, cluster_entries, page_size, shown
+            )
+            table = directory._ntuple(last, number, plan)
+            if self._file.index:
+                table.collect_zones(min(_ZONE, cluster_entries or _ZONE))
         if filled is not None:
             table.take(filled)
         for chunk in chunks or ():
@@ -449,8 +453,9 @@ class TableDirectory(OutputDirectory):
         native = self._file.native
         if fields is None:
             directory, last = self._parent(name)
-            number, types = native.make_ntuple_like(directory._number, last, source.native, *sizes)
-            return directory._ntuple(last, number, FieldPlan.of_stored(dict(types)))
+            with self._file.changing():
+                number, types = native.make_ntuple_like(directory._number, last, source.native, *sizes)
+                return directory._ntuple(last, number, FieldPlan.of_stored(dict(types)))
         settings = Settings(None, "", uuid.uuid1, None, atomic=False, reproducible=True, index=False, format="rntuple")
         with make(io.BytesIO(), settings, {}, overwrite=True) as scratch:
             types = scratch.native.make_ntuple_like(0, "n", source.native, *sizes)[1]
@@ -469,8 +474,9 @@ class TableDirectory(OutputDirectory):
                 raise UnsupportedError(f"{source.object_path}: field {one!r} holds objects that their class streams")
         directory, last = self._parent(name)
         made = plan.native()
-        number = native.make_ntuple(directory._number, last, source.description, made, *sizes, [])
-        return directory._ntuple(last, number, plan)
+        with self._file.changing():
+            number = native.make_ntuple(directory._number, last, source.description, made, *sizes, [])
+            return directory._ntuple(last, number, plan)
 
     def merge_rntuples(
         self,

@@ -56,7 +56,8 @@ class WritableTree(WritableTable):
     @property
     def num_baskets(self) -> int:
         """Number of baskets of the branch with the most baskets."""
-        return self._file.native.table_counts(self._number)[2]
+        with self._file.changing():
+            return self._file.native.table_counts(self._number)[2]
 
     def keys(self) -> list[str]:
         """Return the names of the branches, including counters."""
@@ -94,12 +95,13 @@ class WritableTree(WritableTable):
         """
         self._file.check_open("write to")
         columns = to_columns(data, self._plan.maps)
-        if accept_new_fields and (new := self._plan.unknown(columns)):
-            known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
-            if len({length_of(column) for column in (*known, *new.values())}) > 1:
-                raise ArgumentError("data for branches and for new ones have different lengths: nothing was added")
-            self._add_blank({name: type_of(column) for name, column in new.items()}, None)
-        self.take(self._plan.columns(columns))
+        with self._file.changing():
+            if accept_new_fields and (new := self._plan.unknown(columns)):
+                known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
+                if len({length_of(column) for column in (*known, *new.values())}) > 1:
+                    raise ArgumentError("data for branches and for new ones have different lengths: nothing was added")
+                self._add_blank({name: type_of(column) for name, column in new.items()}, None)
+            self.take(self._plan.columns(columns))
 
     def add_branches(self, data: object, **choices: Any) -> None:
         """Add branches with data, as `WritableDirectory.add_branches` does. Later entries must include them.
@@ -137,8 +139,9 @@ class WritableTree(WritableTable):
 
     def _add_blank(self, types: Mapping[str, Type], branch_types: Mapping[str, object] | None) -> None:
         shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in types.items()}
-        data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
-        self.add_branches(data, branch_types=branch_types)
+        with self._file.changing():
+            data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
+            self.add_branches(data, branch_types=branch_types)
 
     def collect_zones(self, entries: int) -> None:
         """Collect ranges of all values from this point, for an index with zones of this many entries."""
@@ -151,7 +154,7 @@ class WritableTree(WritableTable):
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all branches that are not counters."""
-        with self._taking:
+        with self._file.changing():
             self._file.native.extend(self._number, columns)
             if self._zones is not None:
                 self._zones.take(self._plan.bounded(columns))
@@ -175,8 +178,9 @@ class WritableTree(WritableTable):
             codes = {name: code_of(one) for name, one in value.items()}
         else:
             codes = dict.fromkeys(self._codes, code_of(value))
-        for name, code in codes.items():
-            self.set_branch_code(name, code)
+        with self._file.changing():
+            for name, code in codes.items():
+                self.set_branch_code(name, code)
 
     def branch_code(self, name: str) -> int:
         """Return the compression setting of a branch as ROOT's number."""
@@ -184,8 +188,9 @@ class WritableTree(WritableTable):
 
     def set_branch_code(self, name: str, code: int) -> None:
         """Set the compression setting of a branch as ROOT's number."""
-        self._file.native.set_field_compression(self._number, self._places[name], code)
-        self._codes[name] = code
+        with self._file.changing():
+            self._file.native.set_field_compression(self._number, self._places[name], code)
+            self._codes[name] = code
 
 
 class FixedTree(WritableTable):

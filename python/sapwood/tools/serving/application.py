@@ -38,6 +38,7 @@ except ImportError as error:
 from sapwood.lab.studies.page import SORT
 from sapwood.tools.serving import plots, views
 from sapwood.tools.serving.guard import LOOPBACK, POLICY, Guard
+from sapwood.tools.serving.patience import Connection
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -158,7 +159,7 @@ class _Pages:
             status, text = 404, str(error)
         elif isinstance(error, ArgumentError):
             status, text = 400, str(error)
-        elif isinstance(error, StorageError):
+        elif isinstance(error, (StorageError, OSError)):
             status, text = 404, "This file cannot be read."
         elif isinstance(error, SapwoodError):
             status, text = 422, str(error)
@@ -219,7 +220,7 @@ def application(folder: str | Path, *, hosts: tuple[str, ...] = (), token: str |
         Route("/files/{path:path}", pages.files),
         *(Route(f"/{name}/{{path:path}}", getattr(pages, name)) for name in ("keys", "draw", "table", "plot")),
     ]
-    handlers: dict[Any, Any] = dict.fromkeys((HTTPException, SapwoodError, Exception), pages.failed)
+    handlers: dict[Any, Any] = dict.fromkeys((HTTPException, SapwoodError, OSError, Exception), pages.failed)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), LOOPBACK | set(hosts), token)
 
 
@@ -268,7 +269,7 @@ def serve(
         shown = names[0] if names else host
         started(f"http://{shown}:{port}/" + (f"?token={token}" if token else ""))
         settings = uvicorn.Config(
-            app, http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
+            app, http=Connection, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
             server_header=False, limit_concurrency=_CONNECTIONS, timeout_keep_alive=10, timeout_graceful_shutdown=2,
             h11_max_incomplete_event_size=32768,
         )  # fmt: skip

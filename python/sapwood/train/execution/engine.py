@@ -13,14 +13,15 @@ import math
 import queue
 import time
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import CorruptError, StorageError
-from sapwood.train.execution.executors import Executor, WorkerLostError, cancel
+from sapwood.errors import CorruptError, SapwoodWarning, StorageError, stacklevel
+from sapwood.train.execution.executors import Executor, WorkerLostError, cancel, runner_of
 from sapwood.train.execution.opened import ReplacedError
 from sapwood.train.execution.parts import Lease, Outcome, Part
 from sapwood.train.execution.plan import DatasetPlan, Step
@@ -43,6 +44,10 @@ _UNKNOWN = 30.0
 """Seconds after which a call lags, as long as the usual duration is unknown."""
 _LOOK_AGAIN = 10.0
 """Minimum seconds until the inspection of files lags: the call may have waited behind steps."""
+_SILENT, _SILENT_AT_FIRST = 60.0, 300.0
+"""Seconds without an answer after which a warning names the workers; before the first answer, and later at least."""
+_NAMED = 3
+"""Maximum number of workers that the warning names."""
 
 
 @dataclass
@@ -56,6 +61,7 @@ class Trace:
     repeated: int = 0
     dropped: int = 0
     lost: list[str] = field(default_factory=list[str])
+    silent: list[str] = field(default_factory=list[str])
 
 
 @dataclass(eq=False)
@@ -156,6 +162,8 @@ class Engine:
         self.payload: float | None = None
         """Recent bytes of the results of one step."""
         self._waits = 0  # bytes of results that wait for earlier steps
+        self._heard = time.monotonic()  # last time of an answer, or without outstanding calls
+        self._warned = False  # whether a warning about the silence since then was issued
         self._planned = 0
 
     def parts(self) -> Iterator[Part]:
@@ -168,6 +176,30 @@ class Engine:
             if not self._open and not self._looking and self.plan.finished and not self._ready:
                 return
             self._take(0.5)
+            self._notice_silence()
+
+    def _notice_silence(self) -> None:
+        """Warn if all workers have been silent for long: one may be stopped, and a task may never end."""
+        now, out = time.monotonic(), [*self._out.items(), *self._looks.items()]
+        if not out:
+            self._heard = now
+        steps = max((len(run.lease.steps) for run in self._out.values()), default=1)
+        patience = max(_SILENT, 10 * self._seconds * steps) if self._seconds else _SILENT_AT_FIRST
+        if self._warned or now - self._heard < patience:
+            return
+        found: list[str] = []
+        for future, what in out:
+            if worker := runner_of(self.executor, future):
+                where = what.lease.steps[0].where if isinstance(what, _Run) else what.sources[0][1].path
+                found.append(f"{worker} has {where}")
+        if not found:  # the calls wait in a queue
+            self._heard = now
+            return
+        self._warned = True
+        self.trace.silent += found
+        more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        text = f"no step has ended for {now - self._heard:.0f} s: {'; '.join(found[:_NAMED])}{more}"
+        warnings.warn(f"{text}. The run waits for them", SapwoodWarning, stacklevel=stacklevel())
 
     def drain(self, seconds: float) -> Iterator[Part]:
         """Return the parts that finish within some seconds after an interruption; assign no more steps."""
@@ -374,6 +406,7 @@ class Engine:
             event = self._events.get(timeout=timeout)
         except queue.Empty:
             return
+        self._heard, self._warned = time.monotonic(), False
         while True:
             future, what = event
             if isinstance(what, _Run):

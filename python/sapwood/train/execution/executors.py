@@ -156,6 +156,7 @@ class Processes:
     def __init__(self, processes: int = 1, *, forked: bool = True) -> None:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closing = False
+        self._running: dict[Future[Any], _Child] = {}
         self.cores = _cores()
         self._origin = Origin()
         self._imported = threading.Event()
@@ -212,6 +213,13 @@ class Processes:
         for child in self._children:
             child.there.wait()
 
+    def runner(self, future: Future[Any]) -> str:
+        """Return the process that runs a call, and whether it is stopped; empty if none does."""
+        child = self._running.get(future)
+        if child is None:
+            return ""
+        return f"worker process {child.pid}{' (stopped)' if _is_stopped(child.pid) else ''}"
+
     @property
     def ready(self) -> bool:
         """Whether the modules are imported, so that processes start at once."""
@@ -227,6 +235,7 @@ class Processes:
             future, function, arguments = call
             if not future.set_running_or_notify_cancel():
                 continue
+            self._running[future] = child
             try:
                 good, answer = child.call(function, arguments)
             except (EOFError, OSError):
@@ -239,6 +248,8 @@ class Processes:
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
                 del answer
+            finally:
+                self._running.pop(future, None)
             del call, future, arguments
 
 
@@ -356,6 +367,7 @@ class Dask:
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
         self._calls: dict[str, Any] = {}
+        self._keys: dict[Future[Any], str] = {}
         self._packed: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._count = 0
@@ -453,7 +465,7 @@ class Dask:
         future.set_running_or_notify_cancel()
         theirs = self._client.submit(function, *map(self._shared, arguments), key=key, pure=False, retries=0)
         with self._lock:
-            self._calls[key] = theirs
+            self._calls[key], self._keys[future] = theirs, key
         self._client.loop.add_callback(self._pass_on, theirs, future)
         return future
 
@@ -465,7 +477,13 @@ class Dask:
             return argument
         known = self._packed.get(argument.digest)
         if known is None or known.status != "finished":
-            known = self._packed[argument.digest] = self._client.scatter(argument, broadcast=True, hash=False)
+            if not self._client.scheduler_info(n_workers=-1)["workers"]:
+                return argument  # nobody can take it before the call
+            try:
+                known = self._client.scatter(argument, broadcast=True, hash=False)
+            except (OSError, ValueError):  # the workers are gone again
+                return argument
+            self._packed[argument.digest] = known
         return known
 
     async def _pass_on(self, theirs: Foreign, future: Future[Any]) -> None:
@@ -484,6 +502,16 @@ class Dask:
         finally:
             with self._lock:
                 self._calls.pop(theirs.key, None)
+                self._keys.pop(future, None)
+
+    def runner(self, future: Future[Any]) -> str:
+        """Return the worker that has a call, by its address; empty if none does."""
+        key = self._keys.get(future)
+        with contextlib.suppress(Exception):  # a scheduler that is gone is noticed elsewhere
+            for worker, keys in self._client.processing().items():
+                if key in keys:
+                    return f"Dask worker {worker}"
+        return ""
 
     def close(self) -> None:
         """Cancel unfinished calls; close the client and the cluster that this object owns."""
@@ -496,6 +524,23 @@ class Dask:
             self._client.close()
         if self._owned is not None:
             self._owned.close()
+
+
+def runner_of(executor: Executor, future: Future[Any]) -> str:
+    """Return which worker of an executor runs a call; empty if none does, or if that is not known."""
+    if (runner := getattr(executor, "runner", None)) is not None:
+        return runner(future)
+    if not future.running():
+        return ""
+    return f"a worker of {executor.name}" if executor.remote else "a thread of this process"
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a process was stopped by a signal (SIGSTOP), or by a debugger, if the system reports it."""
+    with contextlib.suppress(OSError, IndexError):
+        state = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+        return state in ("T", "t")
+    return False
 
 
 def cancel(future: Future[Any]) -> None:

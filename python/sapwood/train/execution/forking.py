@@ -27,6 +27,8 @@ _FAILED, _UNKNOWN = -(1 << 32), -(1 << 33)
 """Answers: the process could not be forked, for the reason of the `errno` added to this; no such process."""
 _DYING = 0.05
 """Seconds in which a process that is about to end may do so, so that its exit code is its own."""
+_STOPPED = 60.0
+"""Seconds after which a program that does not answer is killed, such as one that was stopped by a signal."""
 _CALM = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads of OpenBLAS wait for work without a processor. By default they spin, for 0.1 s when NumPy is imported."""
 _ALSO = ("cloudpickle", "boost_histogram", "hist", "vector")
@@ -97,7 +99,11 @@ class Origin:
             raise ConnectionAbortedError("no more workers are started")
         control = self._control = self._control or self._launch()
         socket.send_fds(control, [_REQUEST.pack(what, pid)], descriptors)
-        answer = control.recv(_ANSWER.size, socket.MSG_WAITALL)
+        control.settimeout(None if what == _START else _STOPPED)  # before the first start it imports modules
+        try:
+            answer = control.recv(_ANSWER.size, socket.MSG_WAITALL)
+        except TimeoutError:
+            raise ConnectionResetError("the program that forks workers does not answer") from None
         if len(answer) < _ANSWER.size:
             raise ConnectionResetError("the program that forks workers has ended")
         (found,) = _ANSWER.unpack(answer)

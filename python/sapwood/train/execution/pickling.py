@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from sapwood.errors import SapwoodError, SapwoodWarning, stacklevel
@@ -39,7 +39,7 @@ class Sealed:
 
 
 def sealed(results: Foreign) -> Foreign:
-    """Return results in a form that pickle can send: unchanged, or `Sealed`.
+    """Return results in a form that pickle can send: unchanged, or `Sealed` if the receiver may fail to load them.
 
     Raises
     ------
@@ -48,7 +48,10 @@ def sealed(results: Foreign) -> Foreign:
     """
     try:
         # A test only: the output is discarded, and arrays are not copied.
-        pickle.Pickler(_Nowhere(), 5, buffer_callback=lambda _: None).dump(results)
+        test = _Test(_Nowhere(), 5, buffer_callback=lambda _: None)
+        test.dump(results)
+        if test.strange:
+            return Sealed(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
     except BaseException as error:
         if was_pressed(error):
             raise
@@ -159,6 +162,22 @@ def _dump_by_value(value: Foreign, file: IO[bytes]) -> None:
         if was_pressed(error):
             raise
         raise UnsendableError(f"{type(error).__name__}: {error}") from error
+
+
+_ANYWHERE = frozenset({"awkward", "builtins", "collections", "copyreg", "datetime", "fractions", "numpy", "sapwood"})
+"""Packages whose objects every process can load."""
+
+
+class _Test(pickle.Pickler):
+    """Notes whether there are objects that another process may be unable to load, such as those of a task's classes."""
+
+    strange = False
+
+    def reducer_override(self, obj: Foreign) -> Foreign:
+        named = obj if isinstance(obj, (type, FunctionType, BuiltinFunctionType)) else type(obj)
+        if str(named.__module__).partition(".")[0] not in _ANYWHERE:
+            self.strange = True
+        return NotImplemented
 
 
 class _Nowhere:

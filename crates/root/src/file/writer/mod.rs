@@ -10,7 +10,7 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::encode::{classes_of, encode_object};
 use crate::streamer::{Object, StreamerInfo};
 use crate::wire::writer::Writer;
-use sapwood_io::sink::Sink;
+use sapwood_io::sink::{MemorySink, Sink};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -202,6 +202,8 @@ pub struct FileWriter {
     uncommitted: u64,
     /// End of the file when it was opened.
     opened: u64,
+    /// End of the file, and its free segments, at the last commit; none if the last one failed half-way.
+    last: Option<(u64, BTreeMap<u64, u64>)>,
     /// Whether everything is written to the end of the file, even if there are free segments.
     closing: bool,
     next_id: u64,
@@ -236,6 +238,7 @@ impl FileWriter {
             committed: 0,
             uncommitted: 0,
             opened: 0,
+            last: None,
             closing: false,
             next_id: 0,
             needs: HashMap::new(),
@@ -269,8 +272,14 @@ impl FileWriter {
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
         file.end += (key_bytes + object_bytes) as u64;
         file.directories.push(Directory::new(BEGIN, 0, nbytes_name, text, created, uuid));
-        // From this point on, there is always a readable file.
-        file.commit()?;
+        // From this point on, there is always a readable file. One write makes it: a reader sees no part of it.
+        let memory = MemorySink::new();
+        let sink = std::mem::replace(&mut file.sink, Box::new(memory.clone()));
+        let committed = file.commit();
+        file.sink = sink;
+        committed?;
+        file.put(0, &[memory.bytes().as_slice()])?;
+        file.sink.finish(file.end).within(|| file.sink.name().to_owned())?;
         Ok(file)
     }
 
@@ -571,6 +580,15 @@ impl FileWriter {
         format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
+    /// Undoes what was written since the last commit: cuts off what lies behind its end, and marks the segments that
+    /// were free then as free again.
+    pub fn roll_back(&mut self) -> Result<()> {
+        let Some((end, free)) = self.last.take() else { return Ok(()) };
+        for (first, end) in free {
+            self.mark_free(first, end)?;
+        }
+        self.sink.finish(end).within(|| self.sink.name().to_owned())
+    }
     /// Releases the storage; later writes fail.
     pub fn release(&mut self) {
         self.sink = Box::new(Released(self.sink.name().to_owned()));

@@ -27,6 +27,7 @@ impl FileWriter {
         let count = self.write_segments()?;
         // Everything new is written: now write the records that lead to it, the outermost last. Classes come before
         // their objects.
+        self.last = None;
         let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
         if new_infos && old.0.0 != 0 && inner(self) {
             let header = self.header(old.0, old.1)?;
@@ -49,7 +50,9 @@ impl FileWriter {
         self.committed = count;
         self.uncommitted = 0;
         self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
-        self.free_released()
+        self.free_released()?;
+        self.last = Some((self.end, self.free.clone()));
+        Ok(())
     }
 
     pub(super) fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
@@ -327,10 +330,14 @@ impl FileWriter {
         let joined = joined(&self.free);
         self.free = joined.iter().copied().collect();
         for (first, end) in joined {
-            let length = i32::try_from(end - first).unwrap_or(i32::MAX);
-            self.put(first, &[&(-length).to_be_bytes()])?;
+            self.mark_free(first, end)?;
         }
         Ok(())
+    }
+    /// Writes the negative length of a free segment at its begin.
+    pub(super) fn mark_free(&mut self, first: u64, end: u64) -> Result<()> {
+        let length = i32::try_from(end - first).unwrap_or(i32::MAX);
+        self.put(first, &[&(-length).to_be_bytes()])
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::file::RootFile;
 use crate::streamer::Value;
-use sapwood_io::sink::MemorySink;
+use sapwood_io::sink::{MemorySink, Sink};
 use sapwood_io::{Cause, Memory};
 use std::sync::Arc;
 
@@ -178,4 +178,58 @@ fn directories_without_key_lists_cost_one_walk_through_the_file() {
     }
     assert_eq!(reads() - first, COUNT as u64);
     assert!(first < 10, "{first} reads");
+}
+
+/// Checks after each write that a reader finds a whole file, or an empty one.
+struct Watched(MemorySink);
+
+impl Sink for Watched {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        self.0.write_at(offset, parts)?;
+        open(&self.0).directory().map_err(std::io::Error::other)?;
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> std::io::Result<()> {
+        self.0.finish(length)
+    }
+    fn name(&self) -> &'static str {
+        "watched"
+    }
+}
+
+#[test]
+fn a_new_file_is_readable_after_its_first_write() {
+    let sink = MemorySink::new();
+    let mut file = FileWriter::create(Box::new(Watched(sink.clone())), "x.root", Options::default()).unwrap();
+    file.write_object(0, "s", "", &text_object("one")).unwrap();
+    file.commit().unwrap();
+    assert_eq!(names(&open(&sink)), ["s;1 TObjString"]);
+}
+
+#[test]
+fn what_was_not_committed_is_undone() {
+    let sink = MemorySink::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    for name in ["kept", "gone"] {
+        file.write_object(0, name, "", &text_object(&"z".repeat(200))).unwrap();
+    }
+    file.commit().unwrap();
+    file.delete(0, "gone", None).unwrap();
+    file.commit().unwrap();
+    let before = sink.bytes().clone();
+    file.write_object(0, "short", "", &text_object("in place of the other")).unwrap();
+    for i in 0..20 {
+        file.write_object(0, &format!("behind{i}"), "", &text_object(&"y".repeat(200))).unwrap();
+    }
+    assert!(sink.bytes().len() > before.len());
+    file.roll_back().unwrap();
+    assert_eq!(sink.bytes().len(), before.len());
+    assert_eq!(names(&open(&sink)), ["kept;1 TObjString"]);
+    // The next writer uses the free segments, which have their marks.
+    let (end, room) = (file.end(), file.free.len());
+    let source = open(&sink);
+    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    let again = FileWriter::update(&source, Box::new(sink.clone()), None, Options::default(), &held).unwrap();
+    assert!(again.end() < end);
+    assert!(!again.free.is_empty() && room > 0);
 }

@@ -205,6 +205,7 @@ impl FileWriter {
         }
         let segments = writer.read_segments(file, &survey)?;
         writer.committed = segments;
+        writer.last = Some((h.end, writer.free.clone()));
         Ok(writer)
     }
 
