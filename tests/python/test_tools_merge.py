@@ -537,14 +537,17 @@ OBJECTS = Path(__file__).parents[1] / "golden" / "objects"
 
 def test_fills_in_the_buffers_of_equal_histograms_are_added(tmp_path: Path) -> None:
     inputs = [str(OBJECTS / "buffered.root")] * 2
-    merge(tmp_path / "out.root", inputs, verify=True)
+    result = merge(tmp_path / "out.root", inputs, verify=True)
+    # Sapwood does not write TH1L, and the sums of one histogram are too large for its class.
+    assert {name.partition("_")[0] for name in result.not_added} == {"TH1L", "full"}
     with sapwood.open(inputs[0]) as old, sapwood.open(tmp_path / "out.root") as new:
         pending = {}
         for name in old.keys(cycle=False):
             with contextlib.suppress(SapwoodError):
                 pending[name] = np.asarray(old[name].filled.member("fArray"))
         assert len(pending) > 5
-        for name, cells in pending.items():
+        for name in pending.keys() - result.not_added.keys():
+            cells = pending[name]
             assert np.allclose(new[name].filled.member("fArray"), 2 * cells), name
             assert new[name].filled.member("fEntries") == 2 * old[name].filled.member("fEntries")
 

@@ -68,7 +68,8 @@ def added(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
 
     members: dict[str, Any] = {"fName": name, "fTitle": first.title, "@fBits": 8}
     for key, value in first.all_members.items():
-        if key in _BASE or isinstance(value, (Model, np.ndarray)) or not isinstance(value, (int, float, str)):
+        # The fills of the buffer are in the bins now.
+        if key in _BASE or key == "fBufferSize" or isinstance(value, (Model, np.ndarray)) or not isinstance(value, (int, float, str)):
             continue
         is_sum = key == "fEntries" or key.startswith("fTsumw")
         members[key] = float(total(lambda part, key=key: part.member(key))) if is_sum else value
