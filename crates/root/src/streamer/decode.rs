@@ -215,6 +215,13 @@ impl<'a> Decoder<'a> {
                 for _ in 0..n {
                     let count = c.count(least)?;
                     let (keys, items) = pair(values, count, c)?;
+                    // Classes without members have no bytes, which would limit the number of pairs.
+                    if key.fixed_bytes() == Some(0) && value.fixed_bytes() == Some(0) {
+                        self.decode(key, c, keys, count)?;
+                        self.decode(value, c, items, count)?;
+                        offsets.try_push(values.len() as i64)?;
+                        continue;
+                    }
                     for _ in 0..count {
                         self.decode(key, c, keys, 1)?;
                         self.decode(value, c, items, 1)?;
