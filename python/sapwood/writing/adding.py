@@ -17,7 +17,8 @@ from sapwood.objects.model import Model, place_of
 from sapwood.writing.columns import cast
 from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of, stored
 
-_BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID"})
+# The fills of a buffer are added to the bins.
+_BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID", "fBufferSize"})
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
 """Members that do not count when objects are compared: functions fitted to the points of a graph, its axes that end
 with the points, and the entries of a list."""
@@ -68,8 +69,7 @@ def added(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
 
     members: dict[str, Any] = {"fName": name, "fTitle": first.title, "@fBits": 8}
     for key, value in first.all_members.items():
-        # The fills of the buffer are in the bins now.
-        if key in _BASE or key == "fBufferSize" or isinstance(value, (Model, np.ndarray)) or not isinstance(value, (int, float, str)):
+        if key in _BASE or isinstance(value, (Model, np.ndarray)) or not isinstance(value, (int, float, str)):
             continue
         is_sum = key == "fEntries" or key.startswith("fTsumw")
         members[key] = float(total(lambda part, key=key: part.member(key))) if is_sum else value
