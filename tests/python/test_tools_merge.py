@@ -530,3 +530,44 @@ def test_a_process_of_a_merge_that_is_killed_is_an_error(slow: str, tmp_path: Pa
         merge(out / "o.root", [slow] * 4, jobs=2, compression=LZMA(9))
     killer.join()
     assert list(out.iterdir()) == []
+
+
+OBJECTS = Path(__file__).parents[1] / "golden" / "objects"
+
+
+def test_fills_in_the_buffers_of_equal_histograms_are_added(tmp_path: Path) -> None:
+    inputs = [str(OBJECTS / "buffered.root")] * 2
+    result = merge(tmp_path / "out.root", inputs, verify=True)
+    # Sapwood does not write TH1L, and the sums of one histogram are too large for its class.
+    assert {name.partition("_")[0] for name in result.not_added} == {"TH1L", "full"}
+    with sapwood.open(inputs[0]) as old, sapwood.open(tmp_path / "out.root") as new:
+        pending = {}
+        for name in old.keys(cycle=False):
+            with contextlib.suppress(SapwoodError):
+                pending[name] = np.asarray(old[name].filled.member("fArray"))
+        assert len(pending) > 5
+        for name in pending.keys() - result.not_added.keys():
+            cells = pending[name]
+            assert np.allclose(new[name].filled.member("fArray"), 2 * cells), name
+            assert new[name].filled.member("fEntries") == 2 * old[name].filled.member("fEntries")
+
+
+def test_histograms_whose_bins_are_polygons_are_not_added_in_part(tmp_path: Path) -> None:
+    inputs = [str(OBJECTS / "standard.root")] * 2
+    result = merge(tmp_path / "out.root", inputs, only=["poly"])
+    assert list(result.not_added) == ["poly"]
+    with sapwood.open(inputs[0]) as old, sapwood.open(tmp_path / "out.root") as new:
+        assert new["poly"].member("fEntries") == old["poly"].member("fEntries")
+        assert new["poly"].values().tolist() == old["poly"].values().tolist()
+
+
+@pytest.mark.parametrize("averaged", [0, 1])
+def test_an_averaged_histogram_is_not_added_to_one_that_is_none(tmp_path: Path, averaged: int) -> None:
+    inputs = [str(tmp_path / f"{number}.root") for number in range(2)]
+    for number, path in enumerate(inputs):
+        title, (classname, members) = sapwood.writing.objects.to_object(np.histogram([0.1 * number + 0.2]), "h")
+        members["@fBits"] = 8 | (1 << 18 if number == averaged else 0)
+        with sapwood.recreate(path) as file:
+            file["h"] = sapwood.writing.objects.NewObject(classname, title, members)
+    result = merge(tmp_path / "out.root", inputs)
+    assert result.kept == ["h"]

@@ -940,3 +940,15 @@ def test_options_and_errors_that_scripts_for_uproot_expect(tmp_path: Path) -> No
     with pytest.raises(TypeError, match="handler is"):
         sapwood.open(path, handler="nothing")
     assert sapwood.open(path).keys() == ["said;1"]
+
+
+def test_a_matrix_of_numpy_is_written_as_its_rows() -> None:
+    held = io.BytesIO()
+    with sapwood.recreate(held) as file:
+        file["t"] = {"x": np.array([[1, 2], [3, 4]]).view(np.matrix)}
+    assert sapwood.open(held.getvalue())["t/x"].array().to_list() == [[1, 2], [3, 4]]
+
+
+def test_contents_of_histograms_that_doubles_cannot_hold_are_refused() -> None:
+    with sapwood.recreate(io.BytesIO()) as file, pytest.raises(ArgumentError, match="cannot hold 9007199254740993"):
+        file["h"] = (np.array([2**53 + 1]), np.array([0.0, 1.0]))

@@ -11,14 +11,14 @@ use sapwood_root::array::Number;
 use sapwood_root::file::{Key, RootFile};
 use sapwood_root::streamer::encode::encode_object;
 use sapwood_root::streamer::object::TOP;
-use sapwood_root::streamer::{Classes, Object, ObjectReader, Value};
+use sapwood_root::streamer::{Classes, Object, ObjectReader, SharedObject, Value};
 use sapwood_root::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The contents of one key.
 struct Graph {
-    seen: HashMap<u64, Arc<Object>>,
+    seen: HashMap<u64, SharedObject>,
 }
 
 #[pyclass(frozen, name = "Object", module = "sapwood._native")]
@@ -253,7 +253,7 @@ pub fn of_members<'py>(
     Ok((value, Vec::new()))
 }
 
-type Read = (Value, HashMap<u64, Arc<Object>>, Vec<(String, String)>);
+type Read = (Value, HashMap<u64, SharedObject>, Vec<(String, String)>);
 
 fn read_value(file: &RootFile, key: &Key) -> Result<Read, Error> {
     let payload = file.object(key)?;

@@ -20,7 +20,7 @@ use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, Share
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::OutputFile as Inner;
 use sapwood_root::streamer::declare::Shape;
-use sapwood_root::streamer::{Object, Value};
+use sapwood_root::streamer::{Object, SharedObject, Value};
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
@@ -693,7 +693,7 @@ fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Text(value.extract()?));
     }
     if let Ok(object) = value.cast::<PyTuple>() {
-        return Ok(Value::Object(Arc::new(to_object(object)?)));
+        return Ok(Value::Object(SharedObject::from(to_object(object)?)));
     }
     if let Ok(items) = value.cast::<PyList>() {
         return Ok(Value::List(items.iter().map(|item| to_value(&item)).collect::<PyResult<_>>()?));

@@ -8,11 +8,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.basic import TNamed
 from sapwood.objects.histogram import Array, Histogram
-from sapwood.objects.model import behavior
+from sapwood.objects.model import behavior, place_of
 
 # Status bits of TEfficiency.
 _BAYESIAN, _MODE, _SHORTEST, _BIN_PRIOR, _WEIGHTS = (1 << bit for bit in range(14, 19))
@@ -23,6 +23,8 @@ _OPTIONS = (
 )  # fmt: skip
 _HALVINGS = 64
 _TERMS = 300
+_MOST_BINS = 50_000
+"""Maximum number of different bins for which an interval is found by halving."""
 _LARGEST = 100_000
 """Maximum number of events in a bin for a Feldman-Cousins interval, which tries each number that could have passed."""
 
@@ -64,8 +66,22 @@ def _solve(falls_below: Callable[[Array], Array], shape: tuple[int, ...]) -> Arr
     return (low + high) / 2
 
 
+def _for_each(solve: Callable[[Array, Array], Array], first: Array, second: Array) -> Array:
+    """Solve once for all bins with the same two numbers.
+
+    Raises
+    ------
+    UnsupportedError
+        There are too many different bins.
+    """
+    pairs, where = np.unique(np.stack([first.ravel(), second.ravel()]), axis=1, return_inverse=True)
+    if pairs.shape[1] > _MOST_BINS:
+        raise UnsupportedError(f"intervals of {pairs.shape[1]} different bins would take too long")
+    return solve(pairs[0], pairs[1])[where.ravel()].reshape(first.shape)
+
+
 def _beta_quantile(p: float, a: Array, b: Array) -> Array:
-    return _solve(lambda x: _beta_cdf(x, a, b) < p, a.shape)
+    return _for_each(lambda a, b: _solve(lambda x: _beta_cdf(x, a, b) < p, a.shape), a, b)
 
 
 def _clopper_pearson(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
@@ -112,6 +128,11 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     )
 
 
+def _mid_p_of_all(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    low, high = (_for_each(lambda n, k, end=end: _mid_p(n, k, level)[end], total, passed) for end in (0, 1))
+    return low, high
+
+
 def _accepted(rate: float, ratios: Array, log_ways: Array, level: float) -> tuple[int, int]:
     """Return the least and the most that a true rate accepts: the likeliest, each compared with its own best rate."""
     passed = np.arange(len(ratios))
@@ -156,7 +177,7 @@ def _feldman_cousins(total: Array, passed: Array, level: float) -> tuple[Array, 
 
 _INTERVALS = {
     "clopper-pearson": _clopper_pearson, "normal": _normal, "wilson": _wilson, "agresti-coull": _agresti_coull,
-    "feldman-cousins": _feldman_cousins, "mid-p": _mid_p,
+    "feldman-cousins": _feldman_cousins, "mid-p": _mid_p_of_all,
 }  # fmt: skip
 
 
@@ -197,9 +218,16 @@ class TEfficiency(TNamed):
     def _has(self, bit: int) -> bool:
         return bool(self.member("@fBits") & bit)
 
+    def _cells(self) -> tuple[Array, Array]:
+        """Return the total and the passed numbers of all bins, with flow bins."""
+        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        if total.shape != passed.shape:
+            raise CorruptError(f"{place_of(self)}: its histograms have {total.shape} and {passed.shape} bins")
+        return total, passed
+
     def _beta(self) -> tuple[Array, Array]:
         """Return the parameters of the posterior beta distribution of each bin."""
-        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        total, passed = self._cells()
         if self._has(_WEIGHTS):
             squares = self.total.variances(True)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -230,7 +258,7 @@ class TEfficiency(TNamed):
                 inside = (a - 1) / (a + b - 2)
             border = np.where(a < b, 0.0, np.where(a > b, 1.0, 0.5))
             return np.where((a <= 1) | (b <= 1), border, inside)
-        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        total, passed = self._cells()
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(total != 0, passed / total, 0.0)
 
@@ -258,7 +286,7 @@ class TEfficiency(TNamed):
             tail = (1 - level) / 2
             low, high = _beta_quantile(tail, a, b), _beta_quantile(1 - tail, a, b)
             return self._inner(low, flow), self._inner(high, flow)
-        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        total, passed = self._cells()
         empty = total == 0
         total = np.where(empty, 1.0, total)
         if self._has(_WEIGHTS):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.objects.basic import TNamed
-from sapwood.objects.model import Unreadable, behavior
+from sapwood.objects.model import Unreadable, behavior, place_of
 
 if TYPE_CHECKING:
     import boost_histogram
@@ -29,6 +29,8 @@ class TGraph(TNamed):
         found = self.member(member)
         if isinstance(found, Unreadable):
             raise found.error()
+        if len(found) != len(self):
+            raise CorruptError(f"{place_of(self)}: {len(self)} points, but {len(found)} values of {member}")
         return np.array(found)
 
     def _axis(self, axis: int | str) -> str:

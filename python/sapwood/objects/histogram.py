@@ -13,7 +13,7 @@ from sapwood.errors import ArgumentError, CorruptError, SapwoodError, SapwoodWar
 from sapwood.objects.axis import TAxis
 from sapwood.objects.basic import TNamed
 from sapwood.objects.buffer import emptied, pending
-from sapwood.objects.model import Model, Unreadable, behavior, present
+from sapwood.objects.model import Model, Unreadable, behavior, place_of, present
 
 if TYPE_CHECKING:
     import boost_histogram
@@ -108,12 +108,15 @@ class Histogram(TNamed):
         return found
 
     def _per_cell(self, member: str) -> Array | None:
-        """Return an array member if it has a value for each cell."""
+        """Return an array member with a value for each cell; None if it is empty."""
         found = self.filled.member(member, none_if_missing=True)
         if isinstance(found, Unreadable):
             raise found.error()
-        if found is None or len(found) != self.filled.member("fNcells"):
+        if found is None or not len(found):
             return None
+        cells = self.filled.member("fNcells")
+        if len(found) != cells:
+            raise CorruptError(f"{place_of(self)}: {len(found)} values of {member} for {cells} cells")
         return np.asarray(found)
 
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
@@ -344,6 +347,8 @@ class TH2Poly(Histogram):
             return values, values.copy()
         sums = np.asarray(sums)
         inner = sums[9 : 9 + len(self.bins)] if len(sums) >= 9 + len(self.bins) else sums[: len(self.bins)]
+        if len(inner) != len(self.bins) or len(sums) < 9:
+            raise CorruptError(f"{place_of(self)}: {len(sums)} values of fSumw2 for {len(self.bins)} bins")
         return values, np.concatenate((sums[:9], inner)) if flow else inner
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.containers import STLMap, STLVector
-from sapwood.errors import CorruptError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.errors import CorruptError, LimitError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.naming import regular_classname
 from sapwood.objects.detached import DetachedFile
 from sapwood.show.safe import safe_line
@@ -124,8 +124,10 @@ def present(model: Model, name: str) -> Any:
 _GUARDED = ("__call__", "__eq__", "__len__", "__str__", "__bool__", "__float__", "__int__")
 # Types of results that Python requires. It checks them where sapwood can no longer raise an error.
 _ANSWERS = {"__len__": int, "__str__": str}
+# Axes, sides of errors and modes of errors.
+_WORDS = frozenset(("x", "y", "z", "both", "low", "high", "mean", "diff", "", "s", "i", "g"))
 # Errors of methods of an object whose members contradict its class: an axis without a number of bins, ...
-_CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,19 +149,27 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             return found
         except SapwoodError:
             raise
-        except _CONTRARY as error:
+        except CONTRARY as error:
             given = [*arguments, *options.values()]
             # Wrong arguments of the caller: too many of them, or of a type that the method does not take.
             if error.__traceback__ is None or error.__traceback__.tb_next is None:
                 raise
-            if not all(one is None or isinstance(one, (bool, int, float)) for one in given):
+            if not all(one is None or isinstance(one, (bool, int, float)) or _is_word(one) for one in given):
                 raise
             raise CorruptError(
                 f"{place_of(self)}: its members do not fit together for {function.__name__!r} "
                 f"({type(error).__name__}: {error})"
             ) from error
+        except (MemoryError, RecursionError) as error:
+            why = "needs more memory than there is" if isinstance(error, MemoryError) else "nests too deep"
+            raise LimitError(f"{place_of(self)} {why} for {function.__name__!r}") from error
 
     return call
+
+
+def _is_word(argument: object) -> bool:
+    """Return whether an argument chooses one of a few ways: then only the object can be wrong."""
+    return isinstance(argument, str) and argument in _WORDS
 
 
 def place_of(model: Model) -> str:
@@ -370,18 +380,34 @@ class Model:
         return isinstance(self, types) or self.classname in names or bool(self.base(*cls))
 
     def unreadable(self) -> list[tuple[str, str]]:
-        """List the unreadable parts of the object: (path through its members, reason)."""
-        return list(_unreadable(self, "", set()))
+        """List the unreadable parts of the object: (path through its members, reason).
+
+        Raises
+        ------
+        LimitError
+            Objects nest too deep.
+        """
+        try:
+            return list(_unreadable(self, "", set()))
+        except RecursionError as error:
+            raise LimitError(f"{place_of(self)} nests too deep to be searched") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return all members as a dict; objects in it are dicts too, arrays stay NumPy arrays.
+
+        An object with several pointers to it is one dict.
 
         Raises
         ------
         UnsupportedError
             The object contains a reference to itself, so the dict would be infinite.
+        LimitError
+            Objects nest too deep.
         """
-        return _as_dict(self, ())
+        try:
+            return _as_dict(self, {})
+        except RecursionError as error:
+            raise LimitError(f"{place_of(self)} nests too deep for a dict") from error
 
     def to_pyroot(self, name: str | None = None) -> Any:
         """Convert the object to a PyROOT object, as `sapwood.to_pyroot` does; `name` is its name in ROOT."""
@@ -391,8 +417,13 @@ class Model:
         """Return lists and dicts for `json.dumps`, in ROOT's JSON form of objects.
 
         An object that occurs again is only referenced by its number, ``{"$ref": number}``.
+
+        Raises
+        ------
+        LimitError
+            Objects nest too deep.
         """
-        return _Json().value(self)
+        return to_json(self)
 
     def _json(self, json: _Json) -> Any:
         out: dict[str, Any] = {"_typename": self.classname}
@@ -455,8 +486,18 @@ def _empty(cls: type[Model]) -> Model:
 
 
 def to_json(value: Any) -> Any:
-    """Return the content of a key, a model or a container, in the form of `Model.tojson`."""
-    return _Json().value(value)
+    """Return the content of a key, a model or a container, in the form of `Model.tojson`.
+
+    Raises
+    ------
+    LimitError
+        Objects nest too deep.
+    """
+    try:
+        return _Json().value(value)
+    except RecursionError as error:
+        place = place_of(value) if isinstance(value, Model) else "a container"
+        raise LimitError(f"{place} nests too deep for JSON") from error
 
 
 class _Json:
@@ -524,16 +565,21 @@ def _unreadable(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, st
             yield from _unreadable(item, f"{path}[{key!r}]", seen)
 
 
-def _as_dict(value: Any, inside: tuple[int, ...]) -> Any:
+def _as_dict(value: Any, known: dict[int, tuple[Model, dict[str, Any] | None]]) -> Any:
+    """Convert a value; `known` has the objects that were met, each with its dict once that is complete."""
     if isinstance(value, Model):
-        if id(value) in inside:
+        _, found = known.get(id(value), (value, {}))
+        if found is None:
             raise UnsupportedError(f"{value!r} contains itself, so it cannot become a dict")
-        inside = (*inside, id(value))
-        return {name: _as_dict(member, inside) for name, member in value.all_members.items()}
+        if id(value) not in known:
+            known[id(value)] = value, None
+            found = {name: _as_dict(member, known) for name, member in value.all_members.items()}
+            known[id(value)] = value, found
+        return found
     if isinstance(value, (list, tuple)):
-        return type(value)(_as_dict(item, inside) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return type(value)(_as_dict(item, known) for item in value)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, STLMap):
-        return STLMap((_as_dict(k, inside), _as_dict(v, inside)) for k, v in value.items())
+        return STLMap((_as_dict(k, known), _as_dict(v, known)) for k, v in value.items())
     return value
 
 

@@ -86,6 +86,14 @@ class THnSparse(_ManyAxes):
         """Count the filled bins."""
         return self.member("fFilledBins")
 
+    def _joined(self, found: list[Array]) -> Array:
+        """Join the values of all chunks. All chunks except the last are full: a value for each of their coordinates."""
+        for chunk, values in zip(self._chunks()[:-1], found, strict=False):
+            coordinates = np.asarray(chunk.member("fCoordinates")).nbytes // chunk.member("fSingleCoordinateSize")
+            if len(values) != coordinates:
+                raise CorruptError(f"{place_of(self)}: a chunk of {len(values)} values for {coordinates} bins")
+        return self._within(np.concatenate(found))
+
     def _within(self, stored: Array) -> Array:
         """Drop the unused space after the last filled bin."""
         if len(self) > len(stored):
@@ -121,7 +129,7 @@ class THnSparse(_ManyAxes):
     def contents(self) -> Array:
         """The contents of the filled bins, in the order of `coordinates`."""
         found = [np.asarray(chunk.member("fContent")) for chunk in self._chunks()]
-        return self._within(np.concatenate(found) if found else np.zeros(0))
+        return self._joined(found) if found else self._within(np.zeros(0))
 
     @property
     def sums_of_squares(self) -> Array | None:
@@ -129,7 +137,7 @@ class THnSparse(_ManyAxes):
         found = [chunk.member("fSumw2") for chunk in self._chunks()]
         if not found or any(one is None for one in found):
             return None
-        return self._within(np.concatenate([np.asarray(one) for one in found]))
+        return self._joined([np.asarray(one) for one in found])
 
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
         self._must_fit()

@@ -12,7 +12,7 @@ import numpy as np
 import sapwood
 from sapwood import columns
 from sapwood.columns import Array, Column
-from sapwood.errors import ArgumentError, SapwoodError, first_line
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, first_line
 from sapwood.files.hbook import Bank
 from sapwood.files.kinds import DIRECTORIES, TABLES
 
@@ -281,12 +281,20 @@ def _objects_of(column: Column) -> list[Any]:
 
 def _objects(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float]) -> Iterator[Difference]:
     members = [dict(_members(one)) for one in (a, b)]
+    known: set[tuple[int, int]] = set()
+
+    def same(value: Foreign, other: Foreign) -> bool:
+        try:
+            return _same(value, other, tolerance, known)
+        except RecursionError as error:
+            raise LimitError(f"{path} nests too deep to be compared") from error
+
     for name, value in members[0].items():
         if name in _LINKS:
             continue
         if name not in members[1]:
             yield Difference("missing", path, name, None, _short(value), "not there")
-        elif not _same(value, members[1][name], tolerance):
+        elif not same(value, members[1][name]):
             yield Difference("value", path, name, None, _short(value), _short(members[1][name]))
     for name, value in members[1].items():
         if name not in members[0] and name not in _LINKS:
@@ -300,10 +308,10 @@ def _members(one: Foreign) -> Mapping[str, Any]:
     return found
 
 
-def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], depth: int = 20) -> bool:
-    """Return whether two members are equal."""
-    if depth == 0 or type(a) is not type(b):
-        return depth == 0 or (isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b)
+def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], known: set[tuple[int, int]]) -> bool:
+    """Return whether two members are equal; `known` has the pairs of objects that were compared before."""
+    if type(a) is not type(b):
+        return isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b
     if isinstance(a, np.ndarray):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
@@ -313,19 +321,23 @@ def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], depth: int = 2
         near = abs(a - b) <= absolute + relative * max(abs(a), abs(b)) if relative or absolute else False
         return a == b or near or (math.isnan(a) and math.isnan(b))
     if hasattr(a, "all_members"):
+        # Objects that contain themselves, or that many pointers share, are compared once.
+        if (id(a), id(b)) in known:
+            return True
+        known.add((id(a), id(b)))
         mine, theirs = dict(a.all_members), dict(b.all_members)
         names = (mine.keys() | theirs.keys()) - _LINKS
         return all(
-            name in mine and name in theirs and _same(mine[name], theirs[name], tolerance, depth - 1) for name in names
+            name in mine and name in theirs and _same(mine[name], theirs[name], tolerance, known) for name in names
         )
     if isinstance(a, Bank):
         mine, theirs = (
             [one.name, one.number, one.structural, one.status, one.io_words, one.link_places, one.pieces]
             for one in (a, b)
         )
-        return _same(mine, theirs, tolerance, depth - 1)
+        return _same(mine, theirs, tolerance, known)
     if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key], tolerance, depth - 1) for key in a)
+        return a.keys() == b.keys() and all(_same(a[key], b[key], tolerance, known) for key in a)
     if isinstance(a, Sequence) and not isinstance(a, (str, bytes)):
-        return len(a) == len(b) and all(_same(x, y, tolerance, depth - 1) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_same(x, y, tolerance, known) for x, y in zip(a, b, strict=True))
     return bool(a == b)

@@ -13,7 +13,7 @@ import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
-from sapwood.show.chart import Axis, Chart, Map, charts_of
+from sapwood.show.chart import LARGEST, Axis, Chart, Map, charts_of
 from sapwood.show.picture import FORMATS, check_formats, draw_picture
 from sapwood.show.plot import Plot
 from sapwood.show.svg import plain
@@ -221,6 +221,7 @@ def _shades(chart: Map, width: int, *, means: bool) -> list[str]:
         values, counts = (np.add.reduceat(one, starts[place], axis=place) for one in (values, counts))
     if means:
         values = values / np.maximum(counts, 1.0)
+    values = values.clip(-LARGEST, LARGEST)  # sums may be infinite
     top = float(np.abs(values).max()) or 1.0
     levels = np.where(counts > 0, np.ceil(values / top * (len(_SHADES) - 1)).clip(1), 0).astype(int)
     wide = max(1, width // len(levels))
@@ -278,7 +279,7 @@ def stored_statistics(one: Foreign) -> dict[str, float]:
         names = {axis: f" {axis}" if len(axes) > 1 else "" for axis in axes}
         moments = {a: (members[f"fTsumw{a}"] / total, members[f"fTsumw{a}2"] / total) for a in axes}
         figures |= {f"Mean{names[a]}": float(mean) for a, (mean, _) in moments.items()}
-        figures |= {f"Std Dev{names[a]}": math.sqrt(abs(two - mean**2)) for a, (mean, two) in moments.items()}
+        figures |= {f"Std Dev{names[a]}": math.sqrt(abs(two - mean * mean)) for a, (mean, two) in moments.items()}
     return figures
 
 

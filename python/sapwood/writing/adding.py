@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import UnsupportedError
+from sapwood.errors import CorruptError, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.entries import BLOCK, TEntryList, TEventList
 from sapwood.objects.histogram import Histogram, Profile
-from sapwood.objects.model import Model
+from sapwood.objects.model import Model, place_of
 from sapwood.writing.columns import cast
 from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of, stored
 
-_BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID"})
+# The fills of a buffer are added to the bins.
+_BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID", "fBufferSize"})
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
 """Members that do not count when objects are compared: functions fitted to the points of a graph, its axes that end
 with the points, and the entries of a list."""
@@ -133,6 +134,13 @@ def joined(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
 
 def _joined_points(graphs: Sequence[Foreign]) -> dict[str, Any]:
     arrays = [name for name, value in graphs[0].all_members.items() if isinstance(value, np.ndarray)]
+    for graph in graphs:
+        for name in arrays:
+            if len(graph.member(name)) != graph.member("fNpoints"):
+                found = len(graph.member(name))
+                raise CorruptError(
+                    f"{place_of(graph)}: {graph.member('fNpoints')} points, but {found} values of {name}"
+                )
     members: dict[str, Any] = {
         name: np.concatenate([np.asarray(graph.member(name), np.float64) for graph in graphs]) for name in arrays
     }

@@ -452,6 +452,8 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
         if np.ma.getmaskarray(array).any():
             raise UnsupportedError("missing (masked) values cannot be written: fill them first")
         array = np.asarray(array.data)
+    if isinstance(array, np.matrix):
+        array = np.asarray(array)  # a matrix never has one dimension
     if array.ndim == 0:
         raise ArgumentError("a single value is not an array: each branch takes one value per entry")
     if array.dtype.names is not None:

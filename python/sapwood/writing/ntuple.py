@@ -13,7 +13,7 @@ import numpy as np
 
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.table.index import INDEX_SET, index_set
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -334,10 +334,16 @@ class WritableNTuple(WritableTable):
 
     def _add_attributes(self, source: RNTuple, name: str, before: int) -> None:
         """Add an attribute set of another RNTuple. Its ranges are shifted by the number of entries before."""
-        stored = source.attribute_set(name).arrays()
-        first = np.asarray(stored["_rangeStart"]).astype(np.int64) + before
-        ranges = np.stack([first, first + np.asarray(stored["_rangeLen"]).astype(np.int64)], axis=1)
-        columns = to_columns(stored["_userData"], missing=True)
+        table = source.attribute_set(name)
+        stored = table.arrays()
+        try:
+            first = np.asarray(stored["_rangeStart"]).astype(np.int64) + before
+            ranges = np.stack([first, first + np.asarray(stored["_rangeLen"]).astype(np.int64)], axis=1)
+            columns = to_columns(stored["_userData"], missing=True)
+        except SapwoodError:
+            raise
+        except (LookupError, TypeError, ValueError) as error:
+            raise CorruptError(f"{table.location}: these are not attributes of ranges of entries: {error}") from error
         if name not in self.attribute_sets:
             plan = FieldPlan.of_stored({field: type_of(column) for field, column in columns.items()})
             self._file.native.add_attribute_set(self._number, name, plan.native())

@@ -6,7 +6,7 @@ of a `TH1D`) is a member with the name of the base class. Members keep ROOT's na
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, LimitError, UnsupportedError
 from sapwood.objects.basic import ObjectList
 from sapwood.objects.model import Model
 from sapwood.writing.columns import cast
@@ -44,6 +44,8 @@ _AXES = ("xaxis", "yaxis", "zaxis")
 _MEMORY_BITS = 0x03000000
 """Bits of an object (`TObject::fBits`) that describe its state in memory."""
 _DEEPEST = 20
+_MOST_PARTS = 100_000
+"""Maximum number of objects in an object that is written again."""
 
 
 def to_object(data: Foreign, name: str) -> tuple[str, Object]:
@@ -173,7 +175,7 @@ def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, varian
 
 def _histogram(name: str, title: str, axes: Sequence[Axis], values: Foreign, variances: Foreign) -> tuple[str, Object]:
     letter = _KINDS.get(values.dtype, "D")
-    cells = cells_of(values).astype(ARRAYS[letter])
+    cells = cast(cells_of(values), np.dtype(ARRAYS[letter]).name, name)
     members = _common(name, title, axes, values, variances)
     members[f"TArray{letter}"] = cells
     return title, (f"TH{len(axes)}{letter}", members)
@@ -196,7 +198,8 @@ def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
     if values.dtype.kind not in "biuf":
         raise ArgumentError(f"contents of a histogram must be numbers, not {values.dtype}")
     # NumPy counts in 64-bit integers. They become doubles, because older versions of ROOT lack such histograms.
-    return _histogram(name, title, [Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
+    cells = values if values.dtype.kind == "b" else cast(values, "float64", name)
+    return _histogram(name, title, [Axis(one) for one in edges], np.pad(cells.astype(np.float64), 1), None)
 
 
 def _text(*choices: object) -> str:
@@ -325,20 +328,28 @@ class NewObject:
         return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})
 
 
-def stored(model: Model, left_out: frozenset[str] = frozenset(), depth: int = 0) -> Object:
+def stored(model: Model, left_out: frozenset[str] = frozenset()) -> Object:
     """Return an object that was read in the form in which it is written, without some of its members.
 
     Raises
     ------
     UnsupportedError
         A part of the object cannot be written.
+    LimitError
+        It has too many parts: each pointer to an object gets a copy.
     """
+    return _stored(model, left_out, 0, iter(range(_MOST_PARTS)))
+
+
+def _stored(model: Model, left_out: frozenset[str], depth: int, numbers: Iterator[int]) -> Object:
+    if next(numbers, None) is None:
+        raise LimitError(f"the {model.classname} cannot be written: it is part of more than {_MOST_PARTS} objects")
     if model.reason or depth > _DEEPEST:
         raise UnsupportedError(f"the {model.classname} cannot be written: {model.reason or 'it is nested too deep'}")
 
     def value(found: Foreign) -> Foreign:
         if isinstance(found, Model):
-            return stored(found, left_out, depth + 1)
+            return _stored(found, left_out, depth + 1, numbers)
         if found is None or isinstance(found, (bool, int, float, str, np.ndarray)):
             return found
         raise UnsupportedError(f"the {model.classname} has a {type(found).__name__}, which cannot be written")

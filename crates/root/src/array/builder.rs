@@ -208,6 +208,17 @@ impl Dynamic {
 /// Maximum number of classes in a column.
 const MOST_VARIANTS: usize = 127;
 
+/// Bytes of the zeros that `n` values of these fields get where the other fields do not have them.
+pub fn missing_in(fields: &[(String, Builder)], more: &[(String, Builder)], n: usize) -> usize {
+    fields.iter().fold(0, |sum, (name, field)| {
+        let bytes = match more.iter().find(|(other, _)| other == name) {
+            Some((_, value)) => field.missing_bytes(value),
+            None => field.default_bytes(n),
+        };
+        sum.saturating_add(bytes)
+    })
+}
+
 impl Builder {
     /// Creates an empty builder of a type.
     pub fn new(of: &Type) -> Self {
@@ -407,6 +418,30 @@ impl Builder {
             Self::Dynamic(d) => (0..n).try_for_each(|_| d.push_none())?,
         }
         Ok(())
+    }
+
+    /// Bytes that [`Self::append_default`] appends for `n` values.
+    fn default_bytes(&self, n: usize) -> usize {
+        match self {
+            Self::Number { number, .. } => n.saturating_mul(number.size()),
+            Self::Text { .. } | Self::List { .. } | Self::Dynamic(_) => n.saturating_mul(size_of::<i64>()),
+            Self::FixedList { size, values, .. } => values.default_bytes(n.saturating_mul(*size)),
+            Self::Record { fields, .. } => {
+                fields.iter().fold(0, |sum, (_, field)| sum.saturating_add(field.default_bytes(n)))
+            }
+        }
+    }
+
+    /// Bytes of the zeros that [`Self::append_converted`] appends for fields that the other builder does not have.
+    pub fn missing_bytes(&self, other: &Builder) -> usize {
+        match (self, other) {
+            (Self::FixedList { values, .. }, Self::FixedList { values: more, .. })
+            | (Self::List { values, .. }, Self::List { values: more, .. }) => values.missing_bytes(more),
+            (Self::Record { fields, .. }, Self::Record { length, fields: more, .. }) => {
+                missing_in(fields, more, *length)
+            }
+            _ => 0,
+        }
     }
 
     /// Appends the values of a builder of another type. Numbers are converted. Fields are matched by name; missing

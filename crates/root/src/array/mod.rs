@@ -10,7 +10,7 @@ pub mod pool;
 pub mod wide;
 
 pub use crate::types::Number;
-pub use builder::{Builder, Dynamic};
+pub use builder::{Builder, Dynamic, missing_in};
 
 use arrow_buffer::Buffer;
 

@@ -67,6 +67,9 @@ const DEEPEST: usize = 24;
 /// twice at every level would have millions.
 const MOST_MEMBERS: usize = 20_000;
 
+/// Maximum number of variable arrays in a member: empty ones have no bytes that would limit their number.
+const MOST_ROWS: usize = 10_000;
+
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
@@ -362,6 +365,9 @@ impl<'a> Compiler<'a> {
             7 => Kind::LongText,
             1..=19 => self.basic(e.kind, &e.title),
             21..=39 => fixed(&dims, self.basic(e.kind - 20, &e.title)),
+            41..=59 if n > MOST_ROWS => {
+                unreadable(format!("{} is declared as {n} variable arrays, more than {MOST_ROWS}", e.name))
+            }
             41..=59 => {
                 let item = self.basic(e.kind - 40, &e.title);
                 counted(counter, &|counter| Kind::Counted {
@@ -645,6 +651,79 @@ mod tests {
         let more: Vec<_> =
             (0..5).map(|_| decode(&mut decoder, reference, 500).map_err(|e| e.kind())).collect();
         assert_eq!(more.last(), Some(&Err(crate::error::ErrorKind::Limit)), "{more:?}");
+    }
+
+    /// Returns the class `C` in version 1 with a number, and in version 2 also with an array of `size` numbers.
+    fn grown(size: i32) -> Programs {
+        let number = ("y", 3, "int", ElementClass::BasicType);
+        let old = with_members("C", &[number]);
+        let mut new = with_members("C", &[number, ("x", 28, "double", ElementClass::BasicType)]);
+        (new.version, new.checksum) = (2, 2);
+        let array = new.elements.last_mut().unwrap();
+        (array.array_length, array.array_dim, array.max_index) = (size, 1, [size, 0, 0, 0, 0]);
+        Programs::new(Arc::new(Classes::new([old, new]).unwrap()))
+    }
+
+    #[test]
+    fn zeros_of_members_that_were_added_later_are_bounded_by_the_bytes_before() {
+        let object = [0x40, 0, 0, 6, 0, 1, 0, 0, 0, 7];
+        for (size, times, fits) in
+            [(10, 1, true), (10, 100_000, true), (i32::MAX, 1, false), (4000, 4000, false)]
+        {
+            let programs = grown(size);
+            let kind = programs.object("C");
+            let mut out = Builder::new(&kind.type_of().unwrap());
+            let bytes = object.repeat(times);
+            let mut cursor = Cursor::new(&bytes, 0);
+            let found = Decoder::new(&programs, false).decode(&kind, &mut cursor, &mut out, times);
+            assert_eq!(found.map_err(|e| e.kind()).err(), (!fits).then_some(crate::error::ErrorKind::Limit));
+        }
+    }
+
+    #[test]
+    fn too_many_variable_arrays_in_a_member_are_refused() {
+        let members =
+            [("n", 6, "int", ElementClass::BasicType), ("x", 45, "float*", ElementClass::BasicPointer)];
+        for (rows, fits) in [(3, true), (1_000_000_000, false)] {
+            let mut info = with_members("Rows", &members);
+            info.elements[1].count_name = "n".to_owned();
+            info.elements[1].array_length = rows;
+            let programs = Programs::new(Arc::new(Classes::new([info]).unwrap()));
+            assert_eq!(programs.object("Rows").problem().is_none(), fits);
+        }
+    }
+
+    #[test]
+    fn references_to_objects_of_other_files_have_an_identifier() {
+        let programs = Programs::new(Arc::new(Classes::default()));
+        // Version, unique id, bits; a text instead of the number of a process.
+        let far = [&[0, 1, 0, 0, 0, 7, 3, 0, 0, 0x20][..], &[3, b'a', b'b', b'c']].concat();
+        let near = [0, 1, 0, 0, 0, 9, 3, 0, 0, 0, 0, 1];
+        let bytes = [&far[..], &near].concat();
+        let mut out = Builder::new(&Kind::Reference.type_of().unwrap());
+        let mut cursor = Cursor::new(&bytes, 0);
+        Decoder::new(&programs, false).decode(&Kind::Reference, &mut cursor, &mut out, 2).unwrap();
+        assert_eq!(cursor.remaining(), 0);
+        let Builder::Record { fields, .. } = &out else { unreachable!() };
+        let ids = [7_u32.to_ne_bytes(), 9_u32.to_ne_bytes()].concat();
+        assert!(matches!(&fields[0].1, Builder::Number { values, .. } if values[..] == ids[..]));
+    }
+
+    #[test]
+    fn arrays_of_clones_have_another_bit_for_columns_before_version_4() {
+        let number = ("a", 3, "int", ElementClass::BasicType);
+        let programs = Programs::new(Arc::new(Classes::new([with_members("P", &[number])]).unwrap()));
+        for (version, bits) in [(3, 1 << 14), (4, 1 << 12)] {
+            // A `TObject` with the bit, no name, class and version, two objects, and a column of their numbers.
+            let bits: u32 = bits;
+            let head = [&[0, version, 0, 1, 0, 0, 0, 0][..], &bits.to_be_bytes(), &[0, 3], b"P;1"].concat();
+            let body = [&head[..], &[0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 6]].concat();
+            let bytes = [&[0x40, 0, 0, body.len() as u8][..], &body].concat();
+            let mut out = Builder::new(&Kind::Clones.type_of().unwrap());
+            let mut cursor = Cursor::new(&bytes, 0);
+            Decoder::new(&programs, false).decode(&Kind::Clones, &mut cursor, &mut out, 1).unwrap();
+            assert_eq!(cursor.remaining(), 0);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! STL containers inside objects: streamed element by element, or member-wise (`TBufferFile::kStreamedMemberWise`).
 
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
-use super::object::{Object, ObjectReader, Shared, Value, has_header};
+use super::object::{Object, ObjectReader, Shared, SharedObject, Value, has_header};
 use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::Number;
@@ -103,7 +103,7 @@ impl ObjectReader<'_> {
                 if count > 0 || *even_empty {
                     self.columns(info, &mut objects)?;
                 }
-                Ok(Value::List(objects.into_iter().map(|o| Value::Object(Arc::new(o))).collect()))
+                Ok(Value::List(objects.into_iter().map(|o| Value::Object(SharedObject::from(o))).collect()))
             }
             _ => Err(Error::unsupported(format!("a member-wise {cpp:?}")).at(self.cursor.place())),
         }

@@ -2,8 +2,9 @@
 
 use super::compile::Programs;
 use super::kind::{Class, Kind, Record, Skipped, Step, Version};
+use super::special::HAS_UUID;
 use super::values::{number_lists, numbers, strided, texts};
-use crate::array::{Builder, Number};
+use crate::array::{Builder, Number, missing_in};
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::cursor::{Frame, IS_REFERENCED};
 use crate::wire::grow::Grow;
@@ -36,6 +37,8 @@ pub struct Decoder<'a> {
     repeated: usize,
     /// Bytes decoded again because of pointers, in all entries.
     repeated_bytes: usize,
+    /// Bytes of older versions, and bytes of the zeros that their objects get for members added later.
+    older: (usize, usize),
     /// Position of the first pointer.
     began: Option<usize>,
     /// Furthest position of a pointer.
@@ -43,6 +46,11 @@ pub struct Decoder<'a> {
     /// Values skipped as undecodable, the first of each kind. If `None`, they are an error.
     left_out: Option<Vec<(String, Error)>>,
 }
+
+/// Limit for the zeros of members that objects of an older version do not have, in a page: this many bytes, plus
+/// `MOST_ZEROS` times those of the objects.
+const ZEROS: usize = 64 << 10;
+const MOST_ZEROS: usize = 1024;
 
 /// Maximum nesting depth of objects, including pointers; limited by a thread's stack.
 const DEEPEST_OBJECT: usize = 300;
@@ -62,6 +70,7 @@ impl<'a> Decoder<'a> {
             nested: 0,
             repeated: 0,
             repeated_bytes: 0,
+            older: (0, 0),
             began: None,
             reached: 0,
             left_out: leave_out.then(Vec::new),
@@ -206,6 +215,13 @@ impl<'a> Decoder<'a> {
                 for _ in 0..n {
                     let count = c.count(least)?;
                     let (keys, items) = pair(values, count, c)?;
+                    // Classes without members have no bytes, which would limit the number of pairs.
+                    if key.fixed_bytes() == Some(0) && value.fixed_bytes() == Some(0) {
+                        self.decode(key, c, keys, count)?;
+                        self.decode(value, c, items, count)?;
+                        offsets.try_push(values.len() as i64)?;
+                        continue;
+                    }
                     for _ in 0..count {
                         self.decode(key, c, keys, 1)?;
                         self.decode(value, c, items, 1)?;
@@ -290,7 +306,13 @@ impl<'a> Decoder<'a> {
                     c.skip(2)?;
                     let id = c.u32()?;
                     let bits = c.u32()?;
-                    c.skip(if bits & IS_REFERENCED == 0 { 2 } else { 4 })?;
+                    c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
+                    // The number of a process, or the identifier of an object in another file.
+                    if bits & HAS_UUID == 0 {
+                        c.skip(2)?;
+                    } else {
+                        c.string_bytes()?;
+                    }
                     push(fields, 0, id.to_ne_bytes())?;
                 }
                 *length += n;
@@ -480,11 +502,50 @@ impl<'a> Decoder<'a> {
         fields: &mut Fields,
     ) -> Result<()> {
         let mut piece = self.piece(other)?;
+        let start = c.pos();
         if let Builder::Record { fields: found, .. } = &mut piece {
             self.record(&other.record, c, found)?;
         }
-        adopt(first, &piece, fields, 1)?;
+        self.adopt(first, &piece, fields, 1, start, c)?;
         self.pieces.push((std::ptr::from_ref(other), piece));
+        Ok(())
+    }
+
+    /// Appends the members of `n` objects of another version, stored from `start` on, to the fields of the same name in
+    /// the first version.
+    fn adopt(
+        &mut self,
+        first: &Version,
+        piece: &Builder,
+        fields: &mut Fields,
+        n: usize,
+        start: usize,
+        c: &Cursor<'_>,
+    ) -> Result<()> {
+        let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
+        let fields = fields.get_mut(..first.record.fields.min(fields.len())).unwrap_or_default();
+        self.allow_zeros(missing_in(fields, found, n), start, c)?;
+        for (name, field) in fields.iter_mut() {
+            match found.iter().find(|(n, _)| n == name) {
+                Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
+                // A member missing in the old version gets the zero of its type.
+                None => field.append_default(n)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the zeros of members that objects of an older version, stored from `start` on, do not have: an array that
+    /// was added later may be much larger than these objects.
+    fn allow_zeros(&mut self, bytes: usize, start: usize, c: &Cursor<'_>) -> Result<()> {
+        let (stored, zeros) = &mut self.older;
+        *stored = stored.saturating_add(c.pos().saturating_sub(start));
+        *zeros = zeros.saturating_add(bytes);
+        if *zeros > ZEROS.saturating_add(stored.saturating_mul(MOST_ZEROS)) {
+            let message =
+                format!("members added later take {zeros} bytes of zeros for {stored} stored bytes");
+            return Err(Error::limit(message).at(c.place()));
+        }
         Ok(())
     }
 
@@ -511,19 +572,6 @@ fn unreferenced(bits: &[u8]) -> bool {
 
 fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
     Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())
-}
-
-/// Appends the members of `n` objects of another version to the fields of the same name in the first version.
-fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Result<()> {
-    let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
-    for (name, field) in fields.iter_mut().take(first.record.fields) {
-        match found.iter().find(|(n, _)| n == name) {
-            Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
-            // A member missing in the old version gets the zero of its type.
-            None => field.append_default(n)?,
-        }
-    }
-    Ok(())
 }
 
 /// Returns a product of counts, or an error if it overflows.

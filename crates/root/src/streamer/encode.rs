@@ -396,6 +396,7 @@ fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::object::SharedObject;
     use super::*;
     use crate::streamer::{Classes, ObjectReader};
 
@@ -453,14 +454,14 @@ mod tests {
             "TAxis",
             &[(
                 "fLabels",
-                Value::Object(Arc::new(object(
+                Value::Object(SharedObject::from(object(
                     "THashList",
-                    &[(ITEMS, Value::List(vec![Value::Object(Arc::new(label))]))],
+                    &[(ITEMS, Value::List(vec![Value::Object(SharedObject::from(label))]))],
                 ))),
             )],
         );
         let histogram = [
-            ("fXaxis", Value::Object(Arc::new(axis))),
+            ("fXaxis", Value::Object(SharedObject::from(axis))),
             ("fSumw2", reals(&[1.0])),
             ("TArrayF", reals(&[0.5])),
         ];

@@ -151,6 +151,8 @@ pub struct Classes {
 /// How many classes are searched for those of one template, and how many of these and of their members are compared.
 const MOST_COMPARED: usize = 4096;
 const MOST_ALIKE: usize = 64;
+/// How many versions of a class are searched for that of an object: each object is a search.
+const MOST_VERSIONS: usize = 1000;
 
 /// The stored form of an enumeration.
 #[derive(Debug, PartialEq)]
@@ -258,22 +260,23 @@ impl Classes {
         self.by_name.get(name).into_iter().flatten().filter_map(|&i| self.infos.get(i))
     }
 
-    /// Returns a version of a class.
+    /// Returns a version of a class, if it is among the first [`MOST_VERSIONS`].
     pub fn find(&self, name: &str, version: i32) -> Option<&Arc<StreamerInfo>> {
-        self.versions(name).find(|i| i.version == version)
+        self.versions(name).take(MOST_VERSIONS).find(|i| i.version == version)
     }
 
     /// Returns the version of a class with this checksum, which distinguishes the versions of classes without a version
     /// number.
     pub fn find_checksum(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
-        self.versions(name).find(|i| i.checksum == checksum)
+        self.versions(name).take(MOST_VERSIONS).find(|i| i.checksum == checksum)
     }
 
     /// Returns the version with this checksum of a class whose name is spelled with other spaces or namespaces.
     pub fn spelt_otherwise(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
         let plain = |name: &str| name.replace("std::", "").replace(' ', "");
         let wanted = plain(name);
-        self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
+        let mut alike = self.infos.iter().filter(|i| i.checksum == checksum).take(MOST_ALIKE);
+        alike.find(|i| plain(&i.name) == wanted)
     }
 
     /// Parses a type name and replaces enumerations by their numbers. In a container that is a whole key, these have

@@ -17,4 +17,4 @@ pub mod typename;
 mod values;
 
 pub use info::{Classes, Element, ElementClass, StreamerInfo};
-pub use object::{Object, ObjectReader, Value};
+pub use object::{Object, ObjectReader, SharedObject, Value};

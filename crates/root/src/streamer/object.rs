@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 mod value;
 
-pub use value::{ITEMS, OPTIONS, Object, Value};
+pub use value::{ITEMS, OPTIONS, Object, SharedObject, Value};
 
 /// The reference of the key's own object (`TBuffer::MapObject` of an empty buffer).
 pub const TOP: u64 = 1;
@@ -33,6 +33,9 @@ const DEEPEST: usize = 200;
 const MOST_ROWS: usize = 10_000;
 /// Maximum number of unreadable parts: each takes more memory than it has bytes.
 const MOST_PROBLEMS: usize = 10_000;
+
+/// Maximum number of versions of a class that a message names: there may be as many messages as unreadable parts.
+const MOST_NAMED: usize = 20;
 
 /// Reads a member and returns true, or does nothing and returns false.
 type Instead<'a> = &'a mut dyn FnMut(&str, &str, &mut Cursor<'a>, &mut HashMap<u64, Name>) -> bool;
@@ -52,7 +55,7 @@ pub struct ObjectReader<'a> {
     pub instead: Option<Instead<'a>>,
     pub(super) classes: &'a Classes,
     named: HashMap<u64, Name>,
-    seen: HashMap<u64, Arc<Object>>,
+    seen: HashMap<u64, SharedObject>,
     depth: usize,
     /// Number of further objects and bases allowed that need not have bytes of their own.
     free: usize,
@@ -77,7 +80,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Returns the objects read through pointers, by their references.
-    pub fn into_seen(self) -> HashMap<u64, Arc<Object>> {
+    pub fn into_seen(self) -> HashMap<u64, SharedObject> {
         self.seen
     }
 
@@ -92,7 +95,7 @@ impl<'a> ObjectReader<'a> {
                     object.unreadable = Some(self.leftover(left, "the object"));
                     self.problems += 1;
                 }
-                Ok(Value::Object(Arc::new(object)))
+                Ok(Value::Object(SharedObject::from(object)))
             }
             Cpp::Pair(a, b) => self.pair(&a, &b),
             // Containers and strings written on their own have no header.
@@ -119,10 +122,12 @@ impl<'a> ObjectReader<'a> {
     /// own, reads the checksum that follows the version.
     pub(super) fn described(&mut self, class: &str, version: i32, framed: bool) -> Result<Arc<StreamerInfo>> {
         let unknown = |place: u64| {
-            let known: Vec<String> = self.classes.versions(class).map(|i| i.version.to_string()).collect();
+            let mut known: Vec<String> =
+                self.classes.versions(class).take(MOST_NAMED + 1).map(|i| i.version.to_string()).collect();
             if known.is_empty() {
                 unknown_class(class).at(place)
             } else {
+                known.iter_mut().skip(MOST_NAMED).for_each(|more| "…".clone_into(more));
                 let known = known.join(", ");
                 Error::unsupported(format!(
                     "version {version} of {class} is not described in the file, only {known}"
@@ -461,7 +466,7 @@ impl<'a> ObjectReader<'a> {
             Cpp::Pair(a, b) => self.pair(&a, &b),
             // A container in place of an object has no header, unlike one described by a `TStreamerSTL`.
             cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => self.content(&cpp),
-            _ => self.object(class).map(|o| Value::Object(Arc::new(o))),
+            _ => self.object(class).map(|o| Value::Object(SharedObject::from(o))),
         }
     }
 
@@ -584,7 +589,7 @@ impl<'a> ObjectReader<'a> {
         if let Some(names) = (self.wanted)(&object.class) {
             object.keep(names);
         }
-        let object = Arc::new(object);
+        let object = SharedObject::from(object);
         grow::place(&mut self.seen)?;
         self.seen.insert(reference, object.clone());
         Ok(Value::Object(object))

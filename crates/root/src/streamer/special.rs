@@ -4,7 +4,7 @@
 
 use super::info::unknown_class;
 use super::name::Name;
-use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
+use super::object::{ITEMS, OPTIONS, Object, ObjectReader, SharedObject, Value};
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
@@ -12,7 +12,7 @@ use crate::wire::grow::Grow;
 use std::sync::Arc;
 
 /// `TRef::kHasUUID`: the object is in another file, whose UUID follows.
-const HAS_UUID: u32 = 1 << 5;
+pub(super) const HAS_UUID: u32 = 1 << 5;
 /// `TClonesArray::kBypassStreamer`, and its bit before version 4.
 const BYPASS: u32 = 1 << 12;
 const BYPASS_BEFORE_4: u32 = 1 << 14;
@@ -198,7 +198,7 @@ impl ObjectReader<'_> {
 
     fn put_object(&mut self, object: &mut Object, name: &'static str, class: &str) -> Result<()> {
         let value = self.object(class).within(|| format!("member {name}"))?;
-        put(object, name, Value::Object(Arc::new(value)));
+        put(object, name, Value::Object(SharedObject::from(value)));
         Ok(())
     }
 
@@ -387,7 +387,7 @@ impl ObjectReader<'_> {
             let info = info.ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
             let mut objects = self.in_columns(&info, count)?;
             self.columns(&info, &mut objects)?;
-            items.extend(objects.into_iter().map(|o| Value::Object(Arc::new(o))));
+            items.extend(objects.into_iter().map(|o| Value::Object(SharedObject::from(o))));
         } else {
             for i in 0..count {
                 let present = self.cursor.u8()? != 0;

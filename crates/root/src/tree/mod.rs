@@ -25,7 +25,7 @@ use crate::wire::Cursor;
 use basket::Embedded;
 use program::{BranchReader, Readers};
 use sapwood_io::{Cause, lock};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 /// A tree, opened for reading.
@@ -301,8 +301,9 @@ impl Tree {
         let known = branches.is_some();
         let mut branches = branches.unwrap_or_default();
         if !known {
+            let mut added = HashSet::new();
             for branch in parts(object, "fBranches")? {
-                add_branch(&mut branches, branch, None)?;
+                add_branch(&mut branches, &mut added, branch, None)?;
             }
         }
         link_counters(&mut branches);
@@ -509,11 +510,14 @@ fn complete(object: &Object, members: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Maximum nesting depth of branches.
+const DEEPEST_BRANCH: usize = 200;
+
 /// Returns the branches or leaves in a member.
 fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
     complete(object, &[member])?;
     let part = |(i, value): (usize, &'a Value)| match value {
-        Value::Object(part) => Ok(part),
+        Value::Object(part) => Ok(&**part),
         Value::Unreadable(why) => Err(why.clone().within(format!("element {i} of {member}"))),
         _ => Err(Error::corrupt(format!("element {i} of {member} is not an object"))),
     };
@@ -534,10 +538,24 @@ fn tree_entries(object: &Object) -> Result<u64> {
     u64::try_from(entries).map_err(|_| Error::corrupt(format!("a tree with {entries} entries")))
 }
 
-fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<usize>) -> Result<usize> {
+/// Adds a branch and those below it. `added` holds the references of all branches so far: one that occurs again would be
+/// part of two branches, and its copies could be without number.
+fn add_branch(
+    branches: &mut Vec<Branch>,
+    added: &mut HashSet<u64>,
+    object: &Arc<Object>,
+    parent: Option<usize>,
+) -> Result<usize> {
     let index = branches.len();
     let name = object.text("fName").unwrap_or_default().to_owned();
     let place = || format!("branch {name}");
+    if object.reference != 0 && !added.insert(object.reference) {
+        return Err(Error::corrupt("it is listed twice").within(place()));
+    }
+    let above = |place: &Option<usize>| branches.get((*place)?)?.parent.map(Some);
+    if std::iter::successors(Some(parent), above).nth(DEEPEST_BRANCH).is_some() {
+        return Err(Error::limit(format!("branches nest deeper than {DEEPEST_BRANCH}")).within(place()));
+    }
     let members = ["fEntries", "fBaskets", "fBasketEntry", "fBasketBytes", "fBasketSeek", "fWriteBasket"];
     complete(object, &members).within(place)?;
     let leaves = parts(object, "fLeaves").and_then(|found| found.into_iter().map(leaf).collect());
@@ -603,7 +621,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     for child in parts(object, "fBranches")
         .within(|| format!("branch {}", object.text("fName").unwrap_or_default()))?
     {
-        let child = add_branch(branches, child, Some(index))?;
+        let child = add_branch(branches, added, child, Some(index))?;
         if let Some(branch) = branches.get_mut(index) {
             branch.children.push(child);
         }
@@ -696,4 +714,41 @@ fn baskets(
         found.push(Basket { first, entries: end - first, place });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streamer::object::ITEMS;
+
+    /// Returns a branch with others below it.
+    fn branch(reference: u64, below: &[&Arc<Object>]) -> Arc<Object> {
+        let items = below.iter().map(|&branch| Value::Object(branch.clone().into())).collect();
+        let members = vec![(ITEMS.into(), Value::List(items))];
+        let list = Object { class: "TObjArray".into(), members, ..Object::default() };
+        let members = vec![("fBranches".into(), Value::Object(list.into()))];
+        Arc::new(Object { class: "TBranch".into(), reference, members, ..Object::default() })
+    }
+
+    fn added(top: &Arc<Object>) -> Result<usize> {
+        let mut branches = Vec::new();
+        add_branch(&mut branches, &mut HashSet::new(), top, None).map(|_| branches.len())
+    }
+
+    #[test]
+    fn a_branch_is_part_of_one_branch() {
+        let (one, other) = (branch(5, &[]), branch(6, &[]));
+        assert_eq!(added(&branch(7, &[&one, &other])).unwrap(), 3);
+        // Each of 60 branches twice would be 2^60 branches.
+        let top = (6..66).fold(one, |last, reference| branch(reference, &[&last, &last]));
+        assert!(added(&top).unwrap_err().to_string().contains("it is listed twice"));
+    }
+
+    #[test]
+    fn branches_below_branches_are_bounded() {
+        for (depth, fits) in [(100, true), (100_000, false)] {
+            let top = (6..6 + depth).fold(branch(5, &[]), |last, reference| branch(reference, &[&last]));
+            assert_eq!(added(&top).map_err(|e| e.kind()).err(), (!fits).then_some(ErrorKind::Limit));
+        }
+    }
 }

@@ -4,8 +4,7 @@ use super::hbook::{Axis, Class, Histogram, ProfileSums, Spread};
 use crate::array::Number;
 use crate::streamer::name::Name;
 use crate::streamer::object::ITEMS;
-use crate::streamer::{Object, Value};
-use std::sync::Arc;
+use crate::streamer::{Object, SharedObject, Value};
 
 /// ROOT's value for plot limits that are not set.
 const UNBOUND: f64 = -1111.0;
@@ -30,7 +29,7 @@ fn object(class: &'static str, members: Vec<(&'static str, Value)>) -> Object {
 }
 
 fn embedded(class: &'static str, members: Vec<(&'static str, Value)>) -> Value {
-    Value::Object(Arc::new(object(class, members)))
+    Value::Object(SharedObject::from(object(class, members)))
 }
 
 fn doubles(values: &[f64]) -> Value {
@@ -48,7 +47,10 @@ fn text(value: &str) -> Value {
 fn list(items: Vec<Object>) -> Value {
     embedded(
         "TList",
-        vec![(ITEMS, Value::List(items.into_iter().map(|item| Value::Object(Arc::new(item))).collect()))],
+        vec![(
+            ITEMS,
+            Value::List(items.into_iter().map(|item| Value::Object(SharedObject::from(item))).collect()),
+        )],
     )
 }
 
@@ -70,7 +72,10 @@ impl Axis {
         if !self.labels.is_empty() {
             let label = |(place, label): (usize, &String)| {
                 let number = ("fUniqueID", Value::Int(place as i64 + 1));
-                Value::Object(Arc::new(object("TObjString", vec![("fString", text(label)), number])))
+                Value::Object(SharedObject::from(object(
+                    "TObjString",
+                    vec![("fString", text(label)), number],
+                )))
             };
             let labels = self.labels.iter().enumerate().filter(|(_, label)| !label.is_empty()).map(label);
             members.push(("fLabels", embedded("THashList", vec![(ITEMS, Value::List(labels.collect()))])));

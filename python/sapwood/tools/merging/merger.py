@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood import _native
 from sapwood.compression import code_of
-from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError, UnsupportedError, one_line
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    SapwoodError,
+    StorageError,
+    UnsupportedError,
+    one_line,
+)
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
 from sapwood.tools.merging.inputs import Input, first_codec, opened_ahead
 from sapwood.tools.merging.objects import Item, is_joined, objects_of
@@ -129,7 +137,7 @@ class Merger:
             self._keep(one)
         for item, one in zip(differing, others, strict=True):
             where, variants = item.path, self._sums[item.path]
-            merges = one.is_additive or is_joined(item.classname)
+            merges = (one.is_additive and variants[0].is_additive) or is_joined(item.classname)
             if not merges and self._settings.others == "error":
                 raise ArgumentError(f"{path}: {where} differs from that of earlier files")
             if merges or self._settings.others == "all":
@@ -229,6 +237,7 @@ class Merger:
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
         """Join objects, or add objects of different shapes, such as histograms with and without squares of weights."""
         from sapwood.new import NewObject
+        from sapwood.objects.model import CONTRARY
         from sapwood.writing.adding import added, can_be_added, joined
 
         stream = io.BytesIO()
@@ -252,6 +261,12 @@ class Merger:
                     raise UnsupportedError(f"{path}: {error}") from error
                 self._result.not_added[path] = str(error)
                 return False
+            except SapwoodError as error:
+                raise type(error)(f"{path}: {error}") from error
+            except CONTRARY as error:
+                raise CorruptError(
+                    f"{path}: its parts do not fit together ({type(error).__name__}: {error})"
+                ) from error
         directory = self._new[holder] if holder else self._new
         directory[name] = NewObject(classname, title, members)
         self._result.added[path] = sum(one.count for one in sums)

@@ -104,26 +104,30 @@ impl Record {
     }
 }
 
-/// Collects the classes of a value and of everything in it.
+/// Collects the classes of a value and of everything in it. Objects that several pointers share are visited once.
 fn collect<'a>(value: &'a Value, names: &mut HashSet<&'a str>) {
-    fn object<'a>(of: &'a Object, names: &mut HashSet<&'a str>) {
-        names.insert(&of.class);
-        of.bases.iter().for_each(|base| object(base, names));
-        of.members.iter().for_each(|(_, value)| collect(value, names));
-    }
-    match value {
-        Value::Object(of) => object(of, names),
-        Value::List(items) => items.iter().for_each(|item| collect(item, names)),
-        Value::Map(pairs) => pairs.iter().for_each(|(key, value)| {
-            collect(key, names);
-            collect(value, names);
-        }),
-        Value::Pair(pair) => {
-            collect(&pair.0, names);
-            collect(&pair.1, names);
+    let mut visited = HashSet::new();
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(object) => {
+                if object.reference == 0 || visited.insert(object.reference) {
+                    classes(object, names, &mut left);
+                }
+            }
+            Value::List(items) => left.extend(items),
+            Value::Map(pairs) => left.extend(pairs.iter().flat_map(|(key, value)| [key, value])),
+            Value::Pair(pair) => left.extend([&pair.0, &pair.1]),
+            _ => {}
         }
-        _ => {}
     }
+}
+
+/// Collects the classes of an object and its bases, and adds the values of their members to those left to visit.
+fn classes<'a>(object: &'a Object, names: &mut HashSet<&'a str>, left: &mut Vec<&'a Value>) {
+    names.insert(&object.class);
+    object.bases.iter().for_each(|base| classes(base, names, left));
+    left.extend(object.members.iter().map(|(_, value)| value));
 }
 
 impl FileWriter {

@@ -38,6 +38,8 @@ enum Totals {
 pub struct Sum {
     record: Record,
     spans: Vec<Span>,
+    /// Whether a part of the contents is in no span, such as buffered fills: other objects are added in another way.
+    partial: bool,
     /// Number of objects added, including the first.
     count: usize,
 }
@@ -48,8 +50,9 @@ impl Sum {
         let mut noted = Noted::default();
         let (record, value) =
             Record::read_noting(file, key, &mut |class, member, at| noted.note(class, member, at))?;
-        let spans = value.and_then(|value| noted.spans(&record, &value).ok()).unwrap_or_default();
-        Ok(Self { record, spans, count: 1 })
+        let spans = value.and_then(|value| noted.spans(&record, &value).ok());
+        let (spans, partial) = spans.unwrap_or_default();
+        Ok(Self { record, spans, partial, count: 1 })
     }
 
     /// Whether any part of the object can be added.
@@ -84,6 +87,9 @@ impl Sum {
 
     /// Whether an object differs only in the added numbers.
     fn is_alike(&self, other: &[u8]) -> bool {
+        if self.partial {
+            return false;
+        }
         let mut at = 0;
         let ours = &self.record.payload;
         let same = |from: usize, to: usize| ours.get(from..to) == other.get(from..to);
@@ -218,17 +224,19 @@ impl Noted {
         }
     }
 
-    /// Returns the positions of histogram numbers in an object; none if it is added in another way.
-    fn spans(self, record: &Record, value: &Value) -> Result<Vec<Span>> {
+    /// Returns the positions of histogram numbers in an object, and whether other parts of it have contents; no positions
+    /// if it cannot be added.
+    fn spans(self, record: &Record, value: &Value) -> Result<(Vec<Span>, bool)> {
         let (payload, origin) = (record.payload.as_slice(), record.key_bytes);
-        let mut walk = Walk { origin, arrays: self.arrays, seen: HashSet::new(), old: false };
+        let mut walk =
+            Walk { origin, arrays: self.arrays, seen: HashSet::new(), old: false, partial: false, depth: 0 };
         walk.value(value);
         let averaged = self.names.iter().any(|at| {
             let bits = at.checked_sub(4).and_then(|bits| payload.get(bits..*at)?.first_chunk::<4>());
             bits.is_some_and(|bits| u32::from_be_bytes(*bits) & IS_AVERAGE != 0)
         });
         if averaged || walk.old || self.statistics.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         }
         let mut spans = Vec::new();
         for at in self.statistics {
@@ -244,9 +252,9 @@ impl Noted {
         }
         spans.sort_by_key(|span| span.at);
         if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         }
-        Ok(spans)
+        Ok((spans, walk.partial))
     }
 }
 
@@ -377,13 +385,29 @@ impl Sums {
     }
 }
 
+/// Whether a histogram has fills in its buffer that are not in its bins yet: the first number counts them.
+fn has_fills(histogram: &Object) -> bool {
+    match histogram.own("fBuffer") {
+        Some(Value::Numbers(Number::F64, bytes)) => {
+            bytes.first_chunk().is_some_and(|first| f64::from_ne_bytes(*first) > 0.0)
+        }
+        _ => false,
+    }
+}
+
+/// Maximum number of objects inside each other in which histograms are looked for.
+const DEEPEST: usize = 1000;
+
 /// Finds the contents of histograms, which are their array base classes.
 struct Walk {
     origin: u64,
     arrays: Vec<(usize, Number)>,
     seen: HashSet<u64>,
-    /// A histogram from before ROOT 3, or one with more than these classes.
+    /// A histogram from before ROOT 3, or one with more than these classes; or objects that nest too deep.
     old: bool,
+    /// Contents outside of the arrays: fills in a buffer, bins that are objects.
+    partial: bool,
+    depth: usize,
 }
 
 impl Walk {
@@ -406,7 +430,15 @@ impl Walk {
         if object.reference > 1 && !self.seen.insert(object.reference) {
             return;
         }
-        self.old |= object.class == "TH1" && object.version < 3;
+        self.old |= object.class == "TH1" && object.version < 3 || self.depth > DEEPEST;
+        if self.depth > DEEPEST {
+            return;
+        }
+        self.depth += 1;
+        self.partial |= object.class == "TH2PolyBin" || object.class == "TH1" && has_fills(object);
+        // The axes of a graph are a histogram, which is not added.
+        self.old |= (object.is("TGraph") || object.is("TGraph2D") || object.is("TMultiGraph"))
+            && matches!(object.get("fHistogram"), Some(Value::Object(_)));
         let holds = object.bases.iter().any(|base| base.is("TH1"));
         for base in &object.bases {
             match Number::of_array(&base.class) {
@@ -418,6 +450,7 @@ impl Walk {
             }
         }
         object.members.iter().for_each(|(_, value)| self.value(value));
+        self.depth -= 1;
     }
 }
 

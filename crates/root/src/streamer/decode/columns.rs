@@ -3,7 +3,7 @@
 use super::super::kind::{Class, Kind, Record, Version};
 use super::super::values::numbers;
 use super::versions::{Header, by_header};
-use super::{Decoder, Fields, adopt, end_at, field, last_counts, misfit, pair, sized, unreferenced};
+use super::{Decoder, Fields, end_at, field, last_counts, misfit, pair, sized, unreferenced};
 use crate::array::Builder;
 use crate::error::{Result, Within};
 use crate::wire::Cursor;
@@ -154,7 +154,9 @@ impl Decoder<'_> {
             return self.columns(&chosen.record, c, out, n);
         }
         let mut piece = self.piece(chosen)?;
+        let start = c.pos();
         self.columns(&chosen.record, c, &mut piece, n)?;
+        self.allow_zeros(out.missing_bytes(&piece), start, c)?;
         out.append_converted(&piece)?;
         self.pieces.push((std::ptr::from_ref(chosen), piece));
         Ok(())
@@ -237,8 +239,9 @@ impl Decoder<'_> {
             return self.columns_into(&first.record, c, fields, n);
         }
         let mut piece = self.piece(chosen)?;
+        let start = c.pos();
         self.columns(&chosen.record, c, &mut piece, n)?;
-        adopt(first, &piece, fields, n)?;
+        self.adopt(first, &piece, fields, n, start, c)?;
         self.pieces.push((std::ptr::from_ref(chosen), piece));
         Ok(())
     }

@@ -30,6 +30,8 @@ const MOST_TIMES: usize = 16;
 const REPEATED_OBJECT: usize = 16;
 /// Bit in a `TClonesArray` whose objects are streamed member-wise (`kBypassStreamer`).
 const BYPASS: u32 = 1 << 12;
+/// The same before version 4.
+const BYPASS_BEFORE_4: u32 = 1 << 14;
 
 impl Decoder<'_> {
     fn class_name(&mut self, tag: ClassTag, c: &Cursor<'_>) -> Result<Arc<str>> {
@@ -178,6 +180,7 @@ impl Decoder<'_> {
         let Builder::Dynamic(out) = out else { return Err(c.corrupt("no column for a TClonesArray")) };
         let frame = c.frame()?;
         let bits = if frame.version > 2 { c.object_bits()? } else { 0 };
+        let flag = if frame.version == 3 { BYPASS_BEFORE_4 } else { BYPASS };
         if frame.version > 1 {
             c.string_bytes()?;
         }
@@ -200,7 +203,7 @@ impl Decoder<'_> {
             self.leave_out(&format!("class {class}"), &why, c.place())?;
             Self::empty_records(class, count, out, c)?;
             c.seek(end)?;
-        } else if bits & BYPASS == 0 {
+        } else if bits & flag == 0 {
             for _ in 0..count {
                 if c.u8()? == 0 {
                     out.push_none()?;

@@ -63,7 +63,7 @@ fn read(classes: &Classes, w: Writer, class: &str) -> (Result<Value>, usize) {
 
 fn object(value: Result<Value>) -> Arc<Object> {
     match value.unwrap() {
-        Value::Object(object) => object,
+        Value::Object(object) => Arc::clone(&object),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,8 @@ use crate::array::Number;
 use crate::error::{Error, Result};
 use crate::wire::grow::{self, Grow};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 /// A member's value.
 #[derive(Debug, Clone)]
@@ -34,11 +35,87 @@ pub enum Value {
     /// A `std::pair`.
     Pair(Box<(Value, Value)>),
     /// An object; shared if several pointers refer to it.
-    Object(Arc<Object>),
+    Object(SharedObject),
     /// A pointer to an object that is still being read, or was never read: its [`Object::reference`].
     Seen(u64),
     /// Unreadable, with the reason.
     Unreadable(Error),
+}
+
+/// An object that several values may share. Chains of them have any length, so they are freed without recursion.
+#[derive(Debug, Clone)]
+pub struct SharedObject(Option<Arc<Object>>);
+
+/// The object in place of one that is being freed.
+static FREED: LazyLock<Arc<Object>> = LazyLock::new(Arc::default);
+
+impl SharedObject {
+    /// Returns the object if nothing else shares it.
+    fn into_inner(mut self) -> Option<Object> {
+        self.0.take().and_then(Arc::into_inner)
+    }
+}
+
+impl From<Object> for SharedObject {
+    fn from(object: Object) -> Self {
+        Self(Some(Arc::new(object)))
+    }
+}
+
+impl From<Arc<Object>> for SharedObject {
+    fn from(object: Arc<Object>) -> Self {
+        Self(Some(object))
+    }
+}
+
+impl Deref for SharedObject {
+    type Target = Arc<Object>;
+    fn deref(&self) -> &Arc<Object> {
+        self.0.as_ref().unwrap_or(&FREED)
+    }
+}
+
+impl Drop for SharedObject {
+    fn drop(&mut self) {
+        let Some(object) = self.0.take().and_then(Arc::into_inner).filter(Object::holds_values) else {
+            return;
+        };
+        let mut left = vec![object];
+        while let Some(mut object) = left.pop() {
+            for base in object.bases.drain(..) {
+                free_later(Arc::into_inner(base), &mut left);
+            }
+            for (_, value) in object.members.drain(..) {
+                free_value(value, &mut left);
+            }
+        }
+    }
+}
+
+/// Moves an object to those that are freed next. Without memory for that it is freed now.
+fn free_later(object: Option<Object>, left: &mut Vec<Object>) {
+    if let Some(object) = object
+        && left.try_reserve(1).is_ok()
+    {
+        left.push(object);
+    }
+}
+
+fn free_value(value: Value, left: &mut Vec<Object>) {
+    match value {
+        Value::Object(object) => free_later(object.into_inner(), left),
+        Value::List(items) => items.into_iter().for_each(|item| free_value(item, left)),
+        Value::Map(pairs) => pairs.into_iter().for_each(|(key, value)| {
+            free_value(key, left);
+            free_value(value, left);
+        }),
+        Value::Pair(pair) => {
+            let (first, second) = *pair;
+            free_value(first, left);
+            free_value(second, left);
+        }
+        _ => {}
+    }
 }
 
 /// An object: its class, its bases and its own members.
@@ -74,6 +151,14 @@ impl Object {
     /// Returns a member of the object or of its bases.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.own(name).or_else(|| self.bases.iter().find_map(|b| b.get(name)))
+    }
+    /// Whether it or a base has members that may hold objects.
+    fn holds_values(&self) -> bool {
+        let holds = |value: &Value| {
+            matches!(value, Value::Object(_) | Value::List(_) | Value::Map(_) | Value::Pair(_))
+        };
+        self.members.iter().any(|(_, value)| holds(value))
+            || self.bases.iter().any(|base| base.holds_values())
     }
     /// Keeps only these members, of the object and of its bases.
     pub(super) fn keep(&mut self, names: &[&str]) {
@@ -141,6 +226,10 @@ impl Object {
     }
 }
 
+/// Maximum number of objects inside each other that are searched. Objects are read to a smaller depth; only pointers to
+/// objects in an unreadable member lead further.
+const DEEPEST_SEARCH: usize = 1000;
+
 /// Collects unreadable parts.
 struct Problems {
     path: Vec<String>,
@@ -150,7 +239,9 @@ struct Problems {
 
 impl Problems {
     fn object(&mut self, object: &Object) -> Result<()> {
-        if object.reference != 0 && !grow::insert(&mut self.visited, object.reference)? {
+        if self.path.len() > DEEPEST_SEARCH
+            || object.reference != 0 && !grow::insert(&mut self.visited, object.reference)?
+        {
             return Ok(());
         }
         let before = self.found.len();
@@ -219,5 +310,36 @@ fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
         Number::U64 => each!(u64),
         Number::F32 => each!(f32),
         Number::F64 => each!(f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns an object with two pointers to the one before, which has two to the one before it, and so on.
+    fn chain(length: u64) -> SharedObject {
+        let mut last = SharedObject::from(Object::default());
+        for reference in 2..length {
+            let members = ["a", "b"].map(|name| (name.into(), Value::Object(last.clone())));
+            let items = Value::List(vec![Value::Pair(Box::new((Value::Object(last), Value::Null)))]);
+            let members = members.into_iter().chain([("c".into(), items)]).collect();
+            last = SharedObject::from(Object { members, reference, ..Object::default() });
+        }
+        last
+    }
+
+    #[test]
+    fn chains_of_objects_are_freed_without_recursion() {
+        drop(chain(1_000_000));
+        let kept = chain(1_000_000);
+        let inner = kept.get("a").cloned();
+        drop(kept);
+        assert!(matches!(inner, Some(Value::Object(object)) if object.reference == 999_998));
+    }
+
+    #[test]
+    fn the_search_for_unreadable_parts_ends() {
+        assert!(chain(100_000).problems().unwrap().is_empty());
     }
 }

@@ -115,6 +115,7 @@ impl Existing {
             frames: BTreeMap::new(),
             leaves: BTreeMap::new(),
             visited: HashSet::new(),
+            depth: 0,
         };
         walk.object(&object)?;
         let Walk { frames, leaves: found, .. } = walk;
@@ -519,7 +520,11 @@ struct Walk<'a> {
     /// Start of each leaf, with its end and reference.
     leaves: BTreeMap<usize, (usize, u64)>,
     visited: HashSet<u64>,
+    depth: usize,
 }
+
+/// Maximum number of objects inside each other in a tree that is updated.
+const DEEPEST_OBJECT: usize = 1000;
 
 impl Walk<'_> {
     fn frame(&mut self, at: usize) {
@@ -550,8 +555,14 @@ impl Walk<'_> {
             self.frame((object.reference as usize).saturating_sub(self.origin + MAP_OFFSET as usize));
         }
         self.frame(start);
+        if self.depth > DEEPEST_OBJECT {
+            return Err(Error::limit(format!("objects nest deeper than {DEEPEST_OBJECT}")));
+        }
+        self.depth += 1;
         object.bases.iter().try_for_each(|base| self.object(base))?;
-        object.members.iter().try_for_each(|(_, value)| self.value(value))
+        object.members.iter().try_for_each(|(_, value)| self.value(value))?;
+        self.depth -= 1;
+        Ok(())
     }
     fn value(&mut self, value: &Value) -> Result<()> {
         match value {
