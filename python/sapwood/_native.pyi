@@ -971,6 +971,28 @@ class Output:
         """Add entries to an attribute set: first entries, lengths, and records."""
     def extend(self, table: int, columns: builtins.list[Column]) -> None:
         """Add entries: one column for each branch except counters, in order. The columns are not changed or kept."""
+    def extend_collecting(
+        self,
+        table: int,
+        columns: builtins.list[Column],
+        leaves: Sequence[tuple[int | None, Sequence[Foreign], Foreign]],
+        edges: Foreign,
+    ) -> builtins.list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
+        """Add entries as `extend` does, and return statistics of numbers for an index.
+
+        Parameters
+        ----------
+        leaves
+            Of each the place of its column, None for numbers that are not written; the levels of lists around them
+            (offsets, or the size of all lists); and the numbers.
+        edges
+            The first entry of each zone, counted from the first that is added, and the end.
+
+        Returns
+        -------
+        For each leaf and zone the smallest and largest number, the number of values, how many of them are NaN, and the
+        length of the longest list. Smallest and largest are those of `extremes_of`.
+        """
     def flush(self, table: int) -> None:
         """Write the pending entries as a cluster."""
     def finish(self, table: int) -> None:
@@ -1105,23 +1127,10 @@ def decompress(data: Foreign, size: int) -> Foreign:
 def checksum(data: Foreign) -> int:
     """Return the XXH3 checksum of an array of bytes."""
 
-def column_zones(
-    columns: Sequence[tuple[Sequence[Foreign], Foreign]], edges: Foreign
-) -> list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
-    """Return the statistics for an index: of columns of numbers, between each edge and the next.
+def extremes_of(values: Foreign) -> tuple[Foreign, Foreign, int]:
+    """Return the smallest and largest number of an array, as arrays of one number, and how many numbers are NaN.
 
-    Parameters
-    ----------
-    columns
-        Of each the levels of lists around its numbers (offsets, or the size of all lists), and the numbers.
-    edges
-        The first entry of each zone, and the end.
-
-    Returns
-    -------
-    For each column the smallest and largest numbers, the number of values, how many of them are NaN, and the length of
-    the longest list. NaN is neither the smallest nor the largest; where there are no others, both are 0. Bools are
-    bytes.
+    NaN is neither the smallest nor the largest; where there are no others, both are 0. Bools are bytes.
     """
 
 def set_num_threads(n: int) -> None:

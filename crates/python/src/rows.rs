@@ -7,7 +7,7 @@ use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use pyo3::prelude::*;
 use sapwood_root::array::Number;
-use sapwood_root::array::extremes::{self, Level, Listed, Zones};
+use sapwood_root::array::extremes::{self, Collector, Extremes, Level, Listed, Zones};
 use sapwood_root::array::mix::{self, Source};
 use sapwood_root::ntuple::envelope;
 
@@ -49,42 +49,64 @@ fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
     Ok(ScalarBuffer::from(borrow::array::<i64>(given)?))
 }
 
-/// Levels of lists (offsets or a size) and the numbers in them.
-type ListedGiven<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+/// Returns the smallest and largest number, and how many are NaN.
+#[pyfunction]
+fn extremes_of<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, i64)> {
+    let (number, values) = borrow::numbers(values)?;
+    let found = py.detach(|| extremes::extremes(number, &values));
+    let (low, high) = bounds(py, number, &found)?;
+    Ok((low, high, found.nan.first().copied().unwrap_or_default()))
+}
+
+fn bounds<'py>(
+    py: Python<'py>,
+    number: Number,
+    found: &Extremes,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let number = if number == Number::Bool { Number::U8 } else { number };
+    let array = |bytes: &[u8]| array(py, number, Buffer::from_slice_ref(bytes));
+    Ok((array(&found.low)?, array(&found.high)?))
+}
+
+/// The place of a column, levels of lists (offsets or a size), and the numbers in them.
+pub type ListedGiven<'py> = (Option<usize>, Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 /// Smallest and largest numbers, numbers of values and of NaN, and lengths of the longest lists.
-type ZonesFound<'py> =
+pub type ZonesFound<'py> =
     (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-#[pyfunction]
-fn column_zones<'py>(
-    py: Python<'py>,
-    columns: Vec<ListedGiven<'py>>,
-    edges: Bound<'py, PyAny>,
-) -> PyResult<Vec<ZonesFound<'py>>> {
+/// Makes a collector of the statistics of columns between edges; also returns the types of the numbers.
+pub fn collector<'py>(
+    leaves: &[ListedGiven<'py>],
+    edges: &Bound<'py, PyAny>,
+) -> PyResult<(Collector, Vec<Number>)> {
     let level = |given: &Bound<'py, PyAny>| {
         given.extract().map(Level::Fixed).or_else(|_| words(given).map(Level::Lists))
     };
-    let listed = |(levels, values): &ListedGiven<'py>| {
+    let listed = |(place, levels, values): &ListedGiven<'py>| {
         let (number, values) = borrow::numbers(values)?;
-        Ok(Listed { levels: levels.iter().map(level).collect::<PyResult<_>>()?, number, values })
+        let levels = levels.iter().map(level).collect::<PyResult<_>>()?;
+        Ok((*place, Listed { levels, number, values }))
     };
-    let (columns, edges) = (columns.iter().map(listed).collect::<PyResult<Vec<_>>>()?, words(&edges)?);
-    let pool = pool()?;
-    let look = || extremes::zones(&columns, &edges);
-    let bytes: usize = columns.iter().map(|column| column.values.len()).sum();
-    let found = py.detach(|| if bytes < extremes::FEW { look() } else { pool.install(look) });
-    let made = |(column, found): (&Listed, Zones)| {
-        let number = if column.number == Number::Bool { Number::U8 } else { column.number };
+    let leaves = leaves.iter().map(listed).collect::<PyResult<Vec<_>>>()?;
+    let numbers = leaves.iter().map(|(_, listed)| listed.number).collect();
+    Ok((Collector::new(leaves, &words(edges)?).map_err(raise)?, numbers))
+}
+
+/// Returns collected statistics as arrays.
+pub fn zones_found<'py>(
+    py: Python<'py>,
+    numbers: &[Number],
+    found: Vec<Zones>,
+) -> PyResult<Vec<ZonesFound<'py>>> {
+    let made = |(number, found): (&Number, Zones)| {
         let counts = |numbers: Vec<i64>| array(py, Number::I64, Buffer::from_vec(numbers));
-        Ok((
-            array(py, number, Buffer::from_slice_ref(&found.extremes.low))?,
-            array(py, number, Buffer::from_slice_ref(&found.extremes.high))?,
-            counts(found.counts)?,
-            counts(found.extremes.nan)?,
-            counts(found.longest)?,
-        ))
+        let (low, high) = bounds(py, *number, &found.extremes)?;
+        Ok((low, high, counts(found.counts)?, counts(found.extremes.nan)?, counts(found.longest)?))
     };
-    columns.iter().zip(found.map_err(raise)?).map(made).collect()
+    numbers.iter().zip(found).map(made).collect()
 }
 
 /// Returns a writable array over the memory of a read-only one, or None if another column uses that memory, too.
@@ -103,5 +125,5 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mix_rows, module)?)?;
     module.add_function(wrap_pyfunction!(own_array, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
-    module.add_function(wrap_pyfunction!(column_zones, module)?)
+    module.add_function(wrap_pyfunction!(extremes_of, module)?)
 }

@@ -6,6 +6,7 @@ use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
+use crate::rows::{self, ListedGiven, ZonesFound};
 use crate::runtime::{Deadline, interruptibly, pool};
 use crate::shapes::to_shape;
 use crate::sums::PySum;
@@ -606,6 +607,26 @@ impl Output {
         // The borrowed arrays are released here, where the interpreter lock is held again.
         drop(columns);
         result
+    }
+    /// Adds entries, and returns the statistics of some of their numbers between edges.
+    fn extend_collecting<'py>(
+        &self,
+        py: Python<'py>,
+        table: usize,
+        columns: &Bound<'_, PyList>,
+        leaves: Vec<ListedGiven<'py>>,
+        edges: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<ZonesFound<'py>>> {
+        let columns = to_columns(columns)?;
+        let (mut collector, numbers) = rows::collector(&leaves, edges)?;
+        let result = self.with(py, |inner| {
+            inner.check_open()?;
+            let (table, file) = inner.table_mut(table)?;
+            table.extend_collecting(file, &columns, &mut collector)?;
+            collector.finish()
+        });
+        drop(columns);
+        rows::zones_found(py, &numbers, result?)
     }
     fn flush(&self, py: Python<'_>, table: usize) -> PyResult<()> {
         self.with(py, |inner| {

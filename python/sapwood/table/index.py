@@ -17,7 +17,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,6 +43,10 @@ INDEX_SET = "sapwood_index"
 _SET_FIELD = "{}%{}"
 _RANGES = ("_rangeStart", "_rangeLen")
 _DOT = "%2E"
+
+Write = Callable[[list[tuple[int | None, list[Any], Array]], Array], list[tuple[Array, Array, Array, Array, Array]]]
+"""Writes columns. Takes numbers, each with the place of its column and the levels of lists around it, and the edges of
+zones; returns the statistics of the numbers (see `_native.OutputFile.extend_collecting`)."""
 
 
 @dataclass
@@ -84,25 +88,33 @@ class FieldZones:
         return values
 
     @staticmethod
-    def of_columns(data: Mapping[str, Column], edges: Array) -> dict[str, FieldZones]:
-        """Return the statistics of columns in zones; `edges` are the first entries of the zones, and the end.
+    def of_columns(data: Iterable[tuple[int | None, str, Column]], edges: Array, write: Write) -> dict[str, FieldZones]:
+        """Return the statistics of columns in zones, while `write` writes them.
 
-        Columns without numbers are absent. Columns of numbers and of lists of numbers take one native call together.
+        Parameters
+        ----------
+        data
+            Of each column its place among those that are written (None: it is not), and its name. Columns without
+            numbers are absent in what is returned.
+        edges
+            The first entries of the zones, and the end.
+        write
+            Writes the columns, and returns the statistics of some numbers.
         """
         found: dict[str, FieldZones | None] = {}
-        plain: dict[str, tuple[list[Any], Array]] = {}
-        for name, column in data.items():
+        plain: dict[str, tuple[int | None, list[Any], Array]] = {}
+        for place, name, column in data:
             levels: list[Any] = []
             inner = column
             while inner[0] in ("list", "fixed"):
                 levels.append(inner[2] if inner[0] == "fixed" else np.ascontiguousarray(inner[1], np.int64))
                 inner = inner[-1]
             if inner[0] == "number":
-                plain[name] = levels, np.ascontiguousarray(inner[1])
+                plain[name] = place, levels, np.ascontiguousarray(inner[1])
             found[name] = None if inner[0] == "number" else FieldZones._of_column(column, edges)
         missing = np.zeros(len(edges) - 1, np.int64)
-        looked = _native.column_zones(list(plain.values()), edges)
-        for name, (low, high, count, nan, longest) in zip(plain, looked, strict=True):
+        written = write(list(plain.values()), edges)
+        for name, (low, high, count, nan, longest) in zip(plain, written, strict=True):
             found[name] = FieldZones(low, high, count, missing, nan, longest)
         return {name: zones for name, zones in found.items() if zones is not None}
 
@@ -117,9 +129,7 @@ class FieldZones:
         return zones
 
     def _bound(self, zone: int, values: Array) -> None:
-        edges = np.array([0, len(values)], np.int64)
-        ((low, high, _, nan, _),) = _native.column_zones([([], np.ascontiguousarray(values))], edges)
-        (self.low[zone],), (self.high[zone],), (self.nan[zone],) = low, high, nan
+        (self.low[zone],), (self.high[zone],), self.nan[zone] = _native.extremes_of(np.ascontiguousarray(values))
 
     def bounds(self) -> Bounds:
         """Return the bounds that predicates use."""

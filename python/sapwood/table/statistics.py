@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from sapwood.columns import Column, cut_out, length_of
-from sapwood.table.index import FieldZones, Zones, indexable, number_type
+from sapwood.columns import Column, cut_out
+from sapwood.table.index import FieldZones, Write, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
 from sapwood.table.schema import Field, Table
@@ -126,13 +126,13 @@ class ZoneCollector:
         self._edges = [0]
         self._found: dict[str, list[FieldZones]] = {}
 
-    def take(self, data: Mapping[str, Column]) -> None:
-        """Look at the columns of the next entries; their names are always the same."""
-        length = next((length_of(column) for column in data.values()), 0)
-        if not length:
-            return
+    def take(self, length: int, data: Iterable[tuple[int | None, str, Column]], write: Write) -> None:
+        """Write the columns of the next entries and collect their statistics; see `FieldZones.of_columns`.
+
+        The names are always the same.
+        """
         edges = np.array([*range(0, length, self._entries), length], np.int64)
-        for name, zones in FieldZones.of_columns(data, edges).items():
+        for name, zones in FieldZones.of_columns(data, edges, write).items():
             self._found.setdefault(name, []).append(zones)
         last = self._edges[-1]
         self._edges += [last + edge for edge in edges[1:].tolist()]

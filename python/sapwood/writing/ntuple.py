@@ -172,28 +172,32 @@ class WritableNTuple(WritableTable):
         super().__init__(path, file, number)
         self._plan = plan
         self._zones: ZoneCollector | None = None
-        self._looked_at: list[str] = []
+        self._looked_at: set[str] = set()
 
     def collect_zones(self, entries: int) -> None:
         """Collect ranges of all values from this point, for an index with zones of this many entries."""
         self._zones = ZoneCollector(entries)
         # Fields added later are absent from the first zones.
-        self._looked_at = list(self._plan.shapes)
+        self._looked_at = set(self._plan.shapes)
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all fields."""
+        native = self._file.native
+        length = length_of(columns[0]) if columns else 0
         with self._file.changing():
-            self._file.native.extend(self._number, columns)
-            if self._zones is not None:
-                by_name = dict(zip(self._plan.shapes, columns, strict=True))
+            if self._zones is None or not length:
+                native.extend(self._number, columns)
+            else:
                 self._zones.take(
-                    {
-                        path: column
-                        for name in self._looked_at
-                        if not is_packed(self._plan.shapes[name])
-                        for path, column in _numbers_in(name, by_name[name], lambda column: column)
-                    }
+                    length, self._numbers_of(columns), partial(native.extend_collecting, self._number, columns)
                 )
+
+    def _numbers_of(self, columns: list[Column]) -> Iterator[tuple[int, str, Column]]:
+        """Yield the numbers that an index has, with the places of their fields and their paths."""
+        for place, (name, column) in enumerate(zip(self._plan.shapes, columns, strict=True)):
+            if name in self._looked_at and not is_packed(self._plan.shapes[name]):
+                for path, numbers in _numbers_in(name, column, lambda column: column):
+                    yield place, path, numbers
 
     def write_index(self) -> None:
         """Write the collected ranges as an attribute set, if they cover all entries."""

@@ -288,21 +288,21 @@ class TreePlan:
             given.update(fields if parted else {name: column})
         return given
 
-    def bounded(self, columns: list[Column]) -> dict[str, Column]:
-        """Return the columns of plain numbers and of counters, by the names of branches."""
-        found: dict[str, Column] = {}
+    def bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column]]:
+        """List the columns of plain numbers, with their places and the names of branches, and the counters."""
+        found: dict[str, tuple[int | None, str, Column]] = {}
         offsets: dict[int, Any] = {}
         stored = (branch for branch in self.branches if branch.kind != "counter")
-        for branch, column in zip(stored, columns, strict=True):
+        for place, (branch, column) in enumerate(zip(stored, columns, strict=True)):
             if branch.kind == "counted" and column[0] == "list":
                 # Lists with one counter have the same lengths.
                 shared = offsets.setdefault(branch.counter, column[1])
                 column = ("list", shared if shared[0] == column[1][0] else column[1], column[2])  # noqa: PLW2901
             if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
-                found[branch.name] = column
-            if branch.kind == "counted" and self.branches[branch.counter].name not in found:
-                found[self.branches[branch.counter].name] = ("number", np.diff(column[1]).astype(np.int32))
-        return found
+                found[branch.name] = place, branch.name, column
+            if branch.kind == "counted" and (name := self.branches[branch.counter].name) not in found:
+                found[name] = None, name, ("number", np.diff(column[1]).astype(np.int32))
+        return list(found.values())
 
     def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:
         """Compare a given counter with the lists that it counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
@@ -154,10 +155,15 @@ class WritableTree(WritableTable):
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all branches that are not counters."""
+        native = self._file.native
+        length = length_of(columns[0]) if columns else 0
         with self._file.changing():
-            self._file.native.extend(self._number, columns)
-            if self._zones is not None:
-                self._zones.take(self._plan.bounded(columns))
+            if self._zones is None or not length:
+                native.extend(self._number, columns)
+            else:
+                self._zones.take(
+                    length, self._plan.bounded(columns), partial(native.extend_collecting, self._number, columns)
+                )
 
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:

@@ -8,25 +8,25 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
-/// Statistics of the numbers in each zone.
-#[derive(Debug, Default)]
-pub struct Extremes {
-    /// The smallest number of each zone, in native bytes; 0 for an empty zone.
-    pub low: Vec<u8>,
-    /// The largest number of each zone.
-    pub high: Vec<u8>,
-    /// Number of NaN in each zone.
-    pub nan: Vec<i64>,
+/// Bytes of numbers that the cache of a processor holds beside their copies.
+const PIECE: usize = 256 << 10;
+
+/// Smallest and largest numbers, as integers in the same order, and the number of NaN.
+///
+/// Without numbers, `low` is larger than `high`.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low: i128,
+    high: i128,
+    nan: i64,
 }
 
-/// Values with fewer bytes are processed by the calling thread.
-pub const FEW: usize = 4 << 20;
-
-/// Compares the numbers of each zone as signed or unsigned integers in the same order, which the processor does several
-/// at a time. NaN is outside `$bounds`: a zone that contains any is processed again.
-macro_rules! look {
-    ($kind:ty, $key:ty, $values:expr, $edges:expr, $order:expr, $bounds:expr) => {{
+/// Compares numbers as signed or unsigned integers in the same order, which the processor does several at a time. NaN
+/// is outside `$bounds`: numbers with any are processed again.
+macro_rules! bound {
+    ($key:ty, $values:expr, $order:expr, $bounds:expr) => {{
         struct Look<'a> {
             cells: &'a [[u8; size_of::<$key>()]],
             found: &'a mut ($key, $key),
@@ -54,47 +54,29 @@ macro_rules! look {
                 *self.found = (least, high.into_iter().fold(<$key>::MIN, <$key>::max));
             }
         }
-        let (values, _) = $values.as_chunks::<{ size_of::<$key>() }>();
+        let (cells, _) = $values.as_chunks::<{ size_of::<$key>() }>();
         let bounds: ($key, $key) = $bounds;
-        let zone = |pair: &[i64]| -> Result<([u8; size_of::<$key>()], [u8; size_of::<$key>()], i64)> {
-            let [start, stop] = *pair else { return Err(outside()) };
-            let zone = usize::try_from(start).ok().zip(usize::try_from(stop).ok());
-            let cells = zone.and_then(|(start, stop)| values.get(start..stop)).ok_or_else(outside)?;
-            let mut found = (<$key>::MAX, <$key>::MIN);
-            wide::run(Look { cells, found: &mut found });
-            let mut nan = 0;
-            if found.0 < bounds.0 || found.1 > bounds.1 {
-                found = (<$key>::MAX, <$key>::MIN);
-                for cell in cells {
-                    let key = $order(<$key>::from_ne_bytes(*cell));
-                    if key < bounds.0 || key > bounds.1 {
-                        nan += 1;
-                    } else {
-                        found = (key.min(found.0), key.max(found.1));
-                    }
+        let mut found = (<$key>::MAX, <$key>::MIN);
+        wide::run(Look { cells, found: &mut found });
+        let mut nan = 0;
+        if !cells.is_empty() && (found.0 < bounds.0 || found.1 > bounds.1) {
+            found = (<$key>::MAX, <$key>::MIN);
+            for cell in cells {
+                let key = $order(<$key>::from_ne_bytes(*cell));
+                if key < bounds.0 || key > bounds.1 {
+                    nan += 1;
+                } else {
+                    found = (key.min(found.0), key.max(found.1));
                 }
             }
-            if found.0 > found.1 {
-                return Ok((<$kind>::default().to_ne_bytes(), <$kind>::default().to_ne_bytes(), nan));
-            }
-            Ok(($order(found.0).to_ne_bytes(), $order(found.1).to_ne_bytes(), nan))
-        };
-        let zones: Vec<_> = if $values.len() < FEW {
-            $edges.windows(2).map(zone).collect::<Result<_>>()?
-        } else {
-            $edges.par_windows(2).map(zone).collect::<Result<_>>()?
-        };
-        Extremes {
-            low: zones.iter().flat_map(|zone| zone.0).collect(),
-            high: zones.iter().flat_map(|zone| zone.1).collect(),
-            nan: zones.iter().map(|zone| zone.2).collect(),
         }
+        Bounds { low: found.0.into(), high: found.1.into(), nan }
     }};
 }
 
 macro_rules! whole {
-    ($kind:ty, $values:expr, $edges:expr) => {
-        look!($kind, $kind, $values, $edges, same, (<$kind>::MIN, <$kind>::MAX))
+    ($kind:ty, $values:expr) => {
+        bound!($kind, $values, same, (<$kind>::MIN, <$kind>::MAX))
     };
 }
 
@@ -116,66 +98,119 @@ fn rising_64(bits: i64) -> i64 {
 const INFINITE_32: i32 = f32::INFINITY.to_bits().cast_signed();
 const INFINITE_64: i64 = f64::INFINITY.to_bits().cast_signed();
 
+impl Bounds {
+    const NONE: Self = Self { low: i128::MAX, high: i128::MIN, nan: 0 };
+
+    /// Returns the bounds of numbers in native bytes. Bools are treated as bytes.
+    fn of(number: Number, values: &[u8]) -> Self {
+        match number {
+            Number::Bool | Number::U8 => whole!(u8, values),
+            Number::I8 => whole!(i8, values),
+            Number::I16 => whole!(i16, values),
+            Number::U16 => whole!(u16, values),
+            Number::I32 => whole!(i32, values),
+            Number::U32 => whole!(u32, values),
+            Number::I64 => whole!(i64, values),
+            Number::U64 => whole!(u64, values),
+            Number::F32 => bound!(i32, values, rising_32, (!INFINITE_32, INFINITE_32)),
+            Number::F64 => bound!(i64, values, rising_64, (!INFINITE_64, INFINITE_64)),
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        if other.low <= other.high {
+            (self.low, self.high) = (self.low.min(other.low), self.high.max(other.high));
+        }
+        self.nan += other.nan;
+    }
+}
+
+/// Appends the native bytes of the number with this key.
+fn push_number(number: Number, key: i128, to: &mut Vec<u8>) {
+    match number.size() {
+        1 => to.extend((key as u8).to_ne_bytes()),
+        2 => to.extend((key as u16).to_ne_bytes()),
+        4 if number == Number::F32 => to.extend(rising_32(key as i32).to_ne_bytes()),
+        4 => to.extend((key as u32).to_ne_bytes()),
+        _ if number == Number::F64 => to.extend(rising_64(key as i64).to_ne_bytes()),
+        _ => to.extend((key as u64).to_ne_bytes()),
+    }
+}
+
+/// Statistics of the numbers in each zone.
+#[derive(Debug, Default)]
+pub struct Extremes {
+    /// The smallest number of each zone, in native bytes; 0 for an empty zone.
+    pub low: Vec<u8>,
+    /// The largest number of each zone.
+    pub high: Vec<u8>,
+    /// Number of NaN in each zone.
+    pub nan: Vec<i64>,
+}
+
+impl Extremes {
+    fn of(number: Number, zones: &[Bounds]) -> Self {
+        let mut found = Self::default();
+        for zone in zones {
+            let (low, high) = if zone.low > zone.high { (0, 0) } else { (zone.low, zone.high) };
+            push_number(number, low, &mut found.low);
+            push_number(number, high, &mut found.high);
+            found.nan.push(zone.nan);
+        }
+        found
+    }
+}
+
+/// Returns the extremes of numbers, which are one zone. Bools are treated as bytes.
+pub fn extremes(number: Number, values: &[u8]) -> Extremes {
+    Extremes::of(number, &[Bounds::of(number, values)])
+}
+
 fn outside() -> Error {
     Error::argument("a zone ends outside of its column")
 }
 
-/// Returns the extremes of the numbers between each edge and the next. Bools are treated as bytes.
-///
-/// From [`FEW`] bytes on, the threads of the current pool process several zones at the same time.
-pub fn extremes(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
-    Ok(match number {
-        Number::Bool | Number::U8 => whole!(u8, values, edges),
-        Number::I8 => whole!(i8, values, edges),
-        Number::I16 => whole!(i16, values, edges),
-        Number::U16 => whole!(u16, values, edges),
-        Number::I32 => whole!(i32, values, edges),
-        Number::U32 => whole!(u32, values, edges),
-        Number::I64 => whole!(i64, values, edges),
-        Number::U64 => whole!(u64, values, edges),
-        Number::F32 => look!(f32, i32, values, edges, rising_32, (!INFINITE_32, INFINITE_32)),
-        Number::F64 => look!(f64, i64, values, edges, rising_64, (!INFINITE_64, INFINITE_64)),
-    })
-}
-
-/// The length of the longest of some lists with these offsets.
-struct Longest<'a> {
+/// The lengths of the shortest and the longest of some lists with these offsets.
+struct Lengths<'a> {
     offsets: &'a [i64],
-    found: &'a mut i64,
+    found: &'a mut (i64, i64),
 }
 
-impl Wide for Longest<'_> {
+impl Wide for Lengths<'_> {
     #[inline(always)]
     fn work(self) {
         const LANES: usize = 8;
         let ends = self.offsets.get(1..).unwrap_or_default();
         let starts = self.offsets.get(..ends.len()).unwrap_or_default();
-        let mut most = [0; LANES];
+        let (mut least, mut most) = ([i64::MAX; LANES], [0; LANES]);
         let ((starts, last_starts), (ends, last_ends)) =
             (starts.as_chunks::<LANES>(), ends.as_chunks::<LANES>());
-        for (starts, ends) in starts.iter().zip(ends) {
-            for ((most, start), end) in most.iter_mut().zip(starts).zip(ends) {
-                *most = end.wrapping_sub(*start).max(*most);
+        let mut look = |starts: &[i64], ends: &[i64]| {
+            for (((least, most), start), end) in least.iter_mut().zip(&mut most).zip(starts).zip(ends) {
+                let length = end.wrapping_sub(*start);
+                (*least, *most) = (length.min(*least), length.max(*most));
             }
+        };
+        for (starts, ends) in starts.iter().zip(ends) {
+            look(starts, ends);
         }
-        for ((most, start), end) in most.iter_mut().zip(last_starts).zip(last_ends) {
-            *most = end.wrapping_sub(*start).max(*most);
-        }
-        *self.found = most.into_iter().fold(0, i64::max);
+        look(last_starts, last_ends);
+        *self.found = (least.into_iter().fold(i64::MAX, i64::min), most.into_iter().fold(0, i64::max));
     }
 }
 
 /// Returns the length of the longest list between each edge and the next; `offsets` are those of all lists.
-pub fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
+fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
     let zone = |pair: &[i64]| {
         let [start, stop] = *pair else { return Some(0) };
         if start == stop {
             return Some(0);
         }
         let own = offsets.get(usize::try_from(start).ok()?..=usize::try_from(stop).ok()?)?;
-        let mut found = 0;
-        wide::run(Longest { offsets: own, found: &mut found });
-        Some(found)
+        let mut found = (0, 0);
+        wide::run(Lengths { offsets: own, found: &mut found });
+        // Offsets that fall are those of no lists.
+        (found.0 >= 0).then_some(found.1)
     };
     edges.windows(2).map(|pair| zone(pair).ok_or_else(outside)).collect()
 }
@@ -212,16 +247,21 @@ pub struct Zones {
 /// The lengths of the longest lists of some offsets between edges, and the edges in the items.
 type Known = HashMap<(usize, usize, Vec<i64>), (Vec<i64>, Vec<i64>)>;
 
-/// Returns the statistics of columns in zones between edges. Offsets that columns share are looked at once.
-///
-/// From [`FEW`] bytes on, the threads of the current pool share the work.
-pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
-    let mut known = Known::new();
-    let mut placed = Vec::with_capacity(columns.len());
-    for column in columns {
+/// Numbers whose statistics are collected.
+struct Leaf {
+    listed: Listed,
+    /// The first number of each zone, and the end.
+    inside: Vec<i64>,
+    longest: Vec<i64>,
+    found: Vec<Bounds>,
+}
+
+impl Leaf {
+    /// Prepares a leaf for zones between edges. Offsets that columns share are processed once.
+    fn new(listed: Listed, edges: &[i64], known: &mut Known) -> Result<Self> {
         let mut inside = edges.to_vec();
         let mut most = vec![0; edges.len().saturating_sub(1)];
-        for level in &column.levels {
+        for level in &listed.levels {
             let lengths = match level {
                 Level::Fixed(size) => {
                     let size = i64::try_from(*size).map_err(|_| outside())?;
@@ -245,18 +285,149 @@ pub fn zones(columns: &[Listed], edges: &[i64]) -> Result<Vec<Zones>> {
             };
             most.iter_mut().zip(lengths).for_each(|(most, length)| *most = length.max(*most));
         }
-        placed.push((column, inside, most));
+        let end = (listed.values.len() / listed.number.size()) as i64;
+        if !inside.is_sorted() || inside.first().is_some_and(|first| *first < 0) || inside.last() > Some(&end)
+        {
+            return Err(outside());
+        }
+        let found = vec![Bounds::NONE; most.len()];
+        Ok(Self { listed, inside, longest: most, found })
     }
-    let look = |(column, inside, longest): (&Listed, Vec<i64>, Vec<i64>)| -> Result<Zones> {
-        // The edges are within the values now, in order.
-        let extremes = extremes(column.number, &column.values, &inside)?;
-        let counts = inside.iter().zip(inside.iter().skip(1)).map(|(start, stop)| stop - start).collect();
-        Ok(Zones { extremes, counts, longest })
-    };
-    if columns.iter().map(|column| column.values.len()).sum::<usize>() < FEW {
-        return placed.into_iter().map(look).collect();
+
+    /// The first number of an entry.
+    fn place(&self, entry: usize) -> Option<usize> {
+        self.listed.levels.iter().try_fold(entry, |place, level| match level {
+            Level::Fixed(size) => place.checked_mul(*size),
+            Level::Lists(offsets) => offsets.get(place).and_then(|offset| usize::try_from(*offset).ok()),
+        })
     }
-    placed.into_par_iter().map(look).collect()
+
+    /// Processes the numbers of some entries, all of one zone.
+    fn look(&mut self, zone: usize, from: usize, to: usize) -> Result<()> {
+        let size = self.listed.number.size();
+        let bytes = self
+            .place(from)
+            .zip(self.place(to))
+            .and_then(|(from, to)| self.listed.values.get(from.checked_mul(size)?..to.checked_mul(size)?));
+        let found = Bounds::of(self.listed.number, bytes.ok_or_else(outside)?);
+        self.found.get_mut(zone).ok_or_else(outside)?.join(found);
+        Ok(())
+    }
+
+    fn zones(&self) -> Zones {
+        let ends = self.inside.iter().skip(1);
+        Zones {
+            extremes: Extremes::of(self.listed.number, &self.found),
+            counts: ends.zip(&self.inside).map(|(end, start)| end - start).collect(),
+            longest: self.longest.clone(),
+        }
+    }
+}
+
+/// Collects the statistics of the numbers in a column, entry by entry.
+#[derive(Default)]
+pub struct Collected {
+    leaves: Vec<Leaf>,
+    edges: Arc<[i64]>,
+    /// Number of entries that were processed.
+    done: usize,
+}
+
+impl Collected {
+    /// Collects the statistics of entries in small pieces, and does `work` with each of these after it, while their
+    /// numbers are in the cache of the processor. Without numbers, all entries are one piece.
+    pub fn in_pieces(
+        &mut self,
+        from: usize,
+        to: usize,
+        mut work: impl FnMut(usize, usize) -> Result<()>,
+    ) -> Result<()> {
+        let bytes: usize = self.leaves.iter().map(|leaf| leaf.listed.values.len()).sum();
+        let entries = self.edges.last().map_or(0, |last| usize::try_from(*last).unwrap_or_default());
+        let piece = if bytes == 0 { usize::MAX } else { (PIECE.saturating_mul(entries) / bytes).max(1) };
+        let mut from = from;
+        while from < to {
+            let end = from.saturating_add(piece).min(to);
+            self.look(end)?;
+            work(from, end)?;
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// Collects the statistics of the entries before `to` that were not processed yet.
+    fn look(&mut self, to: usize) -> Result<()> {
+        let mut zone = self.edges.partition_point(|edge| *edge <= self.done as i64).max(1) - 1;
+        while self.done < to && !self.leaves.is_empty() {
+            let end = self.edges.get(zone + 1).and_then(|end| usize::try_from(*end).ok());
+            let end = end.ok_or_else(outside)?.min(to);
+            self.leaves.iter_mut().try_for_each(|leaf| leaf.look(zone, self.done, end))?;
+            self.done = end;
+            zone += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Collects the statistics of columns in zones between edges while the columns are written.
+#[derive(Default)]
+pub struct Collector {
+    columns: Vec<Collected>,
+    /// Numbers that are in no column.
+    others: Vec<Collected>,
+    edges: Arc<[i64]>,
+    /// For each given leaf, its column.
+    order: Vec<Option<usize>>,
+}
+
+impl Collector {
+    /// Prepares for zones between `edges`, which begin with 0. Each leaf belongs to the column with this place, or to
+    /// none that is written.
+    pub fn new(leaves: Vec<(Option<usize>, Listed)>, edges: &[i64]) -> Result<Self> {
+        let mut made = Self { edges: edges.into(), ..Self::default() };
+        if edges.first() != Some(&0) || !edges.is_sorted() {
+            return Err(outside());
+        }
+        let mut known = Known::new();
+        for (column, listed) in leaves {
+            let leaf = Leaf::new(listed, edges, &mut known)?;
+            match column {
+                Some(column) => {
+                    made.columns(column + 1);
+                    made.columns.get_mut(column).ok_or_else(outside)?.leaves.push(leaf);
+                }
+                None => made.others.push(Collected {
+                    leaves: vec![leaf],
+                    edges: Arc::clone(&made.edges),
+                    ..Collected::default()
+                }),
+            }
+            made.order.push(column);
+        }
+        Ok(made)
+    }
+
+    /// Returns the collected statistics of each column, of `count` columns.
+    pub fn columns(&mut self, count: usize) -> &mut [Collected] {
+        if self.columns.len() < count {
+            let more = || Collected { edges: Arc::clone(&self.edges), ..Collected::default() };
+            self.columns.resize_with(count, more);
+        }
+        &mut self.columns
+    }
+
+    /// Collects what the writer did not process, and returns the statistics of each given leaf.
+    pub fn finish(mut self) -> Result<Vec<Zones>> {
+        let end = self.edges.last().map_or(0, |end| usize::try_from(*end).unwrap_or_default());
+        self.columns.par_iter_mut().chain(&mut self.others).try_for_each(|one| one.look(end))?;
+        let mut columns: Vec<_> = self.columns.iter().map(|one| one.leaves.iter()).collect();
+        let mut others = self.others.iter().flat_map(|one| &one.leaves);
+        let mut next = |column: Option<usize>| match column {
+            Some(column) => columns.get_mut(column)?.next(),
+            None => others.next(),
+        };
+        self.order.iter().map(|column| next(*column).map(Leaf::zones).ok_or_else(outside)).collect()
+    }
 }
 
 /// Returns the offsets at some edges.
@@ -269,55 +440,80 @@ fn ends_at(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
 mod tests {
     use super::*;
 
+    fn zones(columns: Vec<Listed>, edges: &[i64]) -> Result<Vec<Zones>> {
+        Collector::new(columns.into_iter().map(|column| (None, column)).collect(), edges)?.finish()
+    }
+
+    fn listed(number: Number, values: &[u8], levels: Vec<Level>) -> Listed {
+        Listed { levels, number, values: Buffer::from_slice_ref(values) }
+    }
+
+    fn found(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
+        let mut found = zones(vec![listed(number, values, Vec::new())], edges)?;
+        Ok(found.remove(0).extremes)
+    }
+
+    fn numbers(bytes: &[u8]) -> Vec<i32> {
+        bytes.as_chunks().0.iter().map(|bytes| i32::from_ne_bytes(*bytes)).collect()
+    }
+
     #[test]
     fn each_zone_has_its_own_extremes_and_nan_is_none_of_them() {
         let mut values: Vec<f32> = (0..100).map(|i| (i * 37 % 100) as f32).collect();
         values.extend([f32::NAN, f32::NAN, f32::NEG_INFINITY, -0.0]);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let found = extremes(Number::F32, &bytes, &[0, 1, 100, 102, 102, 104]).unwrap();
+        let zones = found(Number::F32, &bytes, &[0, 1, 100, 102, 102, 104]).unwrap();
         let numbers = |bytes: &[u8]| -> Vec<f32> {
             bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
         };
-        assert_eq!(numbers(&found.low), [0.0, 1.0, 0.0, 0.0, f32::NEG_INFINITY]);
-        assert_eq!(numbers(&found.high), [0.0, 99.0, 0.0, 0.0, 0.0]);
-        assert_eq!(found.nan, [0, 0, 2, 0, 0]);
-        assert!(extremes(Number::F32, &bytes, &[0, 105]).is_err());
-        assert!(
-            extremes(Number::F32, &bytes, &[-1, 5]).is_err()
-                && extremes(Number::F32, &bytes, &[5, 4]).is_err()
-        );
+        assert_eq!(numbers(&zones.low), [0.0, 1.0, 0.0, 0.0, f32::NEG_INFINITY]);
+        assert_eq!(numbers(&zones.high), [0.0, 99.0, 0.0, 0.0, 0.0]);
+        assert!(numbers(&zones.high)[4].is_sign_negative());
+        assert_eq!(zones.nan, [0, 0, 2, 0, 0]);
+        for wrong in [&[0, 105][..], &[-1, 5], &[0, 5, 4], &[1, 5]] {
+            assert!(found(Number::F32, &bytes, wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]
-    fn zones_of_many_bytes_are_those_of_few() {
-        let values: Vec<f64> = (0..FEW / 8).map(|i| ((i * 7919) % 10_007) as f64 - 5_000.0).collect();
+    fn bounds_are_those_of_a_plain_loop() {
+        let values: Vec<f64> = (0..100_000).map(|i| ((i * 7919) % 10_007) as f64 - 5_000.0).collect();
         let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         bytes[8 * 70_000..][..8].copy_from_slice(&(-f64::NAN).to_ne_bytes());
         bytes[8 * 70_001..][..8].copy_from_slice(&f64::NAN.to_ne_bytes());
-        let edges = [0, 65_536, 65_536, 131_075, 200_000, values.len() as i64];
-        let found = extremes(Number::F64, &bytes, &edges).unwrap();
-        assert_eq!(found.nan, [0, 0, 2, 0, 0]);
+        let edges = [0, 65_536, 65_536, 71_075, 80_000, values.len() as i64];
+        let zones = found(Number::F64, &bytes, &edges).unwrap();
+        assert_eq!(zones.nan, [0, 0, 2, 0, 0]);
         for (zone, pair) in edges.windows(2).enumerate() {
             let own = &bytes[8 * pair[0] as usize..8 * pair[1] as usize];
             let numbers = own.as_chunks().0.iter().map(|cell| f64::from_ne_bytes(*cell));
             let (low, high) = numbers
                 .filter(|number| !number.is_nan())
                 .fold((0f64, 0f64), |(low, high), number| (low.min(number), high.max(number)));
-            assert_eq!(found.low[8 * zone..][..8], low.to_ne_bytes());
-            assert_eq!(found.high[8 * zone..][..8], high.to_ne_bytes());
-            let few = extremes(Number::F64, own, &[0, pair[1] - pair[0]]).unwrap();
-            assert_eq!((few.low, few.high), (low.to_ne_bytes().to_vec(), high.to_ne_bytes().to_vec()));
+            assert_eq!(zones.low[8 * zone..][..8], low.to_ne_bytes());
+            assert_eq!(zones.high[8 * zone..][..8], high.to_ne_bytes());
+            let one = extremes(Number::F64, own);
+            assert_eq!((one.low, one.high), (low.to_ne_bytes().to_vec(), high.to_ne_bytes().to_vec()));
         }
     }
 
     #[test]
     fn whole_numbers_are_compared_by_their_sign() {
-        let found = extremes(Number::I8, &[255, 1, 128], &[0, 3]).unwrap();
-        assert_eq!((found.low, found.high), (vec![128], vec![1]));
-        let found = extremes(Number::U8, &[255, 1, 128], &[0, 3]).unwrap();
-        assert_eq!((found.low, found.high), (vec![1], vec![255]));
+        let one = extremes(Number::I8, &[255, 1, 128]);
+        assert_eq!((one.low, one.high), (vec![128], vec![1]));
+        let one = extremes(Number::U8, &[255, 1, 128]);
+        assert_eq!((one.low, one.high), (vec![1], vec![255]));
         let most = [u64::MAX; 40].map(u64::to_ne_bytes).concat();
-        assert_eq!(extremes(Number::U64, &most, &[0, 40]).unwrap().low, u64::MAX.to_ne_bytes());
+        assert_eq!(extremes(Number::U64, &most).low, u64::MAX.to_ne_bytes());
+        let least = [i64::MIN; 40].map(i64::to_ne_bytes).concat();
+        assert_eq!(extremes(Number::I64, &least).high, i64::MIN.to_ne_bytes());
+        for (number, size) in [(Number::I16, 2), (Number::U16, 2), (Number::I32, 4), (Number::U32, 4)] {
+            let bytes: Vec<u8> = [vec![0; size], vec![255; size]].concat();
+            let one = extremes(number, &bytes);
+            let ends = (one.low[0], one.high[0]);
+            let signed = matches!(number, Number::I16 | Number::I32);
+            assert_eq!(ends, if signed { (255, 0) } else { (0, 255) }, "{number:?}");
+        }
     }
 
     #[test]
@@ -329,6 +525,8 @@ mod tests {
             ends.iter_mut().skip(place + 1).for_each(|end| *end += 5);
             assert_eq!(longest(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap()[1], 7, "{place}");
             assert_eq!(longest(&ends, &[0, 30]).unwrap(), [7], "{place}");
+            ends[place] = 1000;
+            assert!(longest(&ends, &[0, 30]).is_err(), "{place}");
         }
     }
 
@@ -340,13 +538,10 @@ mod tests {
             number: Number::I32,
             values: Buffer::from_vec((0..count).collect::<Vec<_>>()),
         };
-        let numbers = |bytes: &[u8]| -> Vec<i32> {
-            bytes.as_chunks().0.iter().map(|bytes| i32::from_ne_bytes(*bytes)).collect()
-        };
         let lists = || Level::Lists(offsets.clone());
         let columns =
-            [column(vec![], 3), column(vec![lists()], 5), column(vec![lists(), Level::Fixed(2)], 10)];
-        let found = zones(&columns, &[0, 1, 3]).unwrap();
+            || vec![column(vec![], 3), column(vec![lists()], 5), column(vec![lists(), Level::Fixed(2)], 10)];
+        let found = zones(columns(), &[0, 1, 3]).unwrap();
         let shown = found.iter().map(|one| {
             (numbers(&one.extremes.low), numbers(&one.extremes.high), one.counts.clone(), one.longest.clone())
         });
@@ -358,10 +553,46 @@ mod tests {
                 (vec![0, 4], vec![3, 9], vec![4, 6], vec![2, 3]),
             ]
         );
-        assert!(zones(&columns, &[0, 4]).is_err() && zones(&columns, &[-1, 2]).is_err());
-        assert!(zones(&[column(vec![Level::Fixed(usize::MAX)], 3)], &[0, 1]).is_err());
-        assert!(zones(&[column(vec![lists()], 4)], &[0, 3]).is_err());
+        assert!(zones(columns(), &[0, 4]).is_err() && zones(columns(), &[-1, 2]).is_err());
+        assert!(zones(vec![column(vec![Level::Fixed(usize::MAX)], 3)], &[0, 1]).is_err());
+        assert!(zones(vec![column(vec![lists()], 4)], &[0, 3]).is_err());
         let wrong = Level::Lists(vec![i64::MIN, i64::MAX].into());
-        assert!(zones(&[column(vec![wrong], 4)], &[0, 1]).is_err());
+        assert!(zones(vec![column(vec![wrong], 4)], &[0, 1]).is_err());
+    }
+
+    #[test]
+    fn statistics_that_are_collected_in_pieces_are_those_of_all() {
+        let values: Vec<u8> = (0..600_000i32).flat_map(|i| (i * 7919 % 600_011).to_ne_bytes()).collect();
+        let offsets: Vec<i64> = (0..=100_000).map(|i| i * 6 - i % 2).collect();
+        let leaf = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone().into())]);
+        let plain = || listed(Number::I32, &values, Vec::new());
+        let edges = [0, 1, 30_000, 99_999, 100_000];
+        let whole = zones(vec![leaf(), plain()], &edges).unwrap();
+        let mut collector =
+            Collector::new(vec![(Some(1), leaf()), (None, plain()), (Some(0), plain())], &edges).unwrap();
+        let mut pieces = Vec::new();
+        for (from, to) in [(0, 10), (10, 70_000), (70_000, 90_000)] {
+            let columns = collector.columns(3);
+            assert_eq!(columns.len(), 3);
+            let push = |from, to| {
+                pieces.push((from, to));
+                Ok(())
+            };
+            columns[1].in_pieces(from, to, push).unwrap();
+            columns[2]
+                .in_pieces(from, to, |begin, end| {
+                    assert_eq!((begin, end), (from, to), "a column without numbers is one piece");
+                    Ok(())
+                })
+                .unwrap();
+        }
+        assert!(pieces.len() > 5 && pieces.iter().all(|(from, to)| 24 * (to - from) <= 2 * PIECE));
+        assert!(pieces.windows(2).all(|pair| pair[0].1 == pair[1].0) && pieces.last().unwrap().1 == 90_000);
+        let found = collector.finish().unwrap();
+        for (one, same) in found.iter().zip([&whole[0], &whole[1], &whole[1]]) {
+            assert_eq!(numbers(&one.extremes.low), numbers(&same.extremes.low));
+            assert_eq!(numbers(&one.extremes.high), numbers(&same.extremes.high));
+            assert_eq!((&one.counts, &one.longest), (&same.counts, &same.longest));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The common interface of tables that are being written.
 
 use crate::array::Column;
+use crate::array::extremes::Collector;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::writer::FileWriter;
@@ -20,7 +21,16 @@ pub trait TableWriter: Any + Send {
     fn set_compression(&mut self, field: usize, compression: Option<Compression>) -> Result<()>;
     /// Takes entries: one column for each field that takes data, all of equal length. The columns are copied or written
     /// before this returns. Takes nothing if the columns do not fit.
-    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()>;
+    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
+        self.extend_collecting(file, columns, &mut Collector::default())
+    }
+    /// Takes entries as `extend` does, and passes them to a collector of statistics on the way.
+    fn extend_collecting(
+        &mut self,
+        file: &mut FileWriter,
+        columns: &[Column],
+        collector: &mut Collector,
+    ) -> Result<()>;
     /// Writes the buffered entries as a cluster, however small.
     fn flush(&mut self, file: &mut FileWriter) -> Result<()>;
     /// Writes the description of all entries in the file. Readers see it after the next commit of the file.

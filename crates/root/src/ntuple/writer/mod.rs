@@ -26,6 +26,7 @@ use super::schema::Schema;
 use super::structure::{Compiler, Structure};
 use super::table::NTuple;
 use crate::array::Column;
+use crate::array::extremes::Collector;
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
@@ -281,7 +282,13 @@ impl NTupleWriter {
         format!("RNTuple {}", self.name)
     }
 
-    fn take(&mut self, file: &mut FileWriter, columns: &[Column], rows: usize) -> Result<()> {
+    fn take(
+        &mut self,
+        file: &mut FileWriter,
+        columns: &[Column],
+        rows: usize,
+        collector: &mut Collector,
+    ) -> Result<()> {
         let bytes: usize = columns.iter().map(columns::bytes).sum();
         let step = STEP.min((self.options.cluster_bytes / 4).max(1) as usize).max(64 << 10);
         let step = (step as f64 / (bytes.max(1) as f64 / rows.max(1) as f64)).max(1.0) as usize;
@@ -289,11 +296,16 @@ impl NTupleWriter {
         while from < rows {
             let left = self.options.cluster_entries.map_or(usize::MAX, |most| most - self.waiting);
             let to = rows.min(from.saturating_add(step.min(left)));
-            self.tops.par_iter_mut().zip(columns).for_each(|(top, column)| {
-                if let Ok(structure) = &top.structure {
-                    columns::append(structure, &mut top.columns, column, from, to);
-                }
-            });
+            let collected = collector.columns(columns.len());
+            self.tops.par_iter_mut().zip(columns).zip(collected).try_for_each(
+                |((top, column), collected)| {
+                    let Ok(structure) = &top.structure else { return Ok(()) };
+                    collected.in_pieces(from, to, |from, to| {
+                        columns::append(structure, &mut top.columns, column, from, to);
+                        Ok(())
+                    })
+                },
+            )?;
             self.waiting += to - from;
             self.seal(file, Seal::Full)?;
             if self.is_full(file.compression()) {
@@ -669,7 +681,12 @@ impl TableWriter for NTupleWriter {
         top.ok_or_else(|| Error::not_found(format!("no field {field}")))?.compression = compression;
         Ok(())
     }
-    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
+    fn extend_collecting(
+        &mut self,
+        file: &mut FileWriter,
+        columns: &[Column],
+        collector: &mut Collector,
+    ) -> Result<()> {
         let place = self.place();
         self.check_sound().within(|| place.clone())?;
         if columns.len() != self.tops.len() {
@@ -690,7 +707,7 @@ impl TableWriter for NTupleWriter {
                 return Err(Error::argument(text).within(place));
             }
         }
-        self.take(file, columns, rows).map_err(|error| self.fail(file, &error))
+        self.take(file, columns, rows, collector).map_err(|error| self.fail(file, &error))
     }
     fn flush(&mut self, file: &mut FileWriter) -> Result<()> {
         if self.failed.is_some() || self.waiting == 0 {

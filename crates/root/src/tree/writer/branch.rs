@@ -190,14 +190,20 @@ impl Branch {
         self.fixed.unwrap_or(0)
     }
 
-    /// Buffers entries `from..to`. A full cluster has `parts` times the entries buffered then.
-    pub fn append(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) -> Result<()> {
+    /// Reserves room for entries `from..to`. A full cluster has `parts` times the entries buffered then.
+    pub fn grow(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) {
         grow(&mut self.data, view.bytes(from, to), parts);
+        if self.fixed.is_none() {
+            grow(&mut self.starts, to - from, parts);
+        }
+    }
+
+    /// Buffers entries `from..to`.
+    pub fn append(&mut self, view: &View<'_>, from: usize, to: usize) -> Result<()> {
         if self.fixed.is_some() {
             self.maximum = self.maximum.max(view.encode(from, to, &mut self.data)?);
             return Ok(());
         }
-        grow(&mut self.starts, to - from, parts);
         if let Some(starts) = view.starts(from, to) {
             let base = self.data.len();
             self.starts.extend(starts.map(|start| (base + start) as u64));

@@ -19,6 +19,7 @@ mod plan;
 mod row;
 
 use crate::array::Column;
+use crate::array::extremes::Collector;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
@@ -373,13 +374,35 @@ impl TreeWriter {
         entries.map(|entries| entries.saturating_sub(self.waiting))
     }
 
-    fn take(&mut self, views: &[Option<View<'_>>], from: usize, to: usize, bytes: u64) -> Result<()> {
+    fn take(
+        &mut self,
+        views: &[Option<View<'_>>],
+        from: usize,
+        to: usize,
+        bytes: u64,
+        collector: &mut Collector,
+    ) -> Result<()> {
         let have = self.waiting + to - from;
         let parts = self.left().map_or(1.0, |left| (self.waiting.saturating_add(left)) as f64 / have as f64);
-        self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| match view {
-            Some(view) => branch.append(view, from, to, parts.max(1.0)),
-            None => Ok(()),
-        })?;
+        // The branch that holds all of a column collects its statistics.
+        let mut free: Vec<_> = collector.columns(self.columns).iter_mut().map(Some).collect();
+        let mut claim = |branch: &Branch| {
+            let whole = branch.path.is_empty() && branch.item.as_deref() != Some(&Item::Count);
+            if whole { free.get_mut(branch.column).and_then(Option::take) } else { None }
+        };
+        let collected: Vec<_> = self.branches.iter().map(&mut claim).collect();
+        self.branches.par_iter_mut().zip(views).zip(collected).try_for_each(
+            |((branch, view), collected)| {
+                let Some(view) = view else { return Ok(()) };
+                branch.grow(view, from, to, parts.max(1.0));
+                match collected {
+                    Some(collected) => {
+                        collected.in_pieces(from, to, |from, to| branch.append(view, from, to))
+                    }
+                    None => branch.append(view, from, to),
+                }
+            },
+        )?;
         self.waiting += to - from;
         self.waiting_bytes += bytes;
         Ok(())
@@ -544,7 +567,12 @@ impl TableWriter for TreeWriter {
         }
         Ok(())
     }
-    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
+    fn extend_collecting(
+        &mut self,
+        file: &mut FileWriter,
+        columns: &[Column],
+        collector: &mut Collector,
+    ) -> Result<()> {
         self.check_sound().within(|| self.place())?;
         let projected = self.project(columns).within(|| self.place())?;
         let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
@@ -597,7 +625,9 @@ impl TableWriter for TreeWriter {
                 }
                 to = above;
             }
-            let result = self.take(&views, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
+            let result = self
+                .take(&views, from, to, bytes(from, to), collector)
+                .and_then(|()| self.flush_if_full(file));
             if let Err(error) = result {
                 return Err(self.fail(file, &error));
             }
