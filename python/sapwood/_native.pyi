@@ -975,14 +975,14 @@ class Output:
         self,
         table: int,
         columns: builtins.list[Column],
-        leaves: Sequence[tuple[int | None, Sequence[Foreign], Foreign]],
+        parts: Sequence[tuple[int | None, Sequence[Foreign], Foreign]],
         edges: Foreign,
     ) -> builtins.list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
         """Add entries as `extend` does, and return statistics of numbers for an index.
 
         Parameters
         ----------
-        leaves
+        parts
             Of each the place of its column, None for numbers that are not written; the levels of lists around them
             (offsets, or the size of all lists); and the numbers.
         edges
@@ -990,7 +990,7 @@ class Output:
 
         Returns
         -------
-        For each leaf and zone the smallest and largest number, the number of values, how many of them are NaN, and the
+        For each part and zone the smallest and largest number, the number of values, how many of them are NaN, and the
         length of the longest list. Smallest and largest are those of `extremes_of`.
         """
     def flush(self, table: int) -> None:

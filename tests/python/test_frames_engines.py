@@ -513,3 +513,22 @@ def test_batches_of_a_forked_process_end(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "file.root")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout) == (0, "20000\n"), done.stderr
+
+
+@pytest.mark.parametrize("form", ["ttree", "rntuple"])
+def test_fragments_of_a_file_that_was_replaced_are_refused(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+
+    def write(value: int, entries: int) -> None:
+        with sapwood.recreate(path, format=form) as file:
+            file["t"] = {"x": np.full(entries, value)}
+
+    write(1, 10)
+    (fragment,) = sapwood.dataset(path).get_fragments()
+    packed = pickle.dumps(fragment)
+    assert pickle.loads(packed).to_table()["x"].to_pylist() == [1] * 10
+    write(2, 1000)
+    with pytest.raises(sapwood.ChangedFileError, match="changed after the fragments were listed"):
+        pickle.loads(packed).to_table()
+    (again,) = sapwood.dataset(path).get_fragments()
+    assert again.to_table().num_rows == 1000

@@ -79,7 +79,7 @@ pub type ZonesFound<'py> =
 
 /// Makes a collector of the statistics of columns between edges; also returns the types of the numbers.
 pub fn collector<'py>(
-    leaves: &[ListedGiven<'py>],
+    parts: &[ListedGiven<'py>],
     edges: &Bound<'py, PyAny>,
 ) -> PyResult<(Collector, Vec<Number>)> {
     let level = |given: &Bound<'py, PyAny>| {
@@ -90,9 +90,9 @@ pub fn collector<'py>(
         let levels = levels.iter().map(level).collect::<PyResult<_>>()?;
         Ok((*place, Listed { levels, number, values }))
     };
-    let leaves = leaves.iter().map(listed).collect::<PyResult<Vec<_>>>()?;
-    let numbers = leaves.iter().map(|(_, listed)| listed.number).collect();
-    Ok((Collector::new(leaves, &words(edges)?).map_err(raise)?, numbers))
+    let parts = parts.iter().map(listed).collect::<PyResult<Vec<_>>>()?;
+    let numbers = parts.iter().map(|(_, listed)| listed.number).collect();
+    Ok((Collector::new(parts, &words(edges)?).map_err(raise)?, numbers))
 }
 
 /// Returns collected statistics as arrays.

@@ -614,11 +614,11 @@ impl Output {
         py: Python<'py>,
         table: usize,
         columns: &Bound<'_, PyList>,
-        leaves: Vec<ListedGiven<'py>>,
+        parts: Vec<ListedGiven<'py>>,
         edges: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<ZonesFound<'py>>> {
         let columns = to_columns(columns)?;
-        let (mut collector, numbers) = rows::collector(&leaves, edges)?;
+        let (mut collector, numbers) = rows::collector(&parts, edges)?;
         let result = self.with(py, |inner| {
             inner.check_open()?;
             let (table, file) = inner.table_mut(table)?;

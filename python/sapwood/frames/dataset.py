@@ -195,13 +195,22 @@ class _Scannable:
 class Fragment(_Scannable):
     """A cluster of a file: entries whose columns are stored together."""
 
-    def __init__(self, source: FrameSource, path: str, table: str, start: int, stop: int, filter: Foreign) -> None:  # noqa: A002
+    def __init__(
+        self,
+        source: FrameSource,
+        path: str,
+        identity: Mapping[str, Any] | None,
+        table: str,
+        start: int,
+        stop: int,
+        filter: Foreign,  # noqa: A002
+    ) -> None:
         self.path = path
         self.table = table
         self.start = start
         self.stop = stop
         self._filter = filter
-        self._source = source.part({path: {"object_path": table, "steps": [[start, stop]]}})
+        self._source = source.part({path: {"object_path": table, "steps": [[start, stop]]}}, identity)
 
     @property
     def physical_schema(self) -> Foreign:
@@ -276,8 +285,8 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
     def get_fragments(self, filter: Foreign = None) -> Iterator[Fragment]:  # noqa: A002
         """Iterate over the clusters of the files; `filter` is applied by the fragments."""
         kept = self._filter if filter is None else (filter if self._filter is None else self._filter & filter)
-        for path, table, start, stop in self._source.fragments():
-            yield Fragment(self._source, path, table, start, stop, kept)
+        for cluster in self._source.fragments():
+            yield Fragment(self._source, *cluster, kept)
 
     def sort_by(self, sorting: Foreign, **options: Foreign) -> Foreign:
         """Return all rows sorted, in memory, as `pyarrow.dataset.Dataset.sort_by` does."""

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, UnsupportedError
 from sapwood.files.many import KeptTables, OpenFiles
 from sapwood.show.text import layout
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
 from sapwood.table.explain import Explanation, Explanations, explain
+from sapwood.table.identity import identity_of
 from sapwood.table.libraries import NO_UNIONS, library_of
 from sapwood.table.predicates import UNKNOWN, Predicate
 from sapwood.table.query import Group, Leaf, Query
@@ -38,8 +39,9 @@ class FrameSource:
     Parameters and errors are those of `sapwood.dataset`.
     """
 
-    def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
+    def __init__(self, files: Files, options: Mapping[str, Any], identity: Mapping[str, Any] | None = None) -> None:
         self.files = files
+        self._identity = identity
         self.options = dict(options)
         self._kept = KeptTables(_OPEN)
         self._look()
@@ -60,12 +62,12 @@ class FrameSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the files."""
-        return FrameSource, (self.files, self.options)
+        return FrameSource, (self.files, self.options, self._identity)
 
-    def part(self, files: Files) -> FrameSource:
-        """Return the same columns of some of the files."""
+    def part(self, files: Files, identity: Mapping[str, Any] | None) -> FrameSource:
+        """Return the same columns of some of the files, or of one file whose identity must be this when it is read."""
         part = copy(self)
-        part.files = files
+        part.files, part._identity = files, identity
         return part
 
     @property
@@ -101,15 +103,15 @@ class FrameSource:
             raise ArgumentError(f"{name!r} is {found} here, but {first} in the first file\n{field.location}")
         return field
 
-    def fragments(self) -> list[tuple[str, str, int, int]]:
-        """List the clusters of all files: path of the file, path of the table, first entry and end."""
-        found: list[tuple[str, str, int, int]] = []
+    def fragments(self) -> list[tuple[str, Mapping[str, Any] | None, str, int, int]]:
+        """List the clusters of all files: path and identity of the file, path of the table, first entry and end."""
+        found: list[tuple[str, Mapping[str, Any] | None, str, int, int]] = []
         opened = self._open()
         for table, ranges in opened:
             edges = table.table.clusters
             for start, stop in ranges:
                 inside = [start, *(edge for edge in edges if start < edge < stop), stop]
-                where = table.file.file_path, table.object_path
+                where = table.file.file_path, identity_of(table.table), table.object_path
                 found += [(*where, *pair) for pair in pairwise(inside) if pair[0] < pair[1]]
             opened.done_with(table)
         return found
@@ -155,7 +157,7 @@ class FrameSource:
         form = ResultForm(library_of("pa"))
         schema = self.schema()
         schema = pa.schema([schema.field(name) for name in names])
-        opened = _Narrowed(self._open(), select, names, predicate, limit)
+        opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity)
         for table in dataset.iterate(opened, select, step, form, False):
             yield table if table.schema.equals(schema) else table.cast(schema)
 
@@ -232,7 +234,9 @@ class _Narrowed:
         names: Sequence[str],
         predicate: Predicate,
         limit: int | None,
+        identity: Mapping[str, Any] | None,
     ) -> None:
+        self._identity = identity
         self._opened = opened
         self._select = select
         self._names = tuple(names)
@@ -243,6 +247,9 @@ class _Narrowed:
 
     def __iter__(self) -> Iterator[tuple[HasFields, Sequence[tuple[int, int]]]]:
         for table, given in self._opened:
+            if self._identity is not None and identity_of(table.table) != self._identity:
+                path = table.file.file_path
+                raise ChangedFileError(f"{path} was changed after the fragments were listed: list them again")
             if self._left == 0:
                 self.done_with(table)
                 return

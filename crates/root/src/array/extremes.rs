@@ -248,7 +248,7 @@ pub struct Zones {
 type Known = HashMap<(usize, usize, Vec<i64>), (Vec<i64>, Vec<i64>)>;
 
 /// Numbers whose statistics are collected.
-struct Leaf {
+struct Numbers {
     listed: Listed,
     /// The first number of each zone, and the end.
     inside: Vec<i64>,
@@ -256,8 +256,8 @@ struct Leaf {
     found: Vec<Bounds>,
 }
 
-impl Leaf {
-    /// Prepares a leaf for zones between edges. Offsets that columns share are processed once.
+impl Numbers {
+    /// Prepares numbers for zones between edges. Offsets that columns share are processed once.
     fn new(listed: Listed, edges: &[i64], known: &mut Known) -> Result<Self> {
         let mut inside = edges.to_vec();
         let mut most = vec![0; edges.len().saturating_sub(1)];
@@ -327,7 +327,7 @@ impl Leaf {
 /// Collects the statistics of the numbers in a column, entry by entry.
 #[derive(Default)]
 pub struct Collected {
-    leaves: Vec<Leaf>,
+    parts: Vec<Numbers>,
     edges: Arc<[i64]>,
     /// Number of entries that were processed.
     done: usize,
@@ -342,9 +342,9 @@ impl Collected {
         to: usize,
         mut work: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<()> {
-        let bytes: usize = self.leaves.iter().map(|leaf| leaf.listed.values.len()).sum();
+        let bytes: usize = self.parts.iter().map(|part| part.listed.values.len()).sum();
         let entries = self.edges.last().map_or(0, |last| usize::try_from(*last).unwrap_or_default());
-        let piece = if bytes == 0 { usize::MAX } else { (PIECE.saturating_mul(entries) / bytes).max(1) };
+        let piece = PIECE.saturating_mul(entries).checked_div(bytes).map_or(usize::MAX, |piece| piece.max(1));
         let mut from = from;
         while from < to {
             let end = from.saturating_add(piece).min(to);
@@ -358,10 +358,10 @@ impl Collected {
     /// Collects the statistics of the entries before `to` that were not processed yet.
     fn look(&mut self, to: usize) -> Result<()> {
         let mut zone = self.edges.partition_point(|edge| *edge <= self.done as i64).max(1) - 1;
-        while self.done < to && !self.leaves.is_empty() {
+        while self.done < to && !self.parts.is_empty() {
             let end = self.edges.get(zone + 1).and_then(|end| usize::try_from(*end).ok());
             let end = end.ok_or_else(outside)?.min(to);
-            self.leaves.iter_mut().try_for_each(|leaf| leaf.look(zone, self.done, end))?;
+            self.parts.iter_mut().try_for_each(|part| part.look(zone, self.done, end))?;
             self.done = end;
             zone += 1;
         }
@@ -376,28 +376,28 @@ pub struct Collector {
     /// Numbers that are in no column.
     others: Vec<Collected>,
     edges: Arc<[i64]>,
-    /// For each given leaf, its column.
+    /// For each given part, its column.
     order: Vec<Option<usize>>,
 }
 
 impl Collector {
-    /// Prepares for zones between `edges`, which begin with 0. Each leaf belongs to the column with this place, or to
+    /// Prepares for zones between `edges`, which begin with 0. Each part belongs to the column with this place, or to
     /// none that is written.
-    pub fn new(leaves: Vec<(Option<usize>, Listed)>, edges: &[i64]) -> Result<Self> {
+    pub fn new(parts: Vec<(Option<usize>, Listed)>, edges: &[i64]) -> Result<Self> {
         let mut made = Self { edges: edges.into(), ..Self::default() };
         if edges.first() != Some(&0) || !edges.is_sorted() {
             return Err(outside());
         }
         let mut known = Known::new();
-        for (column, listed) in leaves {
-            let leaf = Leaf::new(listed, edges, &mut known)?;
+        for (column, listed) in parts {
+            let part = Numbers::new(listed, edges, &mut known)?;
             match column {
                 Some(column) => {
                     made.columns(column + 1);
-                    made.columns.get_mut(column).ok_or_else(outside)?.leaves.push(leaf);
+                    made.columns.get_mut(column).ok_or_else(outside)?.parts.push(part);
                 }
                 None => made.others.push(Collected {
-                    leaves: vec![leaf],
+                    parts: vec![part],
                     edges: Arc::clone(&made.edges),
                     ..Collected::default()
                 }),
@@ -416,17 +416,17 @@ impl Collector {
         &mut self.columns
     }
 
-    /// Collects what the writer did not process, and returns the statistics of each given leaf.
+    /// Collects what the writer did not process, and returns the statistics of each given part.
     pub fn finish(mut self) -> Result<Vec<Zones>> {
         let end = self.edges.last().map_or(0, |end| usize::try_from(*end).unwrap_or_default());
         self.columns.par_iter_mut().chain(&mut self.others).try_for_each(|one| one.look(end))?;
-        let mut columns: Vec<_> = self.columns.iter().map(|one| one.leaves.iter()).collect();
-        let mut others = self.others.iter().flat_map(|one| &one.leaves);
+        let mut columns: Vec<_> = self.columns.iter().map(|one| one.parts.iter()).collect();
+        let mut others = self.others.iter().flat_map(|one| &one.parts);
         let mut next = |column: Option<usize>| match column {
             Some(column) => columns.get_mut(column)?.next(),
             None => others.next(),
         };
-        self.order.iter().map(|column| next(*column).map(Leaf::zones).ok_or_else(outside)).collect()
+        self.order.iter().map(|column| next(*column).map(Numbers::zones).ok_or_else(outside)).collect()
     }
 }
 
@@ -564,12 +564,12 @@ mod tests {
     fn statistics_that_are_collected_in_pieces_are_those_of_all() {
         let values: Vec<u8> = (0..600_000i32).flat_map(|i| (i * 7919 % 600_011).to_ne_bytes()).collect();
         let offsets: Vec<i64> = (0..=100_000).map(|i| i * 6 - i % 2).collect();
-        let leaf = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone().into())]);
+        let lists = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone().into())]);
         let plain = || listed(Number::I32, &values, Vec::new());
         let edges = [0, 1, 30_000, 99_999, 100_000];
-        let whole = zones(vec![leaf(), plain()], &edges).unwrap();
+        let whole = zones(vec![lists(), plain()], &edges).unwrap();
         let mut collector =
-            Collector::new(vec![(Some(1), leaf()), (None, plain()), (Some(0), plain())], &edges).unwrap();
+            Collector::new(vec![(Some(1), lists()), (None, plain()), (Some(0), plain())], &edges).unwrap();
         let mut pieces = Vec::new();
         for (from, to) in [(0, 10), (10, 70_000), (70_000, 90_000)] {
             let columns = collector.columns(3);

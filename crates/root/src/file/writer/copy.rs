@@ -110,10 +110,8 @@ fn collect<'a>(value: &'a Value, names: &mut HashSet<&'a str>) {
     let mut left = vec![value];
     while let Some(value) = left.pop() {
         match value {
-            Value::Object(object) => {
-                if object.reference == 0 || visited.insert(object.reference) {
-                    classes(object, names, &mut left);
-                }
+            Value::Object(object) if object.reference == 0 || visited.insert(object.reference) => {
+                classes(object, names, &mut left);
             }
             Value::List(items) => left.extend(items),
             Value::Map(pairs) => left.extend(pairs.iter().flat_map(|(key, value)| [key, value])),
