@@ -293,7 +293,7 @@ def strings(path: Path) -> Path:
 def two_trees(path: Path) -> Path:
     with sapwood.recreate(path, compression=GOOD, commit_every=None) as file:
         for name in ("Events", "Runs"):
-            file.mktree(name, events(20_000))
+            file.mktree(name, events(10_000))
     return path
 
 

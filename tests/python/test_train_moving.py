@@ -147,15 +147,23 @@ class Large(train.Task):
         return {"n": len(events.x), "sum": float(x[0])}
 
 
-def _resident(pid: int | str) -> int:
-    """Return the resident bytes of a process and of all processes that it has started."""
+def _resident(pid: int | str, above: bytes = b"") -> int:
+    """Return the resident bytes of a process and of all processes that it has started.
+
+    `above` is the command line of this process. Until a program that it starts has begun, the new process has the same
+    command line and the same memory, which is counted once.
+    """
+    about = Path(f"/proc/{pid}")
     try:
-        size = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        command = (about / "cmdline").read_bytes()
+        if command == above:
+            return 0
+        size = int((about / "statm").read_text().split()[1]) * 4096
+        threads = list((about / "task").iterdir())
         below = [child for thread in threads for child in (thread / "children").read_text().split()]
     except OSError:
         return 0
-    return size + sum(map(_resident, below))
+    return size + sum(_resident(child, command if pid == "self" else b"") for child in below)
 
 
 @pytest.mark.alone
