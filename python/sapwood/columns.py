@@ -766,6 +766,8 @@ def to_arrow(column: Column) -> Foreign:
                 pa.large_list(inner.type), len(offsets) - 1, [None, pa.py_buffer(offsets)], children=[inner]
             )
         case ("fixed", length, size, content):
+            if size >= 1 << 31:
+                raise UnsupportedError(f"Arrow has no arrays of {size} elements each")
             inner = to_arrow(content)
             return pa.Array.from_buffers(pa.list_(inner.type, size), length, [None], children=[inner])
         case ("record", length, _, fields):

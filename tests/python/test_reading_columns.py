@@ -260,6 +260,14 @@ def test_records_that_numpy_has_no_type_for() -> None:
             columns.to_numpy(wrong)
 
 
+def test_arrays_of_more_elements_than_arrow_has() -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
+    empty = ("record", 0, "", [])
+    for column in (("fixed", 2, 1 << 40, empty), ("list", np.array([0, 2]), ("fixed", 2, 1 << 31, empty))):
+        with pytest.raises(UnsupportedError, match="Arrow has no arrays of"):
+            columns.to_arrow(column)
+
+
 def test_a_name_with_a_zero_byte_has_no_arrow_form() -> None:
     with pytest.raises(UnsupportedError, match=r"[Nn]ull byte"):
         columns.ArrowStream(["a\0b"], [("number", np.arange(2))]).__arrow_c_stream__()

@@ -15,10 +15,11 @@ from sapwood.cli import main
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.tools.conversion import convert
 from sapwood.tools.difference import differences, first_difference
-from sapwood.tools.drawing import histogram_of, text_of
+from sapwood.tools.drawing import histogram_of, object_text, text_of
 from sapwood.tools.scanning import rows
 
 N = 500
+STANDARD = Path(__file__).parents[1] / "golden" / "objects" / "standard.root"
 
 
 def data() -> dict[str, object]:
@@ -160,6 +161,22 @@ def test_a_histogram_holds_every_finite_value(sample: str, tmp_path: Path, capsy
         from sapwood.tools.drawing import draw
 
         draw(filled, str(tmp_path / "x.gif"))
+
+
+def test_histograms_of_many_axes_show_the_sums_that_they_keep(tmp_path: Path) -> None:
+    pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
+    with sapwood.open(STANDARD) as file:
+        one = file["sparse_full"]
+    sums = {
+        name: one.member(name).with_members({"fArray": np.array(values)})
+        for name, values in (("fTsumwx", [4.0, 8.0]), ("fTsumwx2", [8.0, 52.0]))
+    }
+    shown = object_text(one.with_members({"fTsumw": 4.0, **sums}))
+    figures = " ".join(shown.splitlines()[-1].split())
+    assert "Mean x 1" in figures and "Mean y 2" in figures, shown
+    assert "Std Dev x 1" in figures and "Std Dev y 3" in figures, shown
+    short = {"fTsumwx2": one.member("fTsumwx2").with_members({"fArray": np.array([8.0])})}
+    assert object_text(one.with_members({"fTsumw": 4.0, **sums, **short}))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl"])

@@ -561,6 +561,20 @@ def test_histograms_whose_bins_are_polygons_are_not_added_in_part(tmp_path: Path
         assert new["poly"].values().tolist() == old["poly"].values().tolist()
 
 
+@pytest.mark.parametrize("name", ["sparse", "dense"])
+def test_equal_histograms_that_cannot_be_added_are_named(tmp_path: Path, name: str) -> None:
+    inputs = [str(OBJECTS / "standard.root")] * 3
+    result = merge(tmp_path / "out.root", inputs, only=[name])
+    assert list(result.not_added) == [name] and not result.kept and not result.is_complete
+    with sapwood.open(inputs[0]) as old, sapwood.open(tmp_path / "out.root") as new:
+        assert new[name].values().tolist() == old[name].values().tolist()
+    with pytest.raises(ArgumentError, match=f"{name} cannot be added to that of earlier files"):
+        merge(tmp_path / "out.root", inputs, only=[name], others="error")
+    assert merge(tmp_path / "all.root", inputs, only=[name], others="all").is_complete
+    with sapwood.open(tmp_path / "all.root") as file:
+        assert file.keys() == [f"{name};{cycle}" for cycle in (3, 2, 1)]
+
+
 @pytest.mark.parametrize("averaged", [0, 1])
 def test_an_averaged_histogram_is_not_added_to_one_that_is_none(tmp_path: Path, averaged: int) -> None:
     inputs = [str(tmp_path / f"{number}.root") for number in range(2)]
@@ -570,4 +584,4 @@ def test_an_averaged_histogram_is_not_added_to_one_that_is_none(tmp_path: Path, 
         with sapwood.recreate(path) as file:
             file["h"] = sapwood.writing.objects.NewObject(classname, title, members)
     result = merge(tmp_path / "out.root", inputs)
-    assert result.kept == ["h"]
+    assert list(result.not_added) == ["h"] and not result.kept and not result.is_complete

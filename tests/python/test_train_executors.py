@@ -269,6 +269,23 @@ def test_a_run_without_dask_workers_says_so_and_ends(folder: Path, monkeypatch: 
     assert cluster.asked == [{"n": 1}]
 
 
+class NoScheduler(NoWorkers):
+    """A client whose scheduler ends: it knows nothing of it for a moment, and is closed then."""
+
+    def scheduler_info(self, **_: Any) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks > 4:
+            self.status = "closed"
+        return {} if self.looks > 1 else {"workers": {"tcp://one": {"nthreads": 1}}}
+
+
+@pytest.mark.timeout(60)
+def test_a_run_whose_dask_scheduler_ends_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NoScheduler))
+    with pytest.raises(SapwoodError, match="the Dask scheduler is gone"):
+        train.run(Fill(), folder, executor=Dask(NoScheduler()), step_size=10)
+
+
 class Meets(Fill):
     """Waits for a second worker."""
 

@@ -277,10 +277,25 @@ def stored_statistics(one: Foreign) -> dict[str, float]:
     if total := float(members.get("fTsumw", 0.0)):  # otherwise ROOT computes them from the bins, too
         axes = "xy" if len(one.axes) > 1 else "x"
         names = {axis: f" {axis}" if len(axes) > 1 else "" for axis in axes}
-        moments = {a: (members[f"fTsumw{a}"] / total, members[f"fTsumw{a}2"] / total) for a in axes}
+        sums = _sums(members, axes)
+        if sums is None:
+            return figures
+        moments = {axis: (one / total, two / total) for axis, (one, two) in sums.items()}
         figures |= {f"Mean{names[a]}": float(mean) for a, (mean, _) in moments.items()}
         figures |= {f"Std Dev{names[a]}": math.sqrt(abs(two - mean * mean)) for a, (mean, two) in moments.items()}
     return figures
+
+
+def _sums(members: Mapping[str, Any], axes: str) -> dict[str, tuple[float, float]] | None:
+    """Return the weighted sums of the values and of their squares along each axis, or `None` if one is missing."""
+    one, two = members.get("fTsumwx"), members.get("fTsumwx2")
+    if isinstance(one, Sequence) and isinstance(two, Sequence):  # THnBase: arrays with an item for each axis
+        if min(len(one), len(two)) < len(axes):
+            return None
+        return {axis: (float(one[place]), float(two[place])) for place, axis in enumerate(axes)}
+    if any(f"fTsumw{axis}{power}" not in members for axis in axes for power in ("", "2")):
+        return None
+    return {axis: (float(members[f"fTsumw{axis}"]), float(members[f"fTsumw{axis}2"])) for axis in axes}
 
 
 def described_object(one: Foreign, where: str) -> dict[str, str]:

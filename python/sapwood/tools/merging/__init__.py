@@ -49,7 +49,8 @@ def merge(
     Trees of the same path are joined: their baskets are copied as they are stored. Histograms and profiles are added,
     including those inside lists, stacks and other objects. Points of graphs (`TGraph`, with errors of any kind) are
     appended; lists of entries (`TEntryList`, `TEventList`) are united; parameters (`TParameter`) are added, multiplied
-    or chosen, according to their bits. Of other objects, the first is copied; see `others`.
+    or chosen, according to their bits. Of other objects, the first is copied; see `others`. Histograms that cannot be
+    added (`THn`, `THnSparse`, averages, efficiencies with weights) are named in `not_added`, also if they are equal.
 
     Parameters
     ----------

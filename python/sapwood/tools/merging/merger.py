@@ -25,7 +25,7 @@ from sapwood.errors import (
 )
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
 from sapwood.tools.merging.inputs import Input, first_codec, opened_ahead
-from sapwood.tools.merging.objects import Item, is_joined, objects_of
+from sapwood.tools.merging.objects import Item, is_filled, is_joined, objects_of
 from sapwood.tools.merging.report import Merged
 from sapwood.tools.merging.rewriting import Reclustered, Union, unions_of
 from sapwood.tools.merging.settings import Settings
@@ -131,18 +131,21 @@ class Merger:
         for item, one in zip(fresh, firsts, strict=True):
             self._classes[item.path] = item.classname
             self._sums[item.path] = [one]
-            # Joined objects all count, even one that equals that of the previous file.
-            if not is_joined(item.classname):
+            # Joined objects all count, even one that equals that of the previous file, and so do histograms.
+            if not is_joined(item.classname) and (one.is_additive or not is_filled(item.classname)):
                 self._first.insert(item.path, one)
             self._keep(one)
         for item, one in zip(differing, others, strict=True):
             where, variants = item.path, self._sums[item.path]
             merges = (one.is_additive and variants[0].is_additive) or is_joined(item.classname)
             if not merges and self._settings.others == "error":
-                raise ArgumentError(f"{path}: {where} differs from that of earlier files")
+                what = "cannot be added to" if is_filled(item.classname) else "differs from"
+                raise ArgumentError(f"{path}: {where} {what} that of earlier files")
             if merges or self._settings.others == "all":
                 variants.append(one)
                 self._keep(one)
+            elif is_filled(item.classname):
+                self._result.not_added[where] = f"no sums of this {item.classname}; that of the first file was taken"
             elif where not in self._result.kept:
                 self._result.kept.append(where)
         for item in tables:

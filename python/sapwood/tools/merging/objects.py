@@ -13,6 +13,8 @@ from sapwood.tools.merging.settings import Settings
 
 _JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParameter<(bool|int|long|float|double)>")
 
+_FILLED = re.compile(r"TH[123]([A-Z]|Poly)|TProfile(2D|3D|2Poly)?|TEfficiency|THn(Sparse)?(T<.*>)?|THn(Sparse)?[A-Z]")
+
 
 class Item(NamedTuple):
     """An object of a file: its path, class, and key."""
@@ -25,6 +27,11 @@ class Item(NamedTuple):
 def is_joined(classname: str) -> bool:
     """Return whether objects of a class are joined rather than added, in the order of the files."""
     return _JOINED.fullmatch(classname) is not None
+
+
+def is_filled(classname: str) -> bool:
+    """Return whether objects of a class hold what was filled into them, so that one does not stand for all files."""
+    return _FILLED.fullmatch(classname) is not None
 
 
 def objects_of(

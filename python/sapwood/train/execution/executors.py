@@ -386,11 +386,11 @@ class Dask:
 
     def departed(self) -> list[str]:
         """Return the workers that were lost since the last call. Dask has given their work to others."""
-        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        there = self._client.scheduler_info(n_workers=-1).get("workers", {})
         if not self._seen.keys() <= there.keys():
             # Ask again: the client's view of its scheduler may be incomplete for a moment.
             time.sleep(0.2)
-            there = {**there, **self._client.scheduler_info(n_workers=-1)["workers"]}
+            there = {**there, **self._client.scheduler_info(n_workers=-1).get("workers", {})}
         gone = [address for address in self._seen if address not in there]
         self._seen = dict.fromkeys(there)
         return [f"Dask worker {address} is gone" for address in gone]
@@ -416,7 +416,7 @@ class Dask:
         if time.monotonic() - when > (1 if len(self._seen) >= self._asked else 0.1):
             if self._client.status in ("closing", "closed"):
                 raise SapwoodError(_GONE)
-            there = self._client.scheduler_info(n_workers=-1)["workers"]
+            there = self._client.scheduler_info(n_workers=-1).get("workers", {})
             self._seen.update(dict.fromkeys(there))
             self._miss(len(there))
             found = [worker["nthreads"] for worker in there.values()]
@@ -477,7 +477,7 @@ class Dask:
             return argument
         known = self._packed.get(argument.digest)
         if known is None or known.status != "finished":
-            if not self._client.scheduler_info(n_workers=-1)["workers"]:
+            if not self._client.scheduler_info(n_workers=-1).get("workers", {}):
                 return argument  # nobody can take it before the call
             try:
                 known = self._client.scatter(argument, broadcast=True, hash=False)
