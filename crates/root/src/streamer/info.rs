@@ -260,7 +260,7 @@ impl Classes {
         self.by_name.get(name).into_iter().flatten().filter_map(|&i| self.infos.get(i))
     }
 
-    /// Returns a version of a class, if it is among the first [`MOST_VERSIONS`].
+    /// Returns a version of a class, if it is among the first `MOST_VERSIONS`.
     pub fn find(&self, name: &str, version: i32) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).take(MOST_VERSIONS).find(|i| i.version == version)
     }
