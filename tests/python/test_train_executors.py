@@ -27,7 +27,7 @@ import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.pages.run import render
-from sapwood.train.execution import engine, executors, forking
+from sapwood.train.execution import engine, executors, forking, worker
 from sapwood.train.execution.executors import (
     Dask,
     Futures,
@@ -820,3 +820,14 @@ def test_a_pool_in_this_process_keeps_no_buffers_when_the_run_has_ended(tmp_path
         assert sapwood.kept_memory() == 0
     finally:
         sapwood.set_kept_memory(limit)
+
+
+@pytest.mark.parametrize("data", [b"no tasks", b"cno.such.module\nTask\n.", None])
+def test_a_process_that_cannot_load_the_tasks_says_so(data: bytes | None) -> None:
+    """As one with another version of sapwood: the error names the process, and is not a bare one of Python."""
+    packed = worker.Packed(f"digest of {data!r}", data)
+    said = (
+        "no longer has the tasks" if data is None else f"cannot load the tasks .* with sapwood {sapwood.__version__}: "
+    )
+    with pytest.raises(SapwoodError, match=said):
+        worker.run_lease(packed, None)  # pyright: ignore[reportArgumentType]

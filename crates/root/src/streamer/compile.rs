@@ -554,6 +554,45 @@ mod tests {
         assert!(programs.without(Hidden::new()).compiler().object("Outer").type_of().is_ok());
     }
 
+    /// A count of objects without members is limited, because no bytes of the file limit it.
+    #[test]
+    fn objects_without_members_are_limited() {
+        let members = [("v", 300, "vector<Nothing>", ElementClass::Stl)];
+        let infos = [with_members("Outer", &members), with_members("Nothing", &[])];
+        let programs = Programs::new(Arc::new(Classes::new(infos).unwrap()));
+        let kind = programs.object("Outer");
+        let decode = |header: &[u8], count: u32| {
+            let inner = [header, &count.to_be_bytes()].concat();
+            let frame = |body: &[u8]| [&(0x4000_0000 | body.len() as u32).to_be_bytes(), body].concat();
+            let bytes = frame(&[&[0, 1][..], &frame(&inner)].concat());
+            let mut builder = Builder::new(&kind.type_of().unwrap());
+            let result =
+                Decoder::new(&programs, false).decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1);
+            result.map_err(|error| error.kind())
+        };
+        for header in [&[0, 9][..], &[0x40, 9, 0, 1]] {
+            assert_eq!(decode(header, 1000), Ok(()));
+            assert_eq!(decode(header, 1 << 20), Ok(()));
+            assert_eq!(decode(header, u32::MAX >> 1), Err(crate::error::ErrorKind::Limit));
+        }
+    }
+
+    /// A flag of member-wise data in the header of a text is an error: what follows would be taken for a class version.
+    #[test]
+    fn texts_are_never_member_wise() {
+        let programs = Programs::new(Arc::new(Classes::new([]).unwrap()));
+        let kind = Kind::Framed(Box::new(Kind::Text));
+        let decode = |version: u8| {
+            let bytes = [0x40, 0, 0, 4, version, 9, 1, b'x'];
+            let mut builder = Builder::new(&kind.type_of().unwrap());
+            Decoder::new(&programs, false).column_to_end(&kind, &mut Cursor::new(&bytes, 0), &mut builder)
+        };
+        assert!(decode(0).is_ok());
+        assert!(
+            decode(0x40).unwrap_err().to_string().starts_with("member-wise data of a type without members")
+        );
+    }
+
     #[test]
     fn a_negative_count_is_an_error_with_its_place() {
         let members =

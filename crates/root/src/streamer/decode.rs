@@ -39,6 +39,8 @@ pub struct Decoder<'a> {
     repeated_bytes: usize,
     /// Bytes of older versions, and bytes of the zeros that their objects get for members added later.
     older: (usize, usize),
+    /// Number of values without bytes.
+    hollow: usize,
     /// Position of the first pointer.
     began: Option<usize>,
     /// Furthest position of a pointer.
@@ -51,6 +53,11 @@ pub struct Decoder<'a> {
 /// `MOST_ZEROS` times those of the objects.
 const ZEROS: usize = 64 << 10;
 const MOST_ZEROS: usize = 1024;
+
+/// Limit for values without bytes, such as objects of classes without members, in a page: this many, plus `MOST_HOLLOW`
+/// for each byte before them.
+const HOLLOW: usize = 1 << 20;
+const MOST_HOLLOW: usize = 16;
 
 /// Maximum nesting depth of objects, including pointers; limited by a thread's stack.
 const DEEPEST_OBJECT: usize = 300;
@@ -71,6 +78,7 @@ impl<'a> Decoder<'a> {
             repeated: 0,
             repeated_bytes: 0,
             older: (0, 0),
+            hollow: 0,
             began: None,
             reached: 0,
             left_out: leave_out.then(Vec::new),
@@ -172,9 +180,39 @@ impl<'a> Decoder<'a> {
         let mut end = offsets.last().copied().unwrap_or_default();
         for _ in 0..n {
             let count = c.count(least)?;
-            self.decode(item, c, values, count)?;
+            if least == 0 {
+                self.maybe_hollow(item, c, values, count)?;
+            } else {
+                self.decode(item, c, values, count)?;
+            }
             end += count as i64;
             offsets.try_push(end)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes `n` values that may have no bytes, which would limit their number.
+    pub(super) fn maybe_hollow(
+        &mut self,
+        kind: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        let before = c.pos();
+        self.decode(kind, c, out, n)?;
+        self.allow_hollow(n, before, c)
+    }
+
+    /// Counts `n` values if no bytes were read for them from `before` on.
+    fn allow_hollow(&mut self, n: usize, before: usize, c: &Cursor<'_>) -> Result<()> {
+        if c.pos() > before {
+            return Ok(());
+        }
+        self.hollow = self.hollow.saturating_add(n);
+        if self.hollow > HOLLOW.saturating_add(c.pos().saturating_mul(MOST_HOLLOW)) {
+            let message = format!("{} values without bytes after {} bytes", self.hollow, c.pos());
+            return Err(Error::limit(message).at(c.place()));
         }
         Ok(())
     }
@@ -189,7 +227,7 @@ impl<'a> Decoder<'a> {
                 packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
             }
             (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
-                self.decode(item, c, values, sized(c, n, *size)?)?;
+                self.maybe_hollow(item, c, values, sized(c, n, *size)?)?;
                 *length += n;
             }
             (Kind::LeafText, Builder::Text { offsets, bytes }) => {
@@ -217,7 +255,7 @@ impl<'a> Decoder<'a> {
                     let (keys, items) = pair(values, count, c)?;
                     // Classes without members have no bytes, which would limit the number of pairs.
                     if key.fixed_bytes() == Some(0) && value.fixed_bytes() == Some(0) {
-                        self.decode(key, c, keys, count)?;
+                        self.maybe_hollow(key, c, keys, count)?;
                         self.decode(value, c, items, count)?;
                         offsets.try_push(values.len() as i64)?;
                         continue;
@@ -439,7 +477,7 @@ impl<'a> Decoder<'a> {
                 let present = !*flagged || c.u8()? != 0;
                 let count = if *triangle { sized(c, count, count + 1)? / 2 } else { count };
                 for _ in 0..rows {
-                    self.decode(item, c, values, if present { count } else { 0 })?;
+                    self.maybe_hollow(item, c, values, if present { count } else { 0 })?;
                     offsets.try_push(values.len() as i64)?;
                 }
             }

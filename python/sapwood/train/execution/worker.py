@@ -556,8 +556,20 @@ def worker_of(given: Packed | Worker) -> Worker:
             while len(_WORKERS) > 3:
                 _WORKERS.popitem(last=False)[1].close()
             # It is not closed when the run ends: the process may belong to a pool of another program.
-            _WORKERS[given.digest] = Worker(given.info(), hold=False)
+            _WORKERS[given.digest] = _unpacked(given)
         return _WORKERS[given.digest]
+
+
+def _unpacked(given: Packed) -> Worker:
+    try:
+        return Worker(given.info(), hold=False)
+    except SapwoodError:
+        raise
+    except Exception as error:
+        # A process of another version may know other fields of a run.
+        raise SapwoodError(
+            f"{this_process()} cannot load the tasks of the run with sapwood {_native.__version__}: {described(error)}"
+        ) from error
 
 
 def run_lease(worker: Packed | Worker, lease: Lease) -> Outcome:

@@ -51,6 +51,9 @@ impl Decoder<'_> {
         let (kind, header) = match kind {
             Kind::Framed(inner) if c.remaining() > 0 => {
                 let frame = c.frame()?;
+                if frame.member_wise && !has_members(inner) {
+                    return Err(c.corrupt("member-wise data of a type without members"));
+                }
                 (inner.as_ref(), if frame.member_wise { Some(Header::read(c)?) } else { None })
             }
             other => (other, None),
@@ -92,6 +95,7 @@ impl Decoder<'_> {
         }
         let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
         let count = c.count(0)?;
+        let before = c.pos();
         match kind {
             Kind::List(item) => match item.as_ref() {
                 Kind::Again(_) if count == 0 => {}
@@ -121,6 +125,7 @@ impl Decoder<'_> {
             }
             other => return Err(misfit(other, c)),
         }
+        self.allow_hollow(count, before, c)?;
         offsets.try_push(values.len() as i64)?;
         Ok(())
     }
@@ -257,10 +262,22 @@ impl Decoder<'_> {
         let Builder::List { offsets, values } = out else { return Err(misfit(item, c)) };
         let frame = c.frame()?;
         for count in counts {
-            self.decode(item, c, values, count)?;
+            self.maybe_hollow(item, c, values, count)?;
             offsets.try_push(values.len() as i64)?;
         }
         end_at(c, frame, "a row of objects")
+    }
+}
+
+/// Whether a kind can be stored member-wise: as a collection of objects.
+fn has_members(kind: &Kind) -> bool {
+    match kind {
+        Kind::Fixed { item, .. } => has_members(item),
+        Kind::List(item) => {
+            matches!(item.as_ref(), Kind::Again(_) | Kind::Object(_) | Kind::Record(_) | Kind::Opaque(..))
+        }
+        Kind::Map(..) => true,
+        _ => false,
     }
 }
 
