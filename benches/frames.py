@@ -411,7 +411,7 @@ def write_all(figures: Figures, folder: Path, data: dict[str, Any]) -> None:
     for form in FORMS.values():
         plain, indexed = (lambda f=form, i=index: write(folder, data, i, f) for index in (False, True))
         timed(1, plain, indexed)
-        figures.pairs(f"writing a {form} with an index ÷ without", plain, indexed, 41, 1.03)
+        figures.pairs(f"writing a {form} with an index ÷ without", plain, indexed, 61, 1.03)
     table = pa.table({key: ak.to_arrow(values, extensionarray=False) for key, values in data.items()})
     pq.write_table(
         table, folder / "events.parquet", compression="zstd", compression_level=3, row_group_size=CLUSTER
@@ -529,7 +529,7 @@ def measure_cuts(figures: Figures, folder: Path, entries: int) -> None:
             (whole, _), (part, _) = used(lambda w=work, p=plain: w(p)), used(lambda w=work, p=path: w(p))
             figures.add("Index", f"cut of 1 % in {way}, {form}: bytes ÷ without an index", part / whole, 0.03)
         without, indexed = (lambda p=one: sapwood.open(p).arrays(columns, _UNSORTED) for one in (plain, path))
-        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", without, indexed, 61, 1.01)
+        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", without, indexed, 201, 1.01)
 
 
 def measure_batches(figures: Figures, folder: Path) -> None:
