@@ -17,7 +17,6 @@ from sapwood.errors import ArgumentError, CorruptError, NotFoundError, SapwoodEr
 from sapwood.table.index import INDEX_SET, index_set
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
-from sapwood.table.statistics import ZoneCollector
 from sapwood.table.steps import StepPlan, read_ahead
 from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
@@ -171,29 +170,15 @@ class WritableNTuple(WritableTable):
         """Wrap an RNTuple of the native core."""
         super().__init__(path, file, number)
         self._plan = plan
-        self._zones: ZoneCollector | None = None
         self._looked_at: set[str] = set()
 
     def collect_zones(self, entries: int) -> None:
         """Collect ranges of all values from this point, for an index with zones of this many entries."""
-        self._zones = ZoneCollector(entries)
+        super().collect_zones(entries)
         # Fields added later are absent from the first zones.
         self._looked_at = set(self._plan.shapes)
 
-    def take(self, columns: list[Column]) -> None:
-        """Write the columns of all fields."""
-        native = self._file.native
-        length = length_of(columns[0]) if columns else 0
-        with self._file.changing():
-            if self._zones is None or not length:
-                native.extend(self._number, columns)
-            else:
-                self._zones.take(
-                    length, self._numbers_of(columns), partial(native.extend_collecting, self._number, columns)
-                )
-
-    def _numbers_of(self, columns: list[Column]) -> Iterator[tuple[int, str, Column]]:
-        """Yield the numbers that an index has, with the places of their fields and their paths."""
+    def _bounded(self, columns: list[Column]) -> Iterator[tuple[int, str, Column]]:
         for place, (name, column) in enumerate(zip(self._plan.shapes, columns, strict=True)):
             if name in self._looked_at and not is_packed(self._plan.shapes[name]):
                 for path, numbers in _numbers_in(name, column, lambda column: column):

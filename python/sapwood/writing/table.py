@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from sapwood.columns import Foreign
+from collections.abc import Iterable
+from functools import partial
+
+from sapwood.columns import Column, Foreign, length_of
+from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.output import InOutputFile, OutputFile
 
 
@@ -16,6 +20,7 @@ class WritableTable(InOutputFile):
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
         """Refer to a table by its number in the native core."""
         super().__init__(path, file, number)
+        self._zones: ZoneCollector | None = None
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -58,6 +63,26 @@ class WritableTable(InOutputFile):
 
     def extend(self, data: object, *, accept_new_fields: bool = False) -> None:
         """Add entries: data for every field, all of one length."""
+        raise NotImplementedError
+
+    def collect_zones(self, entries: int) -> None:
+        """Collect ranges of all values from this point, for an index with zones of this many entries."""
+        self._zones = ZoneCollector(entries)
+
+    def take(self, columns: list[Column]) -> None:
+        """Write the columns of all fields, without those of counters."""
+        native = self._file.native
+        length = length_of(columns[0]) if columns else 0
+        with self._file.changing():
+            if self._zones is None or not length:
+                native.extend(self._number, columns)
+            else:
+                self._zones.take(
+                    length, self._bounded(columns), partial(native.extend_collecting, self._number, columns)
+                )
+
+    def _bounded(self, columns: list[Column]) -> Iterable[tuple[int | None, str, Column]]:
+        """Return the numbers that an index has, with the places of their columns and their paths."""
         raise NotImplementedError
 
     def finish(self) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.table.index import Zones
-from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.columns import Ready, to_columns
 from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
@@ -52,7 +50,7 @@ class WritableTree(WritableTable):
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
-        self._zones: ZoneCollector | None = None
+        self._zones = None
 
     @property
     def num_baskets(self) -> int:
@@ -144,26 +142,13 @@ class WritableTree(WritableTable):
             data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
             self.add_branches(data, branch_types=branch_types)
 
-    def collect_zones(self, entries: int) -> None:
-        """Collect ranges of all values from this point, for an index with zones of this many entries."""
-        self._zones = ZoneCollector(entries)
-
     @property
     def zones(self) -> Zones | None:
         """The collected ranges for the index of the tree, if they were collected."""
         return None if self._zones is None else self._zones.zones()
 
-    def take(self, columns: list[Column]) -> None:
-        """Write the columns of all branches that are not counters."""
-        native = self._file.native
-        length = length_of(columns[0]) if columns else 0
-        with self._file.changing():
-            if self._zones is None or not length:
-                native.extend(self._number, columns)
-            else:
-                self._zones.take(
-                    length, self._plan.bounded(columns), partial(native.extend_collecting, self._number, columns)
-                )
+    def _bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column]]:
+        return self._plan.bounded(columns)
 
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:
