@@ -8,7 +8,7 @@ from typing import Any
 
 from sapwood.columns import Foreign
 from sapwood.frames.expressions import of_polars
-from sapwood.frames.source import PIECE, FrameSource
+from sapwood.frames.source import FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.predicates import UNKNOWN
 
@@ -38,7 +38,8 @@ def scan_polars(files: Files, **options: object) -> Foreign:
         known = UNKNOWN if predicate is None else of_polars(predicate, source.numbers)
         for table in source.tables(source.needed([*wanted, *named]), known, n_rows):
             whole: Any = pl.from_arrow(table)
-            for frame in whole.iter_slices(batch_size or PIECE):
+            # Polars divides frames among its threads by itself.
+            for frame in whole.iter_slices(batch_size) if batch_size else [whole]:
                 passed = frame if predicate is None else frame.filter(predicate)
                 yield passed if passed.columns == wanted else passed.select(wanted)
 
