@@ -269,7 +269,12 @@ def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -
     if names and not underflow and len(set(names)) == len(names):
         made: Any = _category(names)
     else:
-        made = bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+        try:
+            made = (
+                bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+            )
+        except ValueError as error:
+            raise UnsupportedError(f"{place_of(axis)}: boost-histogram has no such axis: {error}") from error
         if names:
             made.labels = names
             warnings.warn(

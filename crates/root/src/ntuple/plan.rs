@@ -398,7 +398,8 @@ impl<'a> FieldEntries<'a> {
         let later = || {
             let schema = &self.ntuple.schema;
             let added = |&&id: &&usize| {
-                let column = self.column(id).filter(|column| id >= schema.header_columns || column.is_deferred());
+                let column =
+                    self.column(id).filter(|column| id >= schema.header_columns || column.is_deferred());
                 columns.get(id).is_none() && column.is_some_and(|column| !column.starts_suppressed)
             };
             stored.choices.iter().find(added)

@@ -601,6 +601,19 @@ mod tests {
     }
 
     #[test]
+    fn no_bytes_are_left_over_in_a_basket_without_a_table() {
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let read = |data: &[u8], to| {
+            let (page, slice) = (Page::plain(data, 2), PageSlice { items: 2, to, ..SLICE });
+            let mut texts = Builder::new(&Kind::Text.type_of()?);
+            whole(&mut Decoder::new(&programs, false), &page, &slice, &Kind::Text, &mut texts)
+        };
+        read(b"\x01a\x01b", 2).unwrap();
+        assert!(read(b"\x01a\x01bc", 2).unwrap_err().to_string().contains("left over"));
+        read(b"\x01a\x01bc", 1).unwrap();
+    }
+
+    #[test]
     fn counters_give_bounds_within_the_page() {
         let page = Page::plain(&[0; 12], 3);
         assert_eq!(from_counts(&page, &[5, 7, 7, 8], 4).unwrap(), [0, 8, 8, 12]);

@@ -321,3 +321,31 @@ fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Number;
+    use crate::error::ErrorKind;
+    use crate::streamer::Classes;
+    use crate::streamer::compile::Programs;
+    use std::sync::Arc;
+
+    #[test]
+    fn members_that_do_not_fit_their_frame_are_an_error_of_the_class() {
+        let record = Arc::new(Record::new("In", [("a".to_owned(), false, Kind::Number(Number::I32))]));
+        let class = Class { name: "In".into(), versions: vec![Version { version: 1, checksum: 7, record }] };
+        let kind = Kind::Framed(Box::new(Kind::List(Box::new(Kind::Object(Arc::new(class))))));
+        let programs = Programs::new(Arc::new(Classes::default()));
+        // A member-wise collection of two objects, whose members have other bytes than the class describes.
+        for (bytes, class) in [(8, None), (4, Some("In")), (12, Some("In"))] {
+            let head = [0x4000_0000 | (8 + bytes as u32), 0x4009_0001, 2];
+            let data: Vec<u8> = head.into_iter().flat_map(u32::to_be_bytes).chain(vec![1; bytes]).collect();
+            let mut out = Builder::new(&kind.type_of().unwrap());
+            let result = Decoder::new(&programs, true).decode(&kind, &mut Cursor::new(&data, 0), &mut out, 1);
+            let error = result.err();
+            assert_eq!(error.as_ref().and_then(|error| error.class()), class, "{bytes} bytes");
+            assert_eq!(error.map(|error| error.kind()), class.map(|_| ErrorKind::Unsupported));
+        }
+    }
+}
