@@ -158,3 +158,23 @@ def test_a_sparse_histogram_with_a_bin_beyond_its_axis(monkeypatch: pytest.Monke
 class _Empty:
     def member(self, name: str) -> Any:
         return np.zeros(0)
+
+
+def test_a_profile_with_arrays_of_different_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.open(OBJECTS / "standard.root") as file:
+        found = file[next(name for name, kind in file.classnames().items() if kind == "TProfile")]
+    monkeypatch.setattr(type(found), "_stored", lambda _: np.zeros(1))
+    for use in (found.values, found.errors, found.to_boost, found.to_hist):
+        with pytest.raises(CorruptError, match="1 sums for"):
+            use()
+
+
+def test_a_histogram_whose_axes_have_the_same_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["h"] = np.histogram2d(np.arange(8.0), np.arange(8.0), bins=2)
+    path.write_bytes(path.read_bytes().replace(b"yaxis", b"xaxis"))
+    with sapwood.open(path) as file:
+        assert file["h"].to_boost().ndim == 2
+        with pytest.raises(UnsupportedError, match="hist has no such axes"):
+            file["h"].to_hist()
