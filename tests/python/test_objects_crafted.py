@@ -136,7 +136,7 @@ class _Chunk:
 
 
 class _FewBins(sparse.THnSparse):
-    _with_flow = (3,)  # pyright: ignore[reportAssignmentType]
+    _with_flow = (3,)  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __len__(self) -> int:
         return 2
