@@ -557,8 +557,8 @@ mod tests {
     /// A count of objects without members is limited, because no bytes of the file limit it.
     #[test]
     fn objects_without_members_are_limited() {
-        let members = [("v", 300, "vector<Nothing>", ElementClass::Stl)];
-        let infos = [with_members("Outer", &members), with_members("Nothing", &[])];
+        let members = [("v", 300, "vector<TQObject>", ElementClass::Stl)];
+        let infos = [with_members("Outer", &members)];
         let programs = Programs::new(Arc::new(Classes::new(infos).unwrap()));
         let kind = programs.object("Outer");
         let decode = |header: &[u8], count: u32| {
