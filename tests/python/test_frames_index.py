@@ -761,7 +761,8 @@ def test_a_damaged_index_in_a_file_is_noticed(ntuple: Path, tmp_path: Path) -> N
         stored = table.attribute_set(index.INDEX_SET)
         pages = [row[3] for name in ("_userData.sorted%low", "_rangeStart") for row in
                  stored.native.plan([stored[name].number], 0, stored.num_entries)[0]]  # fmt: skip
-    for place in pages:
+        header = stored.native.header_offset + 40
+    for place in [*pages, header]:
         path = tmp_path / "damaged.root"
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
         with sapwood.open(f"{path}:n") as table, pytest.warns(SapwoodWarning, match="is not used"):

@@ -19,7 +19,9 @@ from crafted_ntuple import (
     INT32,
     LEAF,
     RECORD,
+    SPLIT_INDEX64,
     SPLIT_INT32,
+    SPLIT_UINT64,
     Crafted,
     ends,
     integers,
@@ -75,6 +77,44 @@ def test_a_column_below_a_list_may_begin_late(tmp_path: Path) -> None:
     ]
     with sapwood.open(tmp_path / "a.root") as file:
         assert file["n"]["hits.b"].array(entry_start=1).to_list() == [[0], [40, 50]]
+        assert file["n"]["hits.b"].array(entry_stop=1).to_list() == [[0, 0]]
+
+
+def test_a_cluster_without_a_column_of_the_header_is_an_error(tmp_path: Path) -> None:
+    texts = Crafted(
+        [make_field(0, LEAF, "s", "std::string"), make_field(1, LEAF, "x", "std::int32_t")],
+        [make_column(INDEX64, 64, 0), make_column(INT32, 32, 1), make_column(0x02, 8, 0)],
+        [(2, [(0, [ends(1, 1)]), (0, [integers(1, 2)])])],
+    )
+    write(tmp_path / "a.root", texts)
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["n"]["x"].array().to_list() == [1, 2]
+        with pytest.raises(sapwood.CorruptError, match="suppressed or missing"):
+            file["n"]["s"].array()
+
+
+def test_equal_pages_of_different_columns_are_decoded_by_each_in_its_way(tmp_path: Path) -> None:
+    # ROOT stores equal pages once. The ends of lists of one item each are stored as their differences: ones.
+    count = 8
+    ones = (count, bytes([1] * count + [0] * 7 * count))
+    merged = Crafted(
+        [
+            make_field(0, COLLECTION, "v"),
+            make_field(0, LEAF, "_0", "std::int32_t"),
+            make_field(2, LEAF, "n", "std::uint64_t"),
+        ],
+        [make_column(SPLIT_INDEX64, 64, 0), make_column(INT32, 32, 1), make_column(SPLIT_UINT64, 64, 2)],
+        [(count, [(0, [ones]), (0, [integers(*range(count))]), (0, [ones])])],
+        merge_pages=True,
+    )
+    write(tmp_path / "a.root", merged)
+    want = {"v": [[x] for x in range(count)], "n": [1] * count}
+    for names in ("v", "n"), ("n", "v"):
+        with sapwood.open(tmp_path / "a.root") as file:
+            for start in range(count - 1):
+                for name in names:
+                    found = file["n"][name].array(entry_start=start, entry_stop=start + 2)
+                    assert found.to_list() == want[name][start : start + 2], (name, start)
 
 
 @pytest.mark.parametrize(("flags", "named"), [([2], "flag 1 "), ([1 << 63, 1], "flag 64 ")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from crafted_objects import chain, nested, write
 
 import sapwood
 import sapwood.new
-from sapwood.errors import CorruptError, LimitError, SapwoodError
+from sapwood.errors import CorruptError, LimitError, SapwoodError, UnsupportedError
+from sapwood.objects import sparse
 from sapwood.objects.model import to_json
 from sapwood.tools.difference import differences
 from sapwood.writing.objects import NewObject, to_object
@@ -110,3 +112,69 @@ def test_squares_of_weights_for_some_bins_only() -> None:
     assert histogram.variances().tolist() == [1, 1, 1]
     with pytest.raises(CorruptError, match="4 values of fSumw2 for 5 cells"):
         histogram.with_members({"fSumw2": np.ones(4)}).variances()
+
+
+def test_histograms_whose_axis_has_no_width(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["h"] = np.histogram(np.arange(8.0), bins=4, range=(0, 8))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(struct.pack(">idd", 4, 0, 8), struct.pack(">idd", 4, 8, 8)))
+    with sapwood.open(path) as file:
+        histogram = file["h"]
+        assert histogram.values().tolist() == [2, 2, 2, 2]
+        for convert in (histogram.to_boost, histogram.to_hist):
+            with pytest.raises(UnsupportedError, match="boost-histogram has no such axis"):
+                convert()
+
+
+class _Chunk:
+    """One filled bin in the second bin, one beyond the overflow."""
+
+    def member(self, name: str) -> Any:
+        return {"fSingleCoordinateSize": 1, "fCoordinates": np.array([2, 3], np.int8)}[name]
+
+
+class _FewBins(sparse.THnSparse):
+    _with_flow = (3,)  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    def __len__(self) -> int:
+        return 2
+
+    def _chunks(self) -> Any:
+        return [_Chunk()]
+
+
+def test_a_sparse_histogram_with_a_bin_beyond_its_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse, "place_of", lambda _: "histogram h")
+    found = object.__new__(_FewBins)
+    with pytest.raises(CorruptError, match="beyond the last bin"):
+        _ = found.coordinates
+    monkeypatch.setattr(_FewBins, "_with_flow", (4,))
+    with pytest.raises(CorruptError, match="0 cells"):
+        sparse.THn._dense(found, _Empty())  # pyright: ignore[reportArgumentType, reportPrivateUsage]
+
+
+class _Empty:
+    def member(self, name: str) -> Any:
+        return np.zeros(0)
+
+
+def test_a_profile_with_arrays_of_different_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.open(OBJECTS / "standard.root") as file:
+        found = file[next(name for name, kind in file.classnames().items() if kind == "TProfile")]
+    monkeypatch.setattr(type(found), "_stored", lambda _: np.zeros(1))
+    for use in (found.values, found.errors, found.to_boost, found.to_hist):
+        with pytest.raises(CorruptError, match="1 sums for"):
+            use()
+
+
+def test_a_histogram_whose_axes_have_the_same_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["h"] = np.histogram2d(np.arange(8.0), np.arange(8.0), bins=2)
+    path.write_bytes(path.read_bytes().replace(b"yaxis", b"xaxis"))
+    with sapwood.open(path) as file:
+        assert file["h"].to_boost().ndim == 2
+        with pytest.raises(UnsupportedError, match="hist has no such axes"):
+            file["h"].to_hist()

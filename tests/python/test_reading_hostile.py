@@ -122,6 +122,21 @@ def test_a_damaged_description_of_a_tree_loses_no_branch(sample: Path) -> None:
 
 
 @pytest.mark.alone
+def test_a_branch_with_fewer_entries_than_its_baskets_is_an_error(sample: Path) -> None:
+    with sapwood.open(sample) as file:
+        total = file["t"]["x"].member("fTotBytes")
+    data = sample.read_bytes()
+    # fEntries, fFirstEntry and fTotBytes of a branch.
+    place = data.index(struct.pack(">3q", 50, 0, total))
+    sample.write_bytes(data[:place] + struct.pack(">q", 20) + data[place + 8 :])
+    with sapwood.open(sample) as file:
+        tree = file["t"]
+        for read in (tree["x"].array, lambda: tree.arrays(["x"]), lambda: tree["x"].array(entry_stop=10)):
+            with pytest.raises(sapwood.CorruptError, match="its baskets have 50 entries, but the branch 20"):
+                read()
+        assert len(tree["y"].array()) == 50
+
+
 def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
     def text(value: bytes) -> bytes:
         return bytes([len(value)]) + value

@@ -17,7 +17,7 @@ import xxhash
 import sapwood
 
 LEAF, COLLECTION, RECORD, VARIANT = range(4)
-INT32, INDEX64, SPLIT_INT32 = 0x07, 0x0F, 0x13
+INT32, INDEX64, SPLIT_INT32, SPLIT_UINT64, SPLIT_INDEX64 = 0x07, 0x0F, 0x13, 0x16, 0x1B
 DEFERRED = 1
 PROJECTED = 2
 SUPPRESSED = -(1 << 63)
@@ -77,6 +77,8 @@ class Crafted:
     flags: list[int] = field(default_factory=lambda: [0])
     max_key_size: int = 1 << 30
     large_locators: bool = False
+    merge_pages: bool = False
+    """Whether equal pages are stored once, as ROOT does."""
 
 
 def write(path: Path, crafted: Crafted) -> None:
@@ -89,6 +91,15 @@ def write(path: Path, crafted: Crafted) -> None:
     def put(content: bytes) -> int:
         data.extend(content)
         return len(data) - len(content)
+
+    pages = dict[bytes, int]()
+
+    def put_page(content: bytes) -> int:
+        if not crafted.merge_pages:
+            return put(content)
+        if content not in pages:
+            pages[content] = put(content)
+        return pages[content]
 
     def locator(offset: int, size: int) -> bytes:
         if crafted.large_locators:
@@ -119,8 +130,8 @@ def write(path: Path, crafted: Crafted) -> None:
             if one is None:
                 ranges.append(frames([], struct.pack("<q", SUPPRESSED)))
                 continue
-            pages = [struct.pack("<i", n) + locator(put(content), len(content)) for n, content in one[1]]
-            ranges.append(frames(pages, struct.pack("<qI", one[0], 0)))
+            listing = [struct.pack("<i", n) + locator(put_page(content), len(content)) for n, content in one[1]]
+            ranges.append(frames(listing, struct.pack("<qI", one[0], 0)))
         listed.append(frames(ranges))
         entries += count
     page_list = envelope(3, header[-8:] + frames(summaries) + frames(listed))

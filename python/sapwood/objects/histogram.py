@@ -238,7 +238,11 @@ class Histogram(TNamed):
         """Return it as a histogram of `hist`; parameters as in `to_boost`."""
         import hist
 
-        return hist.Hist(self.to_boost(metadata, axis_metadata))
+        made = self.to_boost(metadata, axis_metadata)
+        try:
+            return hist.Hist(made)
+        except KeyError as error:
+            raise UnsupportedError(f"{place_of(self)}: hist has no such axes: {error.args[0]}") from error
 
     def _to_boost_histogram_(self) -> Any:
         return self.to_boost()
@@ -269,7 +273,12 @@ def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -
     if names and not underflow and len(set(names)) == len(names):
         made: Any = _category(names)
     else:
-        made = bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+        try:
+            made = (
+                bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+            )
+        except ValueError as error:
+            raise UnsupportedError(f"{place_of(axis)}: boost-histogram has no such axis: {error}") from error
         if names:
             made.labels = names
             warnings.warn(
@@ -384,10 +393,13 @@ class Profile(Histogram):
 
     def _sums(self) -> tuple[Array, Array, Array, Array]:
         """Return for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
-        weights = np.asarray(self.filled.member("fBinEntries"), dtype=np.float64)
+        entries, sums = self._per_cell("fBinEntries"), np.asarray(self._stored(), dtype=np.float64)
+        weights = np.zeros(0) if entries is None else entries.astype(np.float64)
+        if len(sums) != len(weights):
+            raise CorruptError(f"{place_of(self)}: {len(sums)} sums for {len(weights)} values of fBinEntries")
         filled = weights != 0
         mean, square = np.zeros(len(weights)), np.zeros(len(weights))
-        mean[filled] = np.asarray(self._stored(), dtype=np.float64)[filled] / weights[filled]
+        mean[filled] = sums[filled] / weights[filled]
         squares = self._per_cell("fSumw2")
         if squares is not None:
             square[filled] = squares[filled] / weights[filled]

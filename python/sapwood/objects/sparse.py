@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,10 @@ class THnSparse(_ManyAxes):
                 columns.append(bits[:, start : start + width].astype(np.int64) @ weights)
                 start += width
             found.append(np.stack(columns, axis=1))
-        every = np.concatenate(found) if found else np.zeros((0, self.ndim), dtype=np.int64)
-        return self._within(every)
+        every = self._within(np.concatenate(found) if found else np.zeros((0, self.ndim), dtype=np.int64))
+        if np.any(every >= np.asarray(self._with_flow)):
+            raise CorruptError(f"{place_of(self)}: a filled bin is beyond the last bin of its axis")
+        return every
 
     @property
     def contents(self) -> Array:
@@ -154,7 +157,10 @@ class THn(_ManyAxes):
     """A histogram that stores all bins."""
 
     def _dense(self, array: Any) -> Array:
-        return np.asarray(array.member("fData")).reshape(self._with_flow)
+        cells = np.asarray(array.member("fData"))
+        if cells.size != math.prod(self._with_flow):
+            raise CorruptError(f"{place_of(self)}: {cells.size} cells for axes of {self._with_flow} bins (with flow)")
+        return cells.reshape(self._with_flow)
 
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
         values = self._dense(self.member("fArray"))

@@ -399,7 +399,10 @@ def _columns_of(stored: Table, numbers: Mapping[str, int]) -> list[Array]:
 
 def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     """Return the index that is in the file of a table, None where there is none that can be used."""
-    stored = table.stored_index
+    try:
+        stored = table.stored_index
+    except SapwoodError as error:
+        return _not_used(f"of {table.object_path}", f"it cannot be opened ({error})")
     if stored is None:
         return None
     fields = _Stored(stored, table)

@@ -394,16 +394,19 @@ impl<'a> FieldEntries<'a> {
         let pages = self.clusters.get(cluster);
         let columns = pages.and_then(ClusterPages::cluster).map_or(&[][..], |cluster| &cluster.columns);
         let there = stored.choices.iter().find(|&&id| columns.get(id).is_some_and(|range| !range.suppressed));
-        // The field was added later: the first representation is all zeros here.
+        // The field was added later: the first representation is all zeros here. A cluster has all columns of the header.
         let later = || {
+            let schema = &self.ntuple.schema;
             let added = |&&id: &&usize| {
-                columns.get(id).is_none() && self.column(id).is_some_and(|column| !column.starts_suppressed)
+                let column =
+                    self.column(id).filter(|column| id >= schema.header_columns || column.is_deferred());
+                columns.get(id).is_none() && column.is_some_and(|column| !column.starts_suppressed)
             };
             stored.choices.iter().find(added)
         };
         let id = there.or_else(later).copied();
         let id = id.ok_or_else(|| {
-            Error::corrupt(format!("columns {:?} of the field are all suppressed", stored.choices))
+            Error::corrupt(format!("columns {:?} of the field are all suppressed or missing", stored.choices))
                 .within(self.cluster_place(cluster))
         })?;
         let column = self.column(id).ok_or_else(|| Error::corrupt(format!("no column {id}")))?;
@@ -490,6 +493,7 @@ impl<'a> FieldEntries<'a> {
         // Elements from before the column was added are zero.
         let missing = match span.total {
             Some(total) if column.deferred => total.saturating_sub(there),
+            None if column.deferred && there == 0 => span.to,
             _ => 0,
         };
         if span.to > there.saturating_add(missing) {

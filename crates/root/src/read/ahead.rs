@@ -21,7 +21,8 @@ pub fn planned(part: &Part<'_>) -> Vec<PagePlanned> {
     let mut pages = all(part);
     if is_direct(std::slice::from_ref(part)) {
         let cache = part.table.page_cache();
-        pages.retain(|planned| !cache.holds(planned.page.range.offset));
+        let held = |page: &PageListed| cache.holds((part.table.cached_column(page.column), page.number));
+        pages.retain(|planned| !held(&planned.page));
     }
     pages
 }

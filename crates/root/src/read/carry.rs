@@ -58,7 +58,7 @@ impl Carry {
     }
     /// Takes the rest of a page of a stored column out, if it holds the items from `from` on.
     pub(super) fn take(&self, column: usize, page: usize, from: usize) -> Option<Arc<Tail>> {
-        Kept::take(&self.kept, (column as u64, page as u64), from)
+        Kept::take(&self.kept, (0, column as u64, page as u64), from)
     }
     /// Keeps the items of a page after `behind`, if there is room. Their bytes begin at `start`. If the start is
     /// unknown, the earlier items are kept, too, because finding it means to walk over them. `tail` is the rest kept by
@@ -72,7 +72,7 @@ impl Carry {
         start: Option<usize>,
         tail: Option<&Arc<Tail>>,
     ) {
-        let key = (column as u64, number as u64);
+        let key = (0, column as u64, number as u64);
         // Items of a table are walked over from the first on.
         let enough = |start: usize| page.table.is_none() && start <= page.data.len() / 2;
         // The carried entries will be needed, too: none is evicted for this.

@@ -445,7 +445,8 @@ impl<'r> PageRun<'_, 'r, '_> {
                 carry.keep((lane.lane.column, job.page.number), page, behind, start, *tail);
             }
             Keeps::Cache(reading) if job.needed().length > 0 && (lane.lane.shared || in_part) => {
-                lane.table.page_cache().keep(job.needed().offset, reading, page);
+                let column = lane.table.cached_column(lane.lane.column);
+                lane.table.page_cache().keep((column, job.page.number), reading, page);
             }
             _ => {}
         }

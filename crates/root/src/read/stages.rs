@@ -401,7 +401,8 @@ impl<'a> Stages<'a> {
             jobs.extend(pages.into_iter().enumerate().map(|(index, page)| {
                 let cached = match self.reading.keeps {
                     Keeps::Cache(reading) if page.range().length > 0 => {
-                        of.table.page_cache().get(page.range().offset, reading)
+                        let column = of.table.cached_column(of.lane.column);
+                        of.table.page_cache().get((column, page.number), reading)
                     }
                     _ => None,
                 };

@@ -156,10 +156,10 @@ impl<'a> Decoder<'a> {
         for _ in 0..n {
             let frame = c.frame()?;
             if frame.member_wise {
-                self.member_wise(inner, c, out, 1)?;
-            } else {
-                self.decode(inner, c, out, 1)?;
+                self.member_wise(frame, inner, c, out, 1)?;
+                continue;
             }
+            self.decode(inner, c, out, 1)?;
             end_at(c, frame, "a container")?;
         }
         Ok(())
@@ -499,18 +499,7 @@ impl<'a> Decoder<'a> {
     fn object_inside(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         let frame = c.frame()?;
         let result = self.object_in(frame, class, c, fields);
-        let (error, end) = match (result, frame.end) {
-            (Err(error), Some(end)) => (error, end),
-            (result, _) => return result,
-        };
-        Err(match error.kind() {
-            ErrorKind::Unsupported => error.of_class(&class.name),
-            // The frame is complete, but its members extend beyond it.
-            ErrorKind::Corrupt if error.is_short() || c.pos() > end => {
-                error.of_own_streamer().of_class(&class.name)
-            }
-            _ => error,
-        })
+        result.map_err(|error| blamed(error, frame, &class.name, c))
     }
 
     fn object_in(
@@ -601,6 +590,17 @@ impl<'a> Decoder<'a> {
 }
 
 type Fields = [(String, Builder)];
+
+/// Returns an error of objects of a class in a frame as one of that class, if the frame allows to skip them.
+fn blamed(error: Error, frame: Frame, class: &str, c: &Cursor<'_>) -> Error {
+    let Some(end) = frame.end else { return error };
+    match error.kind() {
+        ErrorKind::Unsupported => error.of_class(class),
+        // The frame is complete, but the members extend beyond it.
+        ErrorKind::Corrupt if error.is_short() || c.pos() > end => error.of_own_streamer().of_class(class),
+        _ => error,
+    }
+}
 
 /// Whether no status bits announce a process number.
 fn unreferenced(bits: &[u8]) -> bool {

@@ -16,8 +16,9 @@ const OVERHEAD: usize = 256;
 /// Smaller pages are left to the allocator.
 const SMALLEST_PIECE: usize = 64 << 10;
 
-/// Identifies a page.
-type Key = (u64, u64);
+/// Identifies a page: its table, the stored column, and its number there. Its position in the file does not: writers
+/// store equal pages of different columns once, and each column decodes the bytes in its own way.
+type Key = (u64, u64, u64);
 
 /// Pages, or ends of pages, up to a total number of bytes.
 pub struct Kept {
@@ -247,24 +248,27 @@ impl PageCache {
     pub fn reading() -> u64 {
         READINGS.fetch_add(1, Ordering::Relaxed)
     }
-    /// Returns the page at a file offset.
-    pub fn get(&self, offset: u64, reading: u64) -> Option<Arc<Tail>> {
-        lock(cache()).get((self.table, offset), reading)
+    fn key(&self, (column, number): (usize, usize)) -> Key {
+        (self.table, column as u64, number as u64)
+    }
+    /// Returns a page, given its stored column and its number there.
+    pub fn get(&self, page: (usize, usize), reading: u64) -> Option<Arc<Tail>> {
+        lock(cache()).get(self.key(page), reading)
     }
     /// Whether the cache holds the page.
-    pub fn holds(&self, offset: u64) -> bool {
-        lock(cache()).tails.contains_key(&(self.table, offset))
+    pub fn holds(&self, page: (usize, usize)) -> bool {
+        lock(cache()).tails.contains_key(&self.key(page))
     }
     /// Stores a page.
-    pub fn keep(&self, offset: u64, reading: u64, page: &Page<'_>) {
-        Kept::keep(cache(), (self.table, offset), reading, page, (0, 0), 0);
+    pub fn keep(&self, number: (usize, usize), reading: u64, page: &Page<'_>) {
+        Kept::keep(cache(), self.key(number), reading, page, (0, 0), 0);
     }
 }
 
 impl Drop for PageCache {
     fn drop(&mut self) {
         let mut kept = lock(cache());
-        let mine = kept.tails.range((self.table, 0)..=(self.table, u64::MAX));
+        let mine = kept.tails.range((self.table, 0, 0)..=(self.table, u64::MAX, u64::MAX));
         let mine: Vec<Key> = mine.map(|(&key, _)| key).collect();
         for key in mine {
             drop(kept.remove(key));
@@ -278,14 +282,14 @@ mod tests {
 
     fn put(kept: &Mutex<Kept>, page: u64, bytes: usize, reading: u64) {
         let values = vec![page as u8; bytes - OVERHEAD];
-        Kept::keep(kept, (0, page), reading, &Page::plain(&values, 1), (0, 0), 0);
+        Kept::keep(kept, (0, 0, page), reading, &Page::plain(&values, 1), (0, 0), 0);
     }
 
     fn held(kept: &Mutex<Kept>) -> Vec<u64> {
         let kept = lock(kept);
         let used: usize = kept.tails.values().map(|(tail, _)| tail.bytes.as_slice().len() + OVERHEAD).sum();
         assert_eq!((used + kept.room, kept.tails.len()), (kept.most, kept.by_use.len()));
-        kept.tails.keys().map(|key| key.1).collect()
+        kept.tails.keys().map(|key| key.2).collect()
     }
 
     #[test]
@@ -293,7 +297,7 @@ mod tests {
         let kept = Mutex::new(Kept::new(4000, OVERHEAD));
         (0..4).for_each(|page| put(&kept, page, 1000, page));
         assert_eq!(held(&kept), [0, 1, 2, 3]);
-        assert_eq!(lock(&kept).get((0, 0), 4).map(|tail| tail.page().data.to_vec()), Some(vec![0; 744]));
+        assert_eq!(lock(&kept).get((0, 0, 0), 4).map(|tail| tail.page().data.to_vec()), Some(vec![0; 744]));
         put(&kept, 4, 2000, 5);
         assert_eq!(held(&kept), [0, 3, 4]);
         // The same page again takes no more room.
@@ -317,7 +321,7 @@ mod tests {
             let bytes = sizes[(7 * page + page / 3) as usize % sizes.len()];
             put(&kept, page, bytes, page);
             assert!(held(&kept).contains(&page), "{page}");
-            assert!(lock(&kept).tails[&(0, page)].0.page().data.iter().all(|byte| *byte == page as u8));
+            assert!(lock(&kept).tails[&(0, 0, page)].0.page().data.iter().all(|byte| *byte == page as u8));
             for address in addresses() {
                 (first, last) = (first.min(address), last.max(address));
             }
@@ -327,10 +331,10 @@ mod tests {
         assert!(most > 12 << 20, "little room is lost between pages: {most}");
         // Small pages are not in that range.
         put(&kept, 300, 1000, 300);
-        let small = lock(&kept).tails[&(0, 300)].0.page().data.as_ptr().addr();
+        let small = lock(&kept).tails[&(0, 0, 300)].0.page().data.as_ptr().addr();
         assert!(!(first..=last).contains(&small));
         // A page that is read stays whole when it is evicted.
-        let read = lock(&kept).get((0, 299), 301).unwrap();
+        let read = lock(&kept).get((0, 0, 299), 301).unwrap();
         (302..320).for_each(|page| put(&kept, page, 3 << 20, page));
         assert!(!held(&kept).contains(&299) && read.page().data.iter().all(|byte| *byte == 299_u64 as u8));
     }
@@ -339,7 +343,7 @@ mod tests {
     fn a_page_without_memory_takes_no_room() {
         let kept = Mutex::new(Kept::with_arena(1 << 20, OVERHEAD));
         put(&kept, 0, 600 << 10, 1);
-        let read = lock(&kept).get((0, 0), 1);
+        let read = lock(&kept).get((0, 0, 0), 1);
         // The page is evicted, but its memory is in use.
         put(&kept, 1, 700 << 10, 2);
         assert_eq!(held(&kept), [0_u64; 0]);
@@ -353,7 +357,7 @@ mod tests {
         let kept = Mutex::new(Kept::new(4000, OVERHEAD));
         for reading in 1..4 {
             for page in 0..10 {
-                let known = lock(&kept).get((0, page), reading).is_some();
+                let known = lock(&kept).get((0, 0, page), reading).is_some();
                 assert_eq!(known, reading > 1 && page < 4, "{reading} {page}");
                 if !known {
                     put(&kept, page, 1000, reading);

@@ -155,6 +155,11 @@ pub trait Table: Any + Send + Sync {
     fn verify(&self) -> Result<()>;
     /// The cached pages of this table.
     fn page_cache(&self) -> &PageCache;
+    /// The column that identifies the pages of a stored column in the page cache; one for all that decode the same
+    /// pages in the same form.
+    fn cached_column(&self, column: usize) -> usize {
+        column
+    }
 
     /// Describes the location of a field for errors.
     fn place(&self, field: usize) -> String;

@@ -188,7 +188,12 @@ fn from_counts(values: &Page<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u3
         }
         bounds.push(bound as u32);
     }
-    Ok(bounds)
+    match bounds.last() {
+        Some(&last) if last as usize != values.data.len() => {
+            Err(Error::corrupt(format!("its counter gives {last} bytes of {}", values.data.len())))
+        }
+        _ => Ok(bounds),
+    }
 }
 
 /// Decodes lists without headers whose lengths follow from the table of entry starts; returns whether they are of this
@@ -349,7 +354,11 @@ fn whole(
     let Some(bounds) = values.bounds()? else {
         let mut c = Cursor::new(values.data, origin);
         decoder.decode(kind, &mut c, &mut to.like(), slice.from)?;
-        return decoder.decode(kind, &mut c, to, slice.to - slice.from);
+        decoder.decode(kind, &mut c, to, slice.to - slice.from)?;
+        if slice.to == slice.items && c.remaining() > 0 {
+            return Err(c.corrupt(format!("{} bytes of the basket are left over", c.remaining())));
+        }
+        return Ok(());
     };
     let bounds = bounds
         .get(slice.from..=slice.to)
@@ -592,10 +601,25 @@ mod tests {
     }
 
     #[test]
+    fn no_bytes_are_left_over_in_a_basket_without_a_table() {
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let read = |data: &[u8], to| {
+            let (page, slice) = (Page::plain(data, 2), PageSlice { items: 2, to, ..SLICE });
+            let mut texts = Builder::new(&Kind::Text.type_of()?);
+            whole(&mut Decoder::new(&programs, false), &page, &slice, &Kind::Text, &mut texts)
+        };
+        read(b"\x01a\x01b", 2).unwrap();
+        assert!(read(b"\x01a\x01bc", 2).unwrap_err().to_string().contains("left over"));
+        read(b"\x01a\x01bc", 1).unwrap();
+    }
+
+    #[test]
     fn counters_give_bounds_within_the_page() {
         let page = Page::plain(&[0; 12], 3);
         assert_eq!(from_counts(&page, &[5, 7, 7, 8], 4).unwrap(), [0, 8, 8, 12]);
         assert!(from_counts(&page, &[5, 7, 7, 9], 4).is_err());
+        // An element less, and the values of later entries would be those of their neighbours.
+        assert!(from_counts(&page, &[5, 6, 6, 7], 4).is_err());
         assert!(from_counts(&page, &[5, 7, 7], 4).is_err());
         assert_eq!(one_entry(&Page::plain(b"ab", 1)).unwrap(), [0, 2]);
         assert!(one_entry(&page).is_err());

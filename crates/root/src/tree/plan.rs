@@ -169,6 +169,12 @@ impl Tree {
     /// Returns the baskets that hold some entries of a branch.
     fn baskets(&self, branch: usize, start: u64, stop: u64) -> Result<Vec<PageWanted>> {
         let Some(found) = self.branches.get(branch) else { return Ok(Vec::new()) };
+        let end = found.baskets.last().map_or(0, |last| last.first + last.entries);
+        if end > found.entries {
+            // Reading the branch alone would leave out entries that a read of the tree returns.
+            let message = format!("its baskets have {end} entries, but the branch {}", found.entries);
+            return Err(Error::corrupt(message));
+        }
         let mut covered = start;
         let first = found.baskets.partition_point(|b| b.first + b.entries <= start);
         let behind = found.baskets.partition_point(|b| b.first < stop);

@@ -384,6 +384,9 @@ impl Table for Ntuple {
     fn page_cache(&self) -> &PageCache {
         &self.page_cache
     }
+    fn cached_column(&self, column: usize) -> usize {
+        self.stored_of(column)
+    }
     fn place(&self, field: usize) -> String {
         format!("column {} of ntuple {} in {}", self.path(field), self.name, self.source().name())
     }

@@ -3,23 +3,36 @@
 use super::super::kind::{Class, Kind, Record, Version};
 use super::super::values::numbers;
 use super::versions::{Header, by_header};
-use super::{Decoder, Fields, end_at, field, last_counts, misfit, pair, sized, unreferenced};
+use super::{Decoder, Fields, blamed, end_at, field, last_counts, misfit, pair, sized, unreferenced};
 use crate::array::Builder;
 use crate::error::{Result, Within};
 use crate::wire::Cursor;
+use crate::wire::cursor::Frame;
 use crate::wire::grow::Grow;
 
 impl Decoder<'_> {
-    /// Decodes `n` member-wise collections after a class version that applies to all of them.
+    /// Decodes `n` member-wise collections that fill a frame, after a class version that applies to all of them.
+    ///
+    /// The objects have no frames of their own. What is wrong with their members is an error of their class, as in
+    /// other collections: whether the class can be decoded must not depend on how its objects are stored.
     pub(super) fn member_wise(
         &mut self,
+        frame: Frame,
         kind: &Kind,
         c: &mut Cursor<'_>,
         out: &mut Builder,
         n: usize,
     ) -> Result<()> {
-        let header = Header::read(c)?;
-        (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))
+        let mut decode = || {
+            let header = Header::read(c)?;
+            (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))?;
+            end_at(c, frame, "a container")
+        };
+        let result = decode();
+        result.map_err(|error| match class_of_items(kind) {
+            Some(class) => blamed(error, frame, class, c),
+            None => error,
+        })
     }
 
     /// Decodes the same member of `n` objects: a container has one version header for all of them.
@@ -39,10 +52,9 @@ impl Decoder<'_> {
     ) -> Result<()> {
         let frame = c.frame()?;
         if frame.member_wise {
-            self.member_wise(inner, c, out, n)?;
-        } else {
-            self.decode(inner, c, out, n)?;
+            return self.member_wise(frame, inner, c, out, n);
         }
+        self.decode(inner, c, out, n)?;
         end_at(c, frame, "a container")
     }
 
@@ -269,6 +281,17 @@ impl Decoder<'_> {
     }
 }
 
+/// Returns the class of the objects in a collection; of a map, that of its values or else of its keys.
+fn class_of_items(kind: &Kind) -> Option<&str> {
+    match kind {
+        Kind::Fixed { item, .. } | Kind::List(item) => class_of_items(item),
+        Kind::Map(key, value) => class_of_items(value).or_else(|| class_of_items(key)),
+        Kind::Object(class) => Some(&class.name),
+        Kind::Again(name) => Some(name),
+        _ => None,
+    }
+}
+
 /// Whether a kind can be stored member-wise: as a collection of objects.
 fn has_members(kind: &Kind) -> bool {
     match kind {
@@ -297,4 +320,32 @@ fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -
         offsets.try_push(end)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Number;
+    use crate::error::ErrorKind;
+    use crate::streamer::Classes;
+    use crate::streamer::compile::Programs;
+    use std::sync::Arc;
+
+    #[test]
+    fn members_that_do_not_fit_their_frame_are_an_error_of_the_class() {
+        let record = Arc::new(Record::new("In", [("a".to_owned(), false, Kind::Number(Number::I32))]));
+        let class = Class { name: "In".into(), versions: vec![Version { version: 1, checksum: 7, record }] };
+        let kind = Kind::Framed(Box::new(Kind::List(Box::new(Kind::Object(Arc::new(class))))));
+        let programs = Programs::new(Arc::new(Classes::default()));
+        // A member-wise collection of two objects, whose members have other bytes than the class describes.
+        for (bytes, class) in [(8, None), (4, Some("In")), (12, Some("In"))] {
+            let head = [0x4000_0000 | (8 + bytes as u32), 0x4009_0001, 2];
+            let data: Vec<u8> = head.into_iter().flat_map(u32::to_be_bytes).chain(vec![1; bytes]).collect();
+            let mut out = Builder::new(&kind.type_of().unwrap());
+            let result = Decoder::new(&programs, true).decode(&kind, &mut Cursor::new(&data, 0), &mut out, 1);
+            let error = result.err();
+            assert_eq!(error.as_ref().and_then(|error| error.class()), class, "{bytes} bytes");
+            assert_eq!(error.map(|error| error.kind()), class.map(|_| ErrorKind::Unsupported));
+        }
+    }
 }

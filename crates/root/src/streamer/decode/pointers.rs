@@ -2,7 +2,7 @@
 
 use super::super::kind::{Collection, Kind};
 use super::versions::{Header, by_header};
-use super::{Decoder, end_at, pair};
+use super::{Decoder, blamed, end_at, pair};
 use crate::array::{Builder, Dynamic};
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
@@ -217,13 +217,18 @@ impl Decoder<'_> {
         } else if count > 0 {
             let kind = self.program(class);
             let into = out.variant(class, count, || Ok(Builder::new(&kind.type_of()?)))?;
-            match &kind {
-                Kind::Object(known) => {
-                    let chosen = by_header(known, Header { version, checksum: None }, c)?;
-                    self.versioned_columns(known, chosen, c, into, count)?;
+            let mut decode = || {
+                match &kind {
+                    Kind::Object(known) => {
+                        let chosen = by_header(known, Header { version, checksum: None }, c)?;
+                        self.versioned_columns(known, chosen, c, into, count)?;
+                    }
+                    other => self.decode(other, c, into, count)?,
                 }
-                other => self.decode(other, c, into, count)?,
-            }
+                end_at(c, frame, "a TClonesArray")
+            };
+            let result = decode();
+            return result.map_err(|error| blamed(error, frame, class, c));
         }
         end_at(c, frame, "a TClonesArray")
     }
