@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.show.safe import safe_text
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 # In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
 # Patterns of modules that `import sapwood` loads are text: compiling them would be a good part of that time.
 _SECRET = (
-    r"(?i)([?&;](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
-    r"|[\w.-]*(?:token|signature|secret|password|passwd|api[_-]?key|jwt))=)"
+    r"(?i)([?&;#](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
+    r"|[\w.-]*(?:token|signature|secret|password|passwd|pwd|credential|jwt|(?:api|access|secret|private)[_-]?key))=)"
     r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))"
 )
-_PASSWORD = r"(\w://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)"
+# The user and the password before the server; quotes of a page have names.
+_USER = r"(?<=\w://)((?:[^\s/?#\"<>]|&#x27;|&quot;)+)@"
+# What a server may repeat of a request.
+_HEADER = r"\b((?:Bearer|Basic|Negotiate)(?: |%20)+)[\w.~+/=-]{16,}"
 
 
 HIDDEN = "***"
@@ -30,7 +33,52 @@ HIDDEN = "***"
 
 def without_secrets(text: str) -> str:
     """Return a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
-    return re.sub(_PASSWORD, rf"\1{HIDDEN}", re.sub(_SECRET, rf"\1{HIDDEN}", text))
+    if "=" in text:
+        text = re.sub(_SECRET, rf"\1{HIDDEN}", text)
+    if "://" in text:
+        text = re.sub(_USER, _without_password, text)
+    return re.sub(_HEADER, rf"\1{HIDDEN}", text)
+
+
+def _without_password(match: re.Match[str]) -> str:
+    """Return the user of a URL without its password. A name alone is one, or a token, for web servers."""
+    user, colon, password = match[1].partition(":")
+    web = re.search(r"(?i)(?:http|dav)s?://$", match.string[: match.start()][-8:])
+    if web and not password:
+        return f"{HIDDEN}{colon}@"
+    return f"{user}:{HIDDEN}@" if colon else match[0]
+
+
+def secrets_in(text: str) -> dict[str, str]:
+    """Return the parts of a text that have secrets, as `without_secrets` finds them, with the parts to show instead."""
+    found = {match[0][1:]: f"{match[1][1:]}{HIDDEN}" for match in re.finditer(_SECRET, text)}
+    users = {match[0]: _without_password(match) for match in re.finditer(_USER, text)}
+    return {**found, **{user: shown for user, shown in users.items() if user != shown}}
+
+
+class Discreet:
+    """A data class whose `repr` has no secrets of URLs."""
+
+    def __repr__(self) -> str:
+        """Return the class and its fields."""
+        from dataclasses import fields
+
+        shown: Any = fields(self)  # pyright: ignore[reportArgumentType]
+        text = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in shown if one.repr)
+        return without_secrets(f"{type(self).__qualname__}({text})")
+
+
+def hidden(value: Any) -> Any:
+    """Return a structure of dictionaries and lists without the secrets of URLs in its texts."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        pairs: Any = value.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return {hidden(key): hidden(item) for key, item in pairs}
+    if isinstance(value, (list, tuple)):
+        items: Any = value
+        return [hidden(item) for item in items] if isinstance(value, list) else tuple(hidden(item) for item in items)
+    return value
 
 
 def one_line(error: BaseException) -> str:

@@ -767,3 +767,32 @@ def test_a_damaged_index_in_a_file_is_noticed(ntuple: Path, tmp_path: Path) -> N
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
         with sapwood.open(f"{path}:n") as table, pytest.warns(SapwoodWarning, match="is not used"):
             assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+
+
+def test_indexes_of_two_tables_that_are_written_at_once_are_both_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.root"
+    with sapwood.recreate(path) as file:
+        for name in "ab":
+            file[name] = {"x": np.arange(10.0)}
+    index_of_table = {name: index_of(sapwood.open(path)[name], []) for name in "ab"}
+    read_header, threads = index._header, list[threading.Thread]()  # pyright: ignore[reportPrivateUsage]
+    index.write(sapwood.open(path)["a"], index_of_table["a"])
+
+    def write_other(name: str) -> None:
+        index.write(sapwood.open(path)[name], index_of_table[name])
+
+    def header(file: Any) -> Any:
+        found = read_header(file)
+        if not threads:
+            threads.append(threading.Thread(target=write_other, args=("b",)))
+            threads[0].start()
+            threads[0].join(0.3)  # time to write it, if it does not wait
+        return found
+
+    monkeypatch.setattr(index, "_header", header)
+    write_other("a")
+    threads[0].join()
+    with sapwood.open(path) as file:
+        assert index.find(file["a"]) is not None and index.find(file["b"]) is not None

@@ -343,3 +343,15 @@ def test_notebooks_draw_histograms(tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "x.root") as file:
         for name in ("h", "h2"):
             assert "<svg" in (file[name]._repr_html_() or "")
+
+
+def test_markup_in_titles_and_labels_is_shown_as_text(tmp_path: Path) -> None:
+    """The package hist writes them into the HTML of a notebook as they are."""
+    evil = "<script>alert(1)</script>"
+    with sapwood.recreate(tmp_path / "evil.root") as file:
+        file["h"] = hist.Hist.new.Reg(5, 0, 1, name="x", label=evil).Double().fill([0.1, 0.2])
+        file["c"] = hist.Hist.new.StrCat([evil, "b"], name="c", label=evil).Double().fill([evil, "b", evil])
+    with sapwood.open(tmp_path / "evil.root") as file:
+        for name in "hc":
+            shown = file[name]._repr_html_()
+            assert "<script" not in shown and "&lt;script&gt;alert(1)" in shown and "<svg" in shown

@@ -471,3 +471,69 @@ def test_clearing_leaves_what_a_writer_is_writing(tmp_path: Path) -> None:
         cache.clear()
         assert writing.exists()
     assert not left.exists()
+
+
+def test_a_cache_whose_lock_is_kept_is_not_waited_for(
+    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process may keep it."""
+    import fcntl
+
+    monkeypatch.setattr(cache_module, "_TURN", 0.2)
+    (tmp_path / "c").mkdir()
+    with (tmp_path / "c" / "lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.warns(
+            SapwoodWarning, match="columns are not kept in the cache .*another process keeps .*lock locked"
+        ):
+            assert read(path, tmp_path / "c")[0] == wanted
+        before = time.monotonic()
+        assert read(path, tmp_path / "c")[0] == wanted  # without another attempt
+        assert time.monotonic() - before < 0.2 * FIELDS
+    assert not columns_in(tmp_path / "c")
+
+
+def test_a_child_of_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
+    cache = ColumnCache(tmp_path, 1 << 20)
+    with cache._locked():  # pyright: ignore[reportPrivateUsage]
+        child = os.fork()
+        if not child:
+            time.sleep(100)
+            os._exit(0)
+    try:
+        with (tmp_path / "lock").open("ab") as file:
+            assert cache_module.hold(file)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_links_in_a_cache_are_not_followed(path: Path, tmp_path: Path, wanted: list[Any]) -> None:
+    target = tmp_path / "target"
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "lock").symlink_to(target)
+    with pytest.warns(SapwoodWarning, match="columns are not kept in the cache"):
+        assert read(path, tmp_path / "c")[0] == wanted
+    assert not target.exists()
+    (tmp_path / "c" / "lock").unlink()
+    assert read(path, tmp_path / "c")[0] == wanted
+    for column in columns_in(tmp_path / "c"):
+        column.unlink()
+        column.symlink_to(column)  # a loop
+    with pytest.warns(SapwoodWarning, match="the cached column .* is damaged"):
+        assert read(path, tmp_path / "c")[0] == wanted
+    assert read(path, tmp_path / "c")[1] == 0
+
+
+def test_a_folder_that_cannot_be_listed_is_no_error(
+    path: Path, tmp_path: Path, wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It belongs to another user, for example."""
+    (tmp_path / "c").mkdir()
+
+    def refuse(folder: object) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.warns(SapwoodWarning, match="columns are not kept in the cache .*Permission denied"):
+        assert read(path, tmp_path / "c")[0] == wanted

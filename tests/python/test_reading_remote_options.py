@@ -391,3 +391,30 @@ def test_a_program_ends_while_a_thread_reads_through_fsspec(tmp_path: Path) -> N
         [sys.executable, "-c", _SLOW, str(tmp_path / "f.root")], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_secrets_in_options_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--storage", "secret=hunter2"], ["--storage=headers={'X': 'hunter2'}"]):
+        assert main(["advise", "none.root", *words]) != 0
+        assert "hunter" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ls", "--json"], ["show"], ["show", "--json"], ["advise"], ["merge", "-n", "--json", "o.root"]],
+)
+def test_secrets_of_the_command_line_are_not_printed(
+    server: Server, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = server.url(next(iter(server.files))).replace("http://", "http://user:hunter2hunter@") + "?sig=hunter3"
+    before = sys.stdout
+    assert main([words[0], *words[1:], url]) == 0 and sys.stdout is before
+    printed = "".join(capsys.readouterr())
+    assert "hunter" not in printed and "user:***@" in printed and "sig=***" in printed
+
+
+def test_options_of_storage_are_for_the_remote_one_of_two_files(server: Server, path: Path) -> None:
+    words = ["diff", str(path), server.url(next(iter(server.files))), "--storage", 'headers={"X-Test": "yes"}']
+    assert main(words) == 0 and any(heard.get("x-test") == "yes" for heard in server.heard)
+    with pytest.raises(sapwood.ArgumentError, match="no such option for a local file: headers"):
+        sapwood.open(path, headers={})

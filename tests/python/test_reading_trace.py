@@ -296,6 +296,13 @@ def test_what_a_secret_is() -> None:
         '<a href="https://h/f?x=1&amp;Signature=a%2Fb">': '<a href="https://h/f?x=1&amp;Signature=***">',
         "https://h/f?X-Amz-Credential=a/b/c&X-Amz-Date=2&z=3'": "https://h/f?X-Amz-Credential=***&X-Amz-Date=***&z=3'",
         "https://me:word@h:80/f, root://you@h//f": "https://me:***@h:80/f, root://you@h//f",
+        "https://me:w@rd@h/f, http://me:w'rd@h/f": "https://me:***@h/f, http://me:***@h/f",
+        "https://word@h/f and davs://word:@h/f": "https://***@h/f and davs://***:@h/f",
+        "https://me:w&#x27;rd@h/f</td>": "https://me:***@h/f</td>",
+        "http://h/f#access_token=ab&pwd=cd?": "http://h/f#access_token=***&pwd=***",
+        "403: no Authorization: Bearer abcdefghijklmnop.q/r=": "403: no Authorization: Bearer ***",
+        "Basic information": "Basic information",
+        "/table/f.root?key=t;1&secret_key=a": "/table/f.root?key=t;1&secret_key=***",
         "tokens=3, (token=a), 1 < 2?": "tokens=3, (token=a), 1 < 2?",
     }.items():
         assert without_secrets(text) == shown

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -134,3 +137,13 @@ def test_texts_of_a_file_are_no_markup(events: Path) -> None:
 def test_a_file_that_is_missing_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["browse", str(tmp_path / "none.root")]) == 1
     assert "none.root" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+def test_without_a_terminal_the_command_ends(events: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sapwood", "browse", str(events)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "") and "browse needs a terminal" in done.stderr

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -12,10 +17,14 @@ import pytest
 import sapwood
 from sapwood.cli import main
 from sapwood.compression import LZ4
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, StorageError
+from sapwood.tools import copying
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
+from sapwood.tools.merging import merger
+from sapwood.tools.shims import hadd
+from sapwood.writing.output import replacing
 
 N = 300
 
@@ -409,3 +418,122 @@ def test_ranges_of_entries_are_those_of_slices(tmp_path: Path, kind: str, start:
     assert values == wanted
     chosen = split(f"{path}:t", f"{tmp_path}/v-{{}}.root", by="x", selection=Selection(start=start, stop=stop))
     assert list(chosen.values()) == [1] * len(wanted)
+
+
+def while_copying(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Have something done just before a copy of objects begins."""
+    whole = copying._copy_from  # pyright: ignore[reportPrivateUsage]
+
+    def copy_from(*arguments: Any) -> Any:
+        act()
+        return whole(*arguments)
+
+    monkeypatch.setattr(copying, "_copy_from", copy_from)
+
+
+@pytest.mark.parametrize("command", ["copy", "hadd", "mkdir"])
+def test_a_file_that_another_process_creates_meanwhile_is_not_replaced(
+    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    target = tmp_path / "new" / "target.root"
+    target.parent.mkdir()
+
+    def create() -> None:
+        with sapwood.recreate(target) as file:
+            file["other"] = "another process"
+
+    while_copying(monkeypatch, create)
+    monkeypatch.setattr(merger.Merger, "finish", lambda _: create())
+    made = sapwood.WritableDirectory.mkdir
+    monkeypatch.setattr(sapwood.WritableDirectory, "mkdir", lambda *a, **k: (create(), made(*a, **k))[1])
+    with pytest.raises(StorageError, match=r"target\.root was created by another process meanwhile"):
+        if command == "copy":
+            copy(sample, target)
+        elif command == "mkdir":
+            make_directories(f"{target}:folder")
+        else:
+            list(hadd(str(target), [sample]))
+    assert [path.name for path in target.parent.iterdir()] == ["target.root"]
+    with sapwood.open(target) as file:
+        assert file["other"] == "another process"
+
+
+def test_objects_that_another_process_adds_meanwhile_are_not_deleted(
+    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a move would delete cycles that it has not copied."""
+    refused: list[str] = []
+
+    def add() -> None:
+        with pytest.raises(StorageError, match="already open for writing") as error, sapwood.update(sample) as file:
+            file["old/note"] = "a new cycle"
+        refused.append(str(error.value))
+
+    while_copying(monkeypatch, add)
+    move(f"{sample}:old/note", f"{tmp_path / 'target.root'}")
+    assert len(refused) == 1
+
+
+def test_additions_to_one_file_wait_for_each_other(sample: str, tmp_path: Path) -> None:
+    """Two `hadd -a` of one file would each add to what the file had before."""
+    target, other = tmp_path / "target.root", tmp_path / "other.root"
+    for path in (target, other):
+        with sapwood.recreate(path) as file:
+            file["t"] = {"x": np.arange(5)}
+    before = target.read_bytes()
+    with replacing(target), pytest.raises(StorageError, match="already open for writing"):
+        list(hadd(str(target), [str(other)], append=True))
+    with sapwood.update(target), pytest.raises(StorageError, match="already open for writing"):
+        list(hadd(str(target), [str(other)], append=True))
+    assert target.read_bytes() == before
+    list(hadd(str(target), [str(other)], append=True))
+    with sapwood.open(target) as file:
+        assert file["t"].num_entries == 10
+    assert not [path for path in tmp_path.iterdir() if "adding" in path.name]
+
+
+def test_a_file_that_must_be_new_replaces_none_that_appeared(tmp_path: Path) -> None:
+    path = tmp_path / "new.root"
+    file = sapwood.create(path, atomic=True)
+    file["mine"] = "mine"
+    with sapwood.create(path) as other:
+        other["theirs"] = "theirs"
+    with pytest.raises(FileExistsError, match=r"another program created it meanwhile; the new file is (.*)") as taken:
+        file.close()
+    with sapwood.open(path) as found, sapwood.open(str(taken.value).rpartition("is ")[2]) as kept:
+        assert (found["theirs"], kept["mine"]) == ("theirs", "mine")
+
+
+def test_a_child_of_a_fork_keeps_no_file_locked(tmp_path: Path) -> None:
+    path = tmp_path / "old.root"
+    with sapwood.recreate(path) as file:
+        file["a"] = "a"
+    file = sapwood.recreate(path, atomic=True)
+    child = os.fork()
+    if not child:
+        time.sleep(100)
+        os._exit(0)
+    try:
+        file.file.discard()
+        with sapwood.update(path) as file:
+            file["b"] = "b"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("command", ["copy", "merge", "recover", "rewrite", "rootcp", "hadd"])
+def test_a_url_is_not_taken_for_a_local_path(
+    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Commands wrote to a folder ``http:`` below the current one."""
+    monkeypatch.chdir(tmp_path)
+    url = "http://me:word@127.0.0.1:9/out.root"
+    words = {
+        "copy": [sample, url], "merge": [url, sample], "recover": [sample, url], "hadd": [url, sample],
+        "rewrite": [sample, "-o", url, "--compression", "lz4:4"], "rootcp": [f"{sample}:old/note", url],
+    }[command]  # fmt: skip
+    assert main([command, *words]) == 2
+    assert "cannot write to http://me:***@127.0.0.1:9/out.root: this writes local files only" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["events.root"]
+    assert main(["merge", f"file://{tmp_path}/out.root", sample]) == 0 and (tmp_path / "out.root").exists()

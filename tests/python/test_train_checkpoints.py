@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +19,18 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+from servers import Server
 
 import sapwood
 from sapwood import train
 from sapwood.cli import main
-from sapwood.errors import ArgumentError, SapwoodError, StorageError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError
 from sapwood.lab.advice.rewriting import Layout, rewrite
 from sapwood.pages.output import summary as written_words
+from sapwood.pages.output import write
 from sapwood.pages.run import render
 from sapwood.train import Output, Streams, Task
+from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.identity import digest, identity_of_task
 from sapwood.train.task.outputs import Summary, Writer
 from sapwood.train.task.tasks import as_task
@@ -499,3 +504,66 @@ def test_the_page_says_what_was_there(folder: Path, tmp_path: Path) -> None:
     assert "in the catalogue" not in plain and "of 2 processes" in plain and "of 2 threads" not in plain
     known = render(train.run(Counts(), folder, threads=1, catalogue=tmp_path / "known"))
     assert "the other files were in the catalogue" in known and "of 1 thread." in known
+
+
+def test_a_folder_that_becomes_read_only_does_not_cost_the_results(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, unlink, done = tmp_path / "state", Path.unlink, list[train.Run]()
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        if path.parent == tmp_path:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        unlink(path, missing_ok=missing_ok)
+
+    def end(run: train.Run) -> None:
+        done.append(run)
+        monkeypatch.setattr(Path, "unlink", refuse)
+
+    with pytest.warns(SapwoodWarning, match="checkpoint .*state cannot be removed: .*Read-only file system"):
+        found = train.run(Counts(), folder, step_size=100, checkpoint=state, checkpoint_every=0, done=end)
+    assert found["counts"]["n"] == FILES * ENTRIES and done == [found]
+    with pytest.raises(StorageError, match=r"checkpoint .* cannot be written"):
+        Checkpoint(state, {}).save({})
+    monkeypatch.undo()
+
+
+SECRET = "eyJhbGciOiJSUzI1NiJ9"
+
+
+def test_what_a_train_writes_has_no_secrets(tmp_path: Path) -> None:
+    make(tmp_path / "a.root", 0)
+    server = Server({"a.root": (tmp_path / "a.root").read_bytes()})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = server.url("a.root").replace("http://", f"http://user:{SECRET}@") + f"?authz={SECRET}&a=1"
+
+    class Skim(Counts):
+        outputs = {"some": Output("some.root")}
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {**super().process(events), "some": events[:1]}
+
+    out = tmp_path / "out"
+    options: dict[str, Any] = {"output": out, "catalogue": out / "catalogue", "tree": "Events", "step_size": 300}
+    out.mkdir()
+    state = tmp_path / "state"
+    stopped(Skim(), [url], state, **options)
+    assert SECRET.encode() not in state.read_bytes()
+    # A resumed run may have another token.
+    other = url.replace(f"authz={SECRET}", f"authz={SECRET[1:]}")
+    found = train.run(
+        Skim(),
+        [other.replace(f":{SECRET}", f":{SECRET[::-1]}")],
+        checkpoint=state,
+        done=lambda run: write(run, out),
+        **options,
+    )
+    assert found["skim"]["n"] == ENTRIES and found.resumed
+    shown = f"{found!r} {found.files!r} {json.dumps(found.account())} {written_words(found, write(found, out))}"
+    texts = [shown.encode(), *(path.read_bytes() for path in out.rglob("*") if path.is_file())]
+    for secret in (SECRET[1:], SECRET[::-1]):
+        assert not [text for text in texts if secret.encode() in text]
+    with sapwood.open(out / "some.root") as file:
+        assert Summary.read(file).inputs == [f"http://user:***@{server.place}/a.root?authz=***&a=1:Events"]
+    server.shutdown()
+    server.server_close()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
@@ -262,11 +263,106 @@ def test_a_run_without_dask_workers_says_so_and_ends(folder: Path, monkeypatch: 
     cluster = NoWorkers()
     lost = Dask(cluster, owned=cluster)
     with (
-        pytest.warns(SapwoodWarning, match="all workers of dask are gone; waiting"),
+        pytest.warns(SapwoodWarning, match="all workers of dask are gone; the run waits for [01] s more for others"),
         pytest.raises(WorkerLostError, match="no other came within 1 s"),
     ):
         train.run(Fill(), folder, executor=lost, step_size=10)
     assert cluster.asked == [{"n": 1}]
+
+
+class NeverWorkers(NoWorkers):
+    """A cluster that never has a worker."""
+
+    def scheduler_info(self, **_: Any) -> dict[str, Any]:
+        return {"workers": {}}
+
+
+@pytest.mark.timeout(60)
+def test_a_run_that_gets_no_dask_worker_says_so_and_ends_if_it_has_a_limit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NeverWorkers))
+    monkeypatch.setattr(executors, "_FIRST_WORD", 0.5)
+    cluster = NeverWorkers()
+    with (
+        pytest.warns(
+            SapwoodWarning, match="slurm has no workers yet; the run waits for 1 s more for the first .its jobs"
+        ),
+        pytest.raises(WorkerLostError, match="slurm has no workers yet, and no worker came within 2 s"),
+    ):
+        train.run(Fill(), folder, executor=Dask(cluster, name="slurm", owned=cluster, patience=2), step_size=10)
+    dask = pytest.importorskip("dask", reason="needs dask.distributed (pip install sapwood[dask])")
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}),
+        pytest.warns(SapwoodWarning),
+        pytest.raises(WorkerLostError, match="no worker came within 1 s"),
+    ):
+        train.run(Fill(), folder, executor=Dask(cluster, owned=cluster), step_size=10)
+    with pytest.raises(ArgumentError, match="patience must be a number of seconds, not 'long'"):
+        executor_of("dask", 1, options={"patience": "long"})
+
+
+def test_a_dask_scheduler_that_cannot_be_reached_is_named() -> None:
+    dask = pytest.importorskip("dask", reason="needs dask.distributed (pip install sapwood[dask])")
+    pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.3s"}),
+        pytest.raises(SapwoodError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 cannot be reached: Timed out"),
+    ):
+        executor_of("dask://127.0.0.1:1", 1)
+
+
+class EndedJobs(NeverWorkers):
+    """A cluster of batch jobs that end before their workers come."""
+
+    def __init__(self, _: Any = None, **__: Any) -> None:
+        super().__init__()
+        self.workers = {0: SimpleNamespace(job_id="7")}
+        self.worker_spec = {0: {}}
+
+    def add_callback(self, function: Any = None, *arguments: Any) -> None:
+        if not arguments:
+            function()
+
+    def scale(self, **asked: Any) -> None:
+        super().scale(**asked)
+        self.workers[0] = SimpleNamespace(job_id="8")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("known", ["", "7\n8\n"])
+def test_jobs_that_end_before_their_workers_come_are_submitted_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{known}'\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=EndedJobs))
+    monkeypatch.setattr(executors, "_ASKED_AGAIN", 0.2)
+    cluster = EndedJobs()
+    dask = Dask(cluster, name="slurm", owned=cluster, patience=3)
+    with warnings.catch_warnings(record=True) as told, pytest.raises(SapwoodError) as failed:
+        warnings.simplefilter("always")
+        train.run(Fill(), folder, executor=dask, step_size=10)
+    if known:  # they wait in the queue
+        assert "slurm has no workers yet" in str(failed.value) and not cluster.asked
+    else:
+        assert "3 jobs of slurm ended before their workers came" in str(failed.value)
+        assert cluster.asked == [{"n": 1}] * 2
+        assert "1 jobs of slurm ended before their workers came" in str(told[0].message)
+
+
+def test_the_time_without_dask_workers_is_counted_from_the_begin_of_a_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NoWorkers))
+    idle = Dask(NoWorkers(), patience=100)
+    assert idle.slots == 1
+    now = time.monotonic()
+    monkeypatch.setattr(executors.time, "monotonic", lambda: now + 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert idle.slots == 1  # an adaptive cluster has none at the begin of its next run
 
 
 class NoScheduler(NoWorkers):

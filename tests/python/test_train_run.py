@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -399,3 +400,11 @@ def test_a_short_step_takes_few_calls(tmp_path: Path) -> None:
 
     calls(300)  # which imports modules
     assert (calls(1) - calls(300)) / 300 < 370  # 300 with Python 3.11, 414 before columns were read as layouts
+
+
+def test_a_clock_that_is_set_back_changes_no_durations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(2e9, -1000.0)
+    monkeypatch.setattr(time, "time", lambda: next(clock))
+    run = train.run(Count(), folder, threads=1, step_size=CHUNK, executor="threads")
+    (worker,) = run.workers
+    assert 0 < worker.busy < 100 and min(run.rates) >= 0

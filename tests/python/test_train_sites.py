@@ -372,3 +372,29 @@ def test_three_hosts(tasks: Path, folder: Path, expected: dict[str, Any], tmp_pa
     assert met["hosts"] == ["h1", "h2", "h3"]
     assert len(met["networks"]) == 3 and str(Path("/proc/self/ns/net").readlink()) not in met["networks"]
     assert found == {**expected, "even": {**expected["even"], "events": sorted(expected["even"]["events"])}}
+
+
+def test_ctrl_c_has_its_handler_after_a_batch_system_was_named() -> None:
+    """The import of dask-jobqueue sets another one, which would end a train without its results so far."""
+    pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install sapwood[dask])")
+    program = """
+import signal, sys, threading
+from sapwood import train
+from sapwood.errors import ArgumentError
+def name():
+    try:
+        train.executor_of("htcondor", 1)
+    except ArgumentError as error:
+        print(error)
+if sys.argv[1] == "thread":
+    thread = threading.Thread(target=name)
+    thread.start()
+    thread.join()
+else:
+    name()
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    for where in ("main", "thread"):
+        environment = os.environ | {"PATH": "/nowhere", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run([sys.executable, "-c", program, where], capture_output=True, text=True, env=environment)
+        assert done.stdout.splitlines()[-1:] == ["True"] and "condor_submit" in done.stdout, done.stderr

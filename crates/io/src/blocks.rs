@@ -104,7 +104,13 @@ impl Folder {
         let name = hex(digest(&SHA256, format!("{LAYOUT}\n{url}\n{version}\n{size}").as_bytes()).as_ref());
         let open = |ending| {
             let path = self.path.join(&name).with_extension(ending);
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+            // A link that others put there would lead the writes to another file.
+            let refused = || Error::other(format!("block cache {}: not a file of the cache", path.display()));
+            if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
+                return Err(refused());
+            }
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            if system::is_alone(&path, &file.metadata()?)? { Ok(file) } else { Err(refused()) }
         };
         let (data, index) = (open("blocks")?, open("index")?);
         // The modification time determines which files are removed.
@@ -267,6 +273,28 @@ mod tests {
             found(&folder.file("39", "1", BLOCK).unwrap(), &[Range { offset: 0, length: BLOCK }]),
             [0]
         );
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn follows_no_link_that_others_put_into_the_folder() {
+        let path = std::env::temp_dir().join(format!("sapwood-links-{}", std::process::id()));
+        let folder = Folder::open(&path, 1 << 20).unwrap();
+        let name = folder.file("u", "1", BLOCK).unwrap().name;
+        let (target, blocks) = (path.join("target"), path.join(name).with_extension("blocks"));
+        for make in [
+            |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to),
+            |from: &Path, to: &Path| {
+                std::fs::write(from, "others").and_then(|()| std::fs::hard_link(from, to))
+            },
+        ] {
+            std::fs::remove_file(&blocks).unwrap();
+            make(&target, &blocks).unwrap();
+            let refused = folder.file("u", "1", BLOCK).unwrap_err();
+            assert!(refused.to_string().ends_with("not a file of the cache"), "{refused}");
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"others");
         std::fs::remove_dir_all(&path).unwrap();
     }
 }

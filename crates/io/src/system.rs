@@ -1,7 +1,7 @@
 //! What the standard library offers in another way on each system: reads and writes at offsets, and what the system
 //! knows of a file. Windows is only compiled: nothing was run there.
 
-pub use here::{is_at, permissions, read_exact_at, space, write_all_at};
+pub use here::{is_alone, is_at, permissions, read_exact_at, space, write_all_at};
 
 #[cfg(unix)]
 mod here {
@@ -26,6 +26,11 @@ mod here {
     pub fn is_at(path: &Path, _file: &File, about: &Metadata) -> Result<bool> {
         let named = path.metadata()?;
         Ok((named.dev(), named.ino()) == (about.dev(), about.ino()))
+    }
+    /// Whether the path is the only name of the open file with the metadata `about`, and no link to it.
+    pub fn is_alone(path: &Path, about: &Metadata) -> Result<bool> {
+        let named = path.symlink_metadata()?;
+        Ok(named.is_file() && named.nlink() == 1 && (named.dev(), named.ino()) == (about.dev(), about.ino()))
     }
     /// The permission bits of a file, if the system has them.
     #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
@@ -73,6 +78,10 @@ mod here {
     /// Bytes that a file takes in storage. Only files that were declared sparse have holes, and ours are not.
     pub fn space(about: &Metadata) -> u64 {
         about.len()
+    }
+    /// Whether the path is no link. Other names of the file are not noticed.
+    pub fn is_alone(path: &Path, _about: &Metadata) -> Result<bool> {
+        Ok(path.symlink_metadata()?.is_file())
     }
     /// Whether the path names the open file.
     pub fn is_at(path: &Path, file: &File, _about: &Metadata) -> Result<bool> {

@@ -12,15 +12,15 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
-from sapwood.cli import shims
+from sapwood.cli import shims, storage
 from sapwood.ending import until_told
-from sapwood.errors import ArgumentError, SapwoodError, similar
-from sapwood.show.safe import complain, say
+from sapwood.errors import ArgumentError, SapwoodError, secrets_in, similar
+from sapwood.show.safe import Veiled, complain, say
 
 DONE, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -108,6 +108,30 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
         The exit code.
     """
     words = shims.spelled(sys.argv[1:] if arguments is None else arguments)
+    with _veiled(words):
+        return _main(words, pressed)
+
+
+@contextmanager
+def _veiled(words: Sequence[str]) -> Generator[None]:
+    """Hide the secrets of the command line in what the command prints: the output may be a log that others read."""
+    # Those of options of storage, which argparse may repeat, and those of URLs.
+    instead = {word: shown for word, shown in zip(words, storage.shown(words), strict=True) if word != shown}
+    instead |= {secret: shown for word in words for secret, shown in secrets_in(word).items()}
+    if not instead:
+        yield
+        return
+    before = sys.stdout, sys.stderr
+    out, errors = (stream and Veiled(stream, instead) for stream in before)
+    sys.stdout, sys.stderr = out, errors  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _main(words: list[str], pressed: Callable[[], bool]) -> int:
+    """Run the command of these words."""
     command = words[0] if words else ""
     top = parser(command if command in _COMMANDS.keys() - _ABOUT_ALL else None)
     try:
@@ -128,7 +152,7 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
     try:
         with nullcontext() if chosen.command in _UNTIL_ENDED else until_told():
             code = _dispatch(top, chosen)
-        if isinstance(sys.stdout, io.TextIOBase):  # None after `command >&-`
+        if isinstance(sys.stdout, (io.TextIOBase, Veiled)):  # None after `command >&-`
             sys.stdout.flush()  # detect a closed pipe here, not at interpreter exit
         return code
     except BrokenPipeError:

@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
             json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
         )
     elif not arguments.quiet:
-        again = shlex.join(["sapwood", *arguments.typed]) if arguments.checkpoint else ""
+        again = shlex.join(["sapwood", *storage.shown(arguments.typed)]) if arguments.checkpoint else ""
         say(summary(outcome, written, again), end="")
     if outcome.interrupted:
         return 130

@@ -46,8 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         folder = Path(arguments.output)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "classes.h").write_text(header)
-        (folder / "LinkDef.h").write_text(links)
+        for name, text in (("classes.h", header), ("LinkDef.h", links)):
+            with placed_page(folder / name) as beside:
+                beside.write_text(text, encoding="utf-8")
         return 0
     if arguments.python:
         text = dataclasses(streamers)

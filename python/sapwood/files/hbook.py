@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, without_secrets
 from sapwood.files.keyed import KeyedTable
 from sapwood.table.reading import ReadableField
 from sapwood.table.schema import HasFields, Words
@@ -349,7 +349,7 @@ class FzFile:
 
     def __repr__(self) -> str:
         """Return a short description with the path."""
-        return f"<FzFile {self.file_path!r} ({self.mode}) at 0x{id(self):012x}>"
+        return without_secrets(f"<FzFile {self.file_path!r} ({self.mode}) at 0x{id(self):012x}>")
 
 
 def collect(directory: Any, names: str | Sequence[str], keys: Sequence[str]) -> dict[str, Collected]:

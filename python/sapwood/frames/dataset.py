@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, without_secrets
 from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.frames.source import PIECE, FrameSource
 from sapwood.show.units import listed
@@ -235,7 +235,7 @@ class Fragment(_Scannable):
 
     def __repr__(self) -> str:
         """Show which entries it has."""
-        return f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>"
+        return without_secrets(f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>")
 
 
 # An Arrow dataset has a native part. If Arrow uses it directly instead of `scanner`, this class raises an error.
@@ -256,7 +256,7 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
     def __repr__(self) -> str:
         """Show the files."""
-        return f"<sapwood.Dataset {self._source.files!r}>"
+        return without_secrets(f"<sapwood.Dataset {self._source.files!r}>")
 
     @property
     def schema(self) -> Foreign:

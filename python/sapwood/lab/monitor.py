@@ -29,6 +29,7 @@ from sapwood.errors import (
     SapwoodWarning,
     StorageError,
 )
+from sapwood.storage.placing import placed
 from sapwood.train.account import memory
 
 if TYPE_CHECKING:
@@ -228,6 +229,13 @@ class Monitor:
         table.writerows([*(getattr(one, name) for name in names), *one.files] for one in self.records)
         return text.getvalue()
 
+    def _text(self, kind: str) -> str:
+        if kind == "page":
+            from sapwood.lab.monitored import page
+
+            return page(self.records, self.files, self.summary(), self.label)
+        return json.dumps(self.to_dict(), indent=1) + "\n" if kind == "JSON" else self.to_csv()
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the records: as a tree ``Monitor`` (``.root``), as JSON, as CSV, or as a page (``.html``).
 
@@ -237,16 +245,10 @@ class Monitor:
             The path has another ending.
         """
         path = Path(path)
-        if _kind(path) == "JSON":
-            path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-            return
-        if _kind(path) == "page":
-            from sapwood.lab.monitored import page
-
-            path.write_text(page(self.records, self.files, self.summary(), self.label), encoding="utf-8")
-            return
-        if _kind(path) == "CSV":
-            path.write_text(self.to_csv(), encoding="utf-8", newline="")
+        if (kind := _kind(path)) in ("JSON", "page", "CSV"):
+            # The old file stays if the disk is full.
+            with placed(path) as beside:
+                beside.write_text(self._text(kind), encoding="utf-8", newline="" if kind == "CSV" else None)
             return
         import numpy as np
 

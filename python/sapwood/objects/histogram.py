@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import math
 import re
 import warnings
@@ -250,7 +252,7 @@ class Histogram(TNamed):
     def _repr_html_(self) -> str | None:
         """Draw it in a notebook as `hist` does; None, for the plain text, if `hist` is not installed or cannot."""
         try:
-            return self.to_hist()._repr_html_()  # pyright: ignore[reportPrivateUsage]
+            return _harmless(self.to_hist())._repr_html_()  # pyright: ignore[reportPrivateUsage]
         except (ImportError, TypeError, ValueError, NotImplementedError, SapwoodError):
             return None
 
@@ -262,6 +264,28 @@ class Histogram(TNamed):
         return np.array_equal(ours, theirs) and np.array_equal(self.variances(True), other.variances(True))
 
     __hash__ = Model.__hash__
+
+
+def _harmless(drawn: Any) -> Any:
+    """Return a histogram of `hist` whose texts have no markup: `hist` writes them into HTML as they are."""
+    import hist
+
+    axes: list[Any] = []
+    for axis in drawn.axes:
+        name, label = html.escape(axis.name), html.escape(axis.label)
+        if isinstance(axis, hist.axis.StrCategory):
+            labels = [html.escape(str(one)) for one in axis]
+            copied: Any = hist.axis.StrCategory(labels, name=name, label=label, overflow=axis.traits.overflow)
+        else:
+            copied = copy.copy(axis)
+            raw: Any = copied._ax.raw_metadata
+            raw["name"], raw["label"] = name, label
+        axes.append(copied)
+    shown = type(drawn)(*axes, storage=drawn.storage_type(), name=html.escape(drawn.name or ""), label=None)
+    if drawn.label:
+        shown.label = html.escape(drawn.label)
+    shown.view(flow=True)[...] = drawn.view(flow=True)
+    return shown
 
 
 def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -> Any:

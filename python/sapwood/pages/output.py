@@ -15,7 +15,15 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, one_line, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    SapwoodError,
+    SapwoodWarning,
+    StorageError,
+    one_line,
+    stacklevel,
+    without_secrets,
+)
 from sapwood.pages.run import drawings, histograms_of, render
 from sapwood.show.chart import is_histogram
 from sapwood.show.picture import check_formats, draw_picture
@@ -318,7 +326,7 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
     lines += [f"results  {written['root']}", f"         {written['json']}"]
     lines += [f"plots    {written['plots']}"] if "plots" in written else []
     lines += [f"report   {written['html']}"]
-    return "\n".join(lines) + "\n"
+    return without_secrets("\n".join(lines)) + "\n"
 
 
 def estimate_text(guess: Estimate) -> str:

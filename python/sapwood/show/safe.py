@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
 
 # Control characters, separators of lines and paragraphs, marks of writing direction, halves of characters.
 _UNSAFE = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
@@ -35,6 +36,29 @@ def complain(text: str) -> None:
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - after `command 2>&-`
         return
     say(f"sapwood: {text}", file=sys.stderr)
+
+
+class Veiled:
+    """A stream that shows other texts in place of some."""
+
+    def __init__(self, stream: TextIO, instead: Mapping[str, str]) -> None:
+        self._stream = stream
+        self._instead = instead
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        for secret, shown in self._instead.items():
+            text = text.replace(secret, shown)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream has."""
+        return getattr(self._stream, name)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, StorageError, without_secrets
 from sapwood.source.futures import TrivialFuture
 from sapwood.storage.sources import source_of
 
@@ -232,4 +232,4 @@ class Source:
 
     def __repr__(self) -> str:
         """Show the file."""
-        return f"<{type(self).__name__} {self.file_path!r} at 0x{id(self):012x}>"
+        return without_secrets(f"<{type(self).__name__} {self.file_path!r} at 0x{id(self):012x}>")

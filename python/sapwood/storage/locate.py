@@ -16,7 +16,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sapwood.errors import ArgumentTypeError, MissingFileError, StorageError
+from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError, StorageError
 from sapwood.storage.sources import matching, plain_path, user_path
 
 _SPLIT = r"(?is)(.+\.(?:root(?:\.[0-9]+)?|hbook|hbk|rz|fz)):(?!//)(.*)"
@@ -52,6 +52,22 @@ def split_path(path: str) -> tuple[str, str | None]:
             parts[i] = match[1]
             return "::".join(parts), re.sub("/+", "/", match[2].strip()).strip("/")
     return path.strip(), None
+
+
+def local_target(path: str | os.PathLike[str]) -> str:
+    """Return the local path of a file to write, which may be given as a URL ``file://``.
+
+    Raises
+    ------
+    ArgumentError
+        It is another URL. Its text would be taken for a path of folders.
+    """
+    text = os.fspath(path)
+    if re.match(_SCHEME, text) is None:
+        return text
+    if not text.lower().startswith(("file://", "local://")):
+        raise ArgumentError(f"cannot write to {text}: this writes local files only. Copy the file there afterwards")
+    return re.sub(_SCHEME, "", text)
 
 
 def is_url(text: str) -> bool:

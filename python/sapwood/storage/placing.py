@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Generator
 from pathlib import Path
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
 from sapwood.storage.sources import real_path
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of writing. The system does not say which file they are about."""
 
 
 @contextlib.contextmanager
@@ -24,7 +20,7 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
     Raises
     ------
     StorageError
-        The storage is full or failed.
+        The storage is full, read-only or failed.
     MissingFileError
         The folder does not exist.
     """
@@ -38,12 +34,13 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
         if not special:
             beside.replace(target)
     except OSError as error:
-        if isinstance(error, StorageError) or error.errno not in _FULL:
+        if type(error) is not OSError or error.errno is None:  # those with a class of their own are clear
             raise
         raise StorageError(f"cannot write {path}: {os.strerror(error.errno)}") from error
     finally:
         if not special:
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the error before says more
+                beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -458,7 +458,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
                 _refuse_unknown(path, re.sub("^dav", "http", kind), options, known)
             return _through_fsspec(path, options)
     if options.keys() - _ALSO_LOCAL:
-        raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
+        raise ArgumentTypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
     if isinstance(path, str):
         local = local_path(path)
         # Another process may have another working directory.

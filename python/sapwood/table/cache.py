@@ -43,6 +43,8 @@ _FORM = 3
 """The number of the form in which columns are stored; another one is not used."""
 _FRESH = 60
 """Seconds in which the time of the last use of a file is not set again."""
+_TURN, _BUSY = 5.0, 60.0
+"""Seconds to wait for the lock of a cache, and seconds without another attempt if a process keeps it."""
 
 Range = tuple[int, int]
 """The first of some entries, and the one behind the last."""
@@ -75,6 +77,7 @@ class ColumnCache:
         self.folder = Path(folder)
         self.size = size
         self._warned = False
+        self._busy = 0.0  # until then, by the monotonic clock, nothing is written, because another process has the lock
         self._identities: WeakKeyDictionary[Table, str | None] = WeakKeyDictionary()
         self._fields: WeakKeyDictionary[Table, dict[int, str]] = WeakKeyDictionary()
         self._listed: tuple[int, dict[str, list[Range]]] = -1, {}
@@ -108,11 +111,14 @@ class ColumnCache:
         # The clock of a file system may stand still between two changes.
         if self._listed[0] != changed or time.time_ns() - changed < 10**9:
             found: dict[str, list[Range]] = {}
-            for path, _ in self._files(_SUFFIX):
-                field, _, numbers = path.name.removesuffix(_SUFFIX).partition("-")
-                start, _, stop = numbers.partition("-")
-                if start.isdecimal() and stop.isdecimal():
-                    found.setdefault(field, []).append((int(start), int(stop)))
+            try:
+                for path, _ in self._files(_SUFFIX):
+                    field, _, numbers = path.name.removesuffix(_SUFFIX).partition("-")
+                    start, _, stop = numbers.partition("-")
+                    if start.isdecimal() and stop.isdecimal():
+                        found.setdefault(field, []).append((int(start), int(stop)))
+            except OSError:  # a folder of another user, for example: the first attempt to write to it gives a warning
+                return []
             self._listed = changed, found
         return self._listed[1].get(name, [])
 
@@ -190,7 +196,7 @@ class ColumnCache:
             return
         write = writer_of(key, shape, arrays)
         length = write(None)
-        if length > self.size:
+        if length > self.size or time.monotonic() < self._busy:
             return
         path = self._path(key)
         beside = path.with_name(f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}")
@@ -211,7 +217,8 @@ class ColumnCache:
                 beside.replace(path)
             self._remove_inside(key)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):  # the error before says more
+                beside.unlink(missing_ok=True)
             raise
 
     def _remove_inside(self, key: str) -> None:
@@ -247,13 +254,18 @@ class ColumnCache:
             for one in found:
                 if one.name.endswith(suffix):
                     with suppress(FileNotFoundError):
-                        yield Path(one.path), one.stat()
+                        yield Path(one.path), one.stat(follow_symlinks=False)
 
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:
         with _opened(self.folder / _LOCK, "ab") as file:
-            hold(file)
-            yield
+            if not hold(file, _TURN):
+                self._busy = time.monotonic() + _BUSY
+                raise TimeoutError(f"another process keeps {self.folder / _LOCK} locked")
+            try:
+                yield
+            finally:
+                _release(file)
 
     # For the command
 
@@ -281,16 +293,33 @@ cache_in = cache(ColumnCache)
 """Return the cache in a folder: one object in a process for each folder and size."""
 
 
-def hold(file: BinaryIO) -> None:
-    """Hold a file, so that other processes see that it is written to, until it is closed."""
+def hold(file: BinaryIO, seconds: float = 0) -> bool:
+    """Hold a file, so that other processes see that it is written to; return whether that succeeded in this time."""
     import fcntl
 
-    fcntl.flock(file, fcntl.LOCK_EX)
+    limit = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= limit:
+                return False
+            time.sleep(0.001)
+        else:
+            return True
+
+
+def _release(file: BinaryIO) -> None:
+    """End a hold. Closing the file would not: a process that was forked meanwhile has it open, too."""
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _opened(path: Path, mode: Literal["rb", "ab"] = "rb") -> BinaryIO:
-    """Open a file; if it is a pipe, without waiting for the other end."""
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))
+    """Open a file, but no symbolic link; if it is a pipe, without waiting for the other end."""
+    more = os.O_NONBLOCK | os.O_NOFOLLOW
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | more, 0o666))
 
 
 def _is_held(path: Path) -> bool:

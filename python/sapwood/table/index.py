@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -505,6 +506,46 @@ def write(table: Table, zones: Zones) -> Path:
         The file is remote, or its folder cannot be written to.
     """
     path, identity = place_for(table)
+    with _alone(path.parent):
+        return _write(table, zones, path, identity)
+
+
+_ALONE = 10.0
+"""Seconds for which a writer of an index waits for others that write indexes in the same folder."""
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Keep other writers away: each writes the indexes of all tables of a file, with those that it found.
+
+    The folder itself is locked, so that no file is left. Without locks, or if another process keeps the lock, the index
+    is written all the same: it only saves time.
+    """
+    try:
+        import fcntl
+
+        number = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        limit = time.monotonic() + _ALONE
+        while time.monotonic() < limit:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.005)
+            except OSError:  # the file system has no locks
+                break
+        yield
+    finally:
+        with suppress(OSError):  # a forked child may have the folder open
+            fcntl.flock(number, fcntl.LOCK_UN)
+        os.close(number)
+
+
+def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
     tables: dict[str, Any] = {}
     blocks: list[bytes] = []
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, TypeVar
 
-from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError
+from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError, without_secrets
 from sapwood.show.units import is_count, memory_size
 from sapwood.table.engine import Carry
 from sapwood.table.query import Query
@@ -294,4 +294,4 @@ class Report:
     def __repr__(self) -> str:
         """Show entries and source."""
         where = f"{self.file_path}:{self._source.object_path}"
-        return f"<Report start={self.start} stop={self.stop} source={where!r}>"
+        return without_secrets(f"<Report start={self.start} stop={self.stop} source={where!r}>")

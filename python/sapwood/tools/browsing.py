@@ -5,6 +5,7 @@ Names and texts of a file are shown as plain text, never as markup or control se
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +74,12 @@ def browse(where: str, options: Mapping[str, Any] | None = None) -> None:
     Raises
     ------
     SapwoodError
-        The file cannot be read.
+        The file cannot be read, or the input is not a terminal, so that nothing would end the program.
     """
-    Browser(where, options).run()
+    browser = Browser(where, options)
+    if sys.stdin is None or not sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        raise SapwoodError("browse needs a terminal as its input, in which you can quit it")
+    browser.run()
 
 
 class Browser(App[None]):

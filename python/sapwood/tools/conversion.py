@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,8 +65,8 @@ def format_of(path: str) -> str:
 
 
 def convert(
-    source: str,
-    target: str,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
     expressions: Sequence[str] | None = None,
     cut: str | None = None,
@@ -107,6 +108,7 @@ def convert(
     UnsupportedError
         The target format cannot hold a field.
     """
+    source, target = os.fspath(source), os.fspath(target)
     kinds = format_of(source), format_of(target)
     if kinds[1] not in _WRITERS:
         raise ArgumentError(f"{target}: HBOOK and FZ files are read only; choose another format for the output")

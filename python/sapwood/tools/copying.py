@@ -17,16 +17,17 @@ import numpy as np
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, stacklevel
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError, stacklevel
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
-from sapwood.storage.locate import split_path
+from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.sources import user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.table.steps import entry_range
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
+from sapwood.writing.output import TargetTakenError
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -111,7 +112,7 @@ def copy(
     selection = selection or Selection()
     many = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     path, inside = split_path(os.fspath(target))
-    path = str(user_path(path))
+    path = str(user_path(local_target(path)))
     each = [split_path(os.fspath(source)) for source in many]
     for file, _ in each:
         if same_file(file, path):
@@ -122,11 +123,12 @@ def copy(
         if isinstance(first, EllipsisType):
             with sapwood.open({each[0][0]: None}, **(options or {})) as source:
                 first = source.file.compression
-        new = sapwood.recreate(path, compression=first, commit_every=None, atomic=True)
+        make = sapwood.recreate if recreate else sapwood.create
+        new = make(path, compression=first, commit_every=None, atomic=True)
     else:
         new = _update(path, compression=code, commit_every=None)
     done: dict[str, int | None] = {}
-    with new, _all_or_nothing(new):
+    with _not_taken(path), new, _all_or_nothing(new):
         for file, pattern in each:
             with sapwood.open({file: None}, **(options or {})) as source:
                 chosen = _chosen(source, pattern, cycles=cycles)
@@ -142,6 +144,22 @@ def _all_or_nothing(file: sapwood.WritableDirectory) -> Generator[None]:
     except BaseException:
         file.file.discard()
         raise
+
+
+@contextlib.contextmanager
+def _not_taken(path: str) -> Generator[None]:
+    """Remove a new file for a path where another process has put a file meanwhile.
+
+    Raises
+    ------
+    StorageError
+        It has.
+    """
+    try:
+        yield
+    except TargetTakenError as error:
+        Path(error.kept).unlink(missing_ok=True)
+        raise StorageError(f"{path} was created by another process meanwhile; it is unchanged: try again") from None
 
 
 def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
@@ -347,17 +365,16 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
         path, inside = split_path(target)
         if not inside:
             raise ArgumentError(f"{target} names no object; use FILE:PATH")
-        with sapwood.open({path: None}) as file:
-            chosen = [item for item, _ in _chosen(file, inside)]
-            top = [one for one in chosen if one.path.count("/") == inside.count("/")]
-        for item in top:
-            if item.classname in DIRECTORIES and not recursive:
-                raise ArgumentError(f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)")
-        with sapwood.update(path) as file, _all_or_nothing(file):
+        # No other writer may change the file between the look at it and the deletion.
+        with _update(path) as file, _all_or_nothing(file):
+            with sapwood.open({path: None}) as there:
+                top = [item for item, _ in _chosen(there, inside) if item.path.count("/") == inside.count("/")]
             for item in top:
-                cycle = f";{item.key.cycle}" if ";" in inside else ""
-                del file[f"{item.path}{cycle}"]
-                done.append(f"{path}:{item.path}{cycle}")
+                if item.classname in DIRECTORIES and not recursive:
+                    raise ArgumentError(
+                        f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)"
+                    )
+            done += [f"{path}:{one}" for one in _delete(file, top, inside)]
     return done
 
 
@@ -376,16 +393,20 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
         file, name = split_path(source)
         if not name:
             raise ArgumentError(f"{source} names no object; use FILE:PATH")
-        if not same_file(file, path):
+        if same_file(file, path):
+            done |= copy_within(file, name, inside or "", len(many), move=True)
+            continue
+        # No other writer may add an object to the source that would be deleted without having been copied.
+        with _update(file, commit_every=None) as old, _all_or_nothing(old):
+            with sapwood.open({file: None}) as there:
+                top = [item for item, _ in _chosen(there, name) if item.path.count("/") == name.count("/")]
             done |= copy(source, target, cycles=True)
-        else:
-            done |= copy_within(file, name, inside or "", len(many))
-        remove(source, recursive=True)
+            _delete(old, top, name)
     return done
 
 
 def copy_within(
-    path: str, name: str, new: str, count: int = 1, *, rename: bool = False, replace: bool = False
+    path: str, name: str, new: str, count: int = 1, *, rename: bool = False, replace: bool = False, move: bool = False
 ) -> dict[str, int | None]:
     """Copy objects of a file under another name, or into a directory of the same file.
 
@@ -401,43 +422,55 @@ def copy_within(
         Use `new` as the new name even if it is an existing directory.
     replace
         Delete older objects of that name.
+    move
+        Delete the originals.
     """
     done: dict[str, int | None] = {}
     older: dict[str, list[int]] = {}
-    with sapwood.open({path: None}) as source:
+    # No other writer may change the file between the look at it, the copy and the deletion.
+    with _update(path, commit_every=None) as file, _all_or_nothing(file), sapwood.open({path: None}) as source:
         kinds = source.classnames(cycle=False)
         into = not rename and (not new or kinds.get(new) in DIRECTORIES)
         chosen = _chosen(source, name, cycles=True)
         tops = {one[0].path for one in chosen if "/" not in one[1]}
         if not into and (len(tops) > 1 or count > 1):
             raise ArgumentError(f"{new} is not a directory, so {len(tops) * count} objects cannot be moved there")
-        with sapwood.update(path, commit_every=None) as file, _all_or_nothing(file):
-            native: _native.Output = file.file.native
-            for item, relative in chosen:
-                tail = relative.partition("/")[2]
-                where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
-                if where == item.path or where.startswith(f"{item.path}/"):
-                    raise ArgumentError(f"{item.path} cannot be moved to {where}")
-                if item.classname in DIRECTORIES:
-                    file.mkdir(where)
-                    continue
-                holder, _, last = where.rpartition("/")
-                directory = 0
-                for part in holder.split("/") if holder else ():
-                    directory = native.mkdir(directory, part, part)
-                if replace and where not in older:
-                    older[where] = _older(native, directory, last)
-                done[where] = None
-                if item.classname in TREES:
-                    done[where] = _copy_tree(source, item, file, (directory, last, where), Selection())
-                elif item.classname in RNTUPLES:
-                    done[where] = _copy_ntuple(source, item, file, where, Selection())
-                else:
-                    native.copy_key(directory, last, source.file.native, item.key)
-            for where, cycles in older.items():
-                for cycle in cycles:
-                    del file[f"{where};{cycle}"]
+        native: _native.Output = file.file.native
+        for item, relative in chosen:
+            tail = relative.partition("/")[2]
+            where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
+            if where == item.path or where.startswith(f"{item.path}/"):
+                raise ArgumentError(f"{item.path} cannot be moved to {where}")
+            if item.classname in DIRECTORIES:
+                file.mkdir(where)
+                continue
+            holder, _, last = where.rpartition("/")
+            directory = 0
+            for part in holder.split("/") if holder else ():
+                directory = native.mkdir(directory, part, part)
+            if replace and where not in older:
+                older[where] = _older(native, directory, last)
+            done[where] = None
+            if item.classname in TREES:
+                done[where] = _copy_tree(source, item, file, (directory, last, where), Selection())
+            elif item.classname in RNTUPLES:
+                done[where] = _copy_ntuple(source, item, file, where, Selection())
+            else:
+                native.copy_key(directory, last, source.file.native, item.key)
+        for where, cycles in older.items():
+            for cycle in cycles:
+                del file[f"{where};{cycle}"]
+        if move:
+            _delete(file, [item for item, _ in chosen if item.path.count("/") == name.count("/")], name)
     return done
+
+
+def _delete(file: sapwood.WritableDirectory, items: Sequence[Item], name: str) -> list[str]:
+    """Delete objects that `name`, a path or pattern, names; all cycles unless it has one. Return what was deleted."""
+    paths = dict.fromkeys(f"{item.path};{item.key.cycle}" if ";" in name else item.path for item in items)
+    for path in paths:
+        del file[path]
+    return list(paths)
 
 
 def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> None:
@@ -463,7 +496,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():
             raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-        with _update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
+        with _not_taken(path), _update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:

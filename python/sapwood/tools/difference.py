@@ -15,6 +15,8 @@ from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, first_line
 from sapwood.files.hbook import Bank
 from sapwood.files.kinds import DIRECTORIES, TABLES
+from sapwood.storage.locate import is_url
+from sapwood.storage.sources import COLUMN_CACHE
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -77,7 +79,11 @@ def differences(
     """
     if not (relative >= 0 and absolute >= 0):
         raise ArgumentError(f"tolerances must not be negative: {relative!r}, {absolute!r}")
-    with sapwood.open(first, **(options or {})) as a, sapwood.open(second, **(options or {})) as b:
+    given = dict(options or {})
+    for_local = {name: value for name, value in given.items() if name in COLUMN_CACHE}
+    mixed = is_url(first) != is_url(second)  # options of remote storage are then for one of them
+    own = [for_local if mixed and not is_url(one) else given for one in (first, second)]
+    with sapwood.open(first, **own[0]) as a, sapwood.open(second, **own[1]) as b:
         if _is_table(a) or _is_table(b):
             if not (_is_table(a) and _is_table(b)):
                 yield Difference("class", first, None, None, _class_of(a), _class_of(b))

@@ -14,7 +14,7 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.show.units import counted
-from sapwood.storage.locate import is_url
+from sapwood.storage.locate import is_url, local_target
 from sapwood.storage.sources import real_path, user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import parse_head, quiet, records
@@ -119,7 +119,7 @@ def recover(
     ArgumentError
         The output is the damaged file.
     """
-    path, target = os.fspath(path), user_path(output)
+    path, target = os.fspath(path), user_path(local_target(output))
     if not is_url(path) and real_path(path) == real_path(target):
         raise ArgumentError(f"{target} is the damaged file itself")
     result = Recovered(str(target))

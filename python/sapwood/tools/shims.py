@@ -6,7 +6,8 @@ import fnmatch
 import glob
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import split_path
@@ -24,6 +25,7 @@ from sapwood.tools.copying import Selection, copy, copy_within, make_directories
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
 from sapwood.tools.merging.settings import Others
+from sapwood.writing.output import TargetTakenError, replacing
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -118,28 +120,41 @@ def hadd(
             patterns += [glob.escape(name), f"*/{glob.escape(name)}"]
     # Objects that cannot be added are all written, as cycles. With several processes they must not differ.
     others: Others = "all" if jobs == 1 else "error"
-    output = f"{target}.adding" if append and there else target
+    adding = append and there
+    output = f"{target}.adding" if adding else target
     try:
-        done = merge(
-            output,
-            [target, *sources] if append and there else sources,
-            compression=compression,
-            recluster=recluster,
-            others=others,
-            only=patterns if only_listed else (),
-            drop=() if only_listed else patterns,
-            unmatched=True,
-            jobs=jobs,
-            skip_bad=skip_bad,
-            trees=trees,
-        )
-        if output != target:
-            Path(output).replace(target)
-            done.output = target
-    finally:
-        if output != target:
-            Path(output).unlink(missing_ok=True)
+        # An addition by another process in the meantime would be lost.
+        with replacing(target) if adding else nullcontext(), _removed(output) if adding else nullcontext():
+            done = merge(
+                output,
+                [target, *sources] if adding else sources,
+                compression=compression,
+                recluster=recluster,
+                others=others,
+                only=patterns if only_listed else (),
+                drop=() if only_listed else patterns,
+                unmatched=True,
+                jobs=jobs,
+                skip_bad=skip_bad,
+                trees=trees,
+                overwrite=force or adding,
+            )
+            if adding:
+                Path(output).replace(target)
+                done.output = target
+    except TargetTakenError as error:
+        Path(error.kept).unlink(missing_ok=True)
+        raise StorageError(f"{target} was created by another process meanwhile; run hadd again") from None
     yield from done.text()
+
+
+@contextmanager
+def _removed(path: str) -> Generator[None]:
+    """Remove a temporary file at the end of a block, if it is there."""
+    try:
+        yield
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def put(

@@ -33,6 +33,7 @@ from sapwood.errors import (
     first_line,
     stacklevel,
     storage_error,
+    without_secrets,
 )
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path, user_path
@@ -103,7 +104,7 @@ class Settings:
 
 
 class RemoteTarget:
-    """The target of a URL."""
+    """The target of a URL. Its errors have no cause: that of another package may name the URL with a token."""
 
     def __init__(self, url: str, options: Mapping[str, object]) -> None:
         try:
@@ -116,7 +117,7 @@ class RemoteTarget:
         except ImportError as error:
             raise MissingPackageError(f"cannot write to {url}: {error}") from error
         except (OSError, ValueError) as error:
-            raise StorageError(f"cannot write to {url}: {first_line(error)}") from error
+            raise StorageError(f"cannot write to {url}: {first_line(error)}") from None
         if not self._place.strip("/"):
             raise ArgumentError(f"cannot write to {url}: it has no name of a file")
 
@@ -125,7 +126,7 @@ class RemoteTarget:
         try:
             return self._system.exists(self._place)
         except (OSError, ValueError) as error:
-            raise StorageError(f"cannot write to {self._url}: {first_line(error)}") from error
+            raise StorageError(f"cannot write to {self._url}: {first_line(error)}") from None
 
     def fetch(self) -> str:
         """Download the file to a local copy, which is uploaded later.
@@ -144,10 +145,10 @@ class RemoteTarget:
             except NotImplementedError:
                 with self._system.open(self._place, "rb") as theirs, Path(path).open("wb") as mine:
                     shutil.copyfileobj(theirs, mine, _PIECE)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
             Path(path).unlink(missing_ok=True)
             kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
-            raise kind(f"cannot fetch {self._url}: {error}") from error
+            raise kind(f"cannot fetch {self._url}: {error}") from None
         return path
 
     def temporary(self) -> str:
@@ -171,9 +172,9 @@ class RemoteTarget:
                 self._put(path)
                 self._compare(Path(path).stat().st_size)
                 break
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
                 if pause is None or not _passing(error):
-                    raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
+                    raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from None
                 time.sleep(pause)
         Path(path).unlink()
 
@@ -263,9 +264,46 @@ def _place(native: _native.Output, path: str | None, beside: str | None, remote:
             try:
                 with Path(beside).open("rb") as file:
                     os.fsync(file.fileno())
-                Path(beside).replace(path)
+                if beside in _NEW:
+                    _place_new(beside, path)
+                else:
+                    Path(beside).replace(path)
             except OSError as error:
                 raise storage_error(path, error) from error
+
+
+_NEW: set[str] = set()
+"""The temporary paths of files that must not replace a file."""
+
+
+class TargetTakenError(StorageError, FileExistsError):
+    """Another program has created the target of a new file. The file is complete at the path `kept`."""
+
+    kept: str = ""
+
+
+def _place_new(beside: str, path: str) -> None:
+    """Move a file to a path where none may be.
+
+    Raises
+    ------
+    TargetTakenError
+        There is one.
+    """
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    except OSError:  # the file system has no hard links
+        if not os.path.lexists(path):
+            Path(beside).replace(path)
+            return
+    else:
+        Path(beside).unlink()
+        return
+    taken = TargetTakenError(f"{path} already exists: another program created it meanwhile; the new file is {beside}")
+    taken.kept = beside
+    raise taken
 
 
 class OutputFile:
@@ -301,7 +339,7 @@ class OutputFile:
 
     def __repr__(self) -> str:
         """Return a short description."""
-        return f"<{type(self).__name__} {self._file_path!r}>"
+        return without_secrets(f"<{type(self).__name__} {self._file_path!r}>")
 
     @property
     def file_path(self) -> str | None:
@@ -456,7 +494,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     if isinstance(target, str) and is_url(target):
         path, remote = target, RemoteTarget(target, options)
         if not overwrite and remote.exists():
-            raise FileExistsError(f"{path} already exists")
+            raise FileExistsError(f"{without_secrets(str(path))} already exists")
     elif others := ", ".join(sorted(options.keys() - ALSO_LOCAL)):
         raise ArgumentError(f"only URLs take options of storage: {others}")
     elif isinstance(target, (str, os.PathLike)):
@@ -480,7 +518,10 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             raise FileExistsError(f"{path} already exists")
         path = os.path.realpath(path)  # a link stays one
         target = beside = f"{path}.{os.getpid()}.partial"
-        _lock_replaced(path, beside)
+        if overwrite:
+            _lock_replaced(path, beside)
+        else:
+            _NEW.add(beside)
     try:
         with storage_errors(str(path or "")):
             # A temporary file that exists already belongs to another writer.
@@ -535,26 +576,53 @@ def _lock_replaced(path: str, beside: str) -> None:
     StorageError
         Another writer has it open.
     """
-    if fcntl is None:
-        return
-    file = None
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115 - closed when the atomic file is in its place
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if file is not None:
-            file.close()
-        raise StorageError(f"{path} is already open for writing; close the other writer first") from None
-    except OSError:  # there is no file, or the file system has no locks
-        if file is not None:
-            file.close()
-    else:
-        _REPLACED[beside] = file
+    while fcntl is not None:
+        file = None
+        try:
+            file = Path(path).open("rb")  # noqa: SIM115 - closed when the atomic file is in its place
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):  # noqa: PTH116
+                _REPLACED[beside] = file
+                return
+            file.close()  # another writer has just replaced it
+        except BlockingIOError:
+            if file is not None:
+                file.close()
+            raise StorageError(f"{path} is already open for writing; close the other writer first") from None
+        except OSError:  # there is no file, or the file system has no locks
+            if file is not None:
+                file.close()
+            return
 
 
 def _unlock_replaced(beside: str | None) -> None:
-    if beside is not None and (file := _REPLACED.pop(beside, None)) is not None:
+    if beside is None:
+        return
+    _NEW.discard(beside)
+    if (file := _REPLACED.pop(beside, None)) is not None:
+        if fcntl is not None:
+            # A forked child may still have the file open, and with it the lock.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)
         file.close()
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[None]:
+    """Keep other writers away from a file while a file that will replace it is made from its content.
+
+    Raises
+    ------
+    StorageError
+        Another writer has it open.
+    """
+    real = os.path.realpath(path)
+    place = f"{real}.{os.getpid()}-{threading.get_ident()}.replacing"
+    _lock_replaced(real, place)
+    try:
+        yield
+    finally:
+        _unlock_replaced(place)
 
 
 @contextlib.contextmanager

@@ -25,10 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     from sapwood.lab.studies.export import exported
     from sapwood.lab.studies.study import read
+    from sapwood.storage.placing import placed_page
 
     studies = [read(file) for file in arguments.files]
     for path, text in [(path, exported(studies, path.suffix)) for path in map(Path, arguments.output)]:
-        beside = path.with_name(f"{path.name}.partial")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        with placed_page(path, *arguments.files) as beside:
+            beside.write_text(text, encoding="utf-8")
     return 0

@@ -23,6 +23,7 @@ from sapwood.errors import ArgumentError, CorruptError, SapwoodError, Unsupporte
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
+from sapwood.storage.locate import local_target
 from sapwood.storage.sources import real_path
 from sapwood.table.query import Query
 from sapwood.table.scan import Kept
@@ -196,7 +197,7 @@ def rewrite(
     """
     tell = progress or (lambda _: None)
     dataset = Dataset.of(inputs, tree)
-    output = Path(output)
+    output = Path(local_target(output))
     if any(real_path(source.path) == real_path(output) for source in dataset.sources):
         raise ArgumentError(f"{output} is one of the inputs")
     beside = output.with_name(f"{output.name}.{os.getpid()}.partial")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError
 from sapwood.show.units import memory_size
-from sapwood.storage.locate import is_url
+from sapwood.storage.locate import is_url, local_target
 from sapwood.storage.sources import real_path, user_path
 from sapwood.tools.merging.inputs import input_paths
 from sapwood.tools.merging.merger import merge_files
@@ -41,6 +42,7 @@ def merge(
     trees: bool = True,
     union: bool = False,
     unmatched: bool = False,
+    overwrite: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Merged:
@@ -88,6 +90,8 @@ def merge(
         strings and empty lists; nullable fields of RNTuples are missing. Such trees are decoded and written again.
     unmatched
         Accept patterns of `only` and `drop` that match nothing. By default, they are an error.
+    overwrite
+        Replace an existing output. If false, it is an error, also if it appears during the merge.
     progress
         Called with the number of files done, the total number of files, and a path.
     options
@@ -106,11 +110,14 @@ def merge(
         A file is damaged, was not closed, or was cut off.
     UnsupportedError
         A tree cannot be copied without decoding.
+    FileExistsError
+        The output exists and `overwrite` is false.
     """
     try:
         limit = memory_size(max_memory)
     except (ArgumentError, TypeError) as error:
         raise ArgumentError(f"max_memory: {error}") from error
+    output = local_target(output)
     settings = Settings(
         compression,
         others,
@@ -124,6 +131,8 @@ def merge(
         unmatched,
         dict(options or {}),
     )
+    if not overwrite and Path(output).exists():
+        raise FileExistsError(f"{output} already exists")
     if jobs < 1:
         raise ArgumentError(f"jobs must be at least 1, not {jobs}")
     paths = input_paths(inputs, settings.options)
@@ -138,9 +147,9 @@ def merge(
     if (union or recluster) and (jobs > 1 or resume):
         raise ArgumentError("union and recluster use one process: they take no jobs or resume")
     if (jobs > 1 or resume) and len(paths) > 1:
-        result = merge_in_parts(target, paths, settings, jobs, resume, tell)
+        result = merge_in_parts(target, paths, settings, jobs, resume, tell, overwrite=overwrite)
     else:
-        result = merge_files(target, paths, settings, tell)
+        result = merge_files(target, paths, settings, tell, overwrite=overwrite)
     if verify:
         verify_output(result, settings)
         result.verified = True

@@ -277,7 +277,13 @@ class Merger:
 
 
 def merge_files(
-    target: Path, paths: Sequence[str], settings: Settings, tell: Callable[[int, int, str], None], *, part: bool = False
+    target: Path,
+    paths: Sequence[str],
+    settings: Settings,
+    tell: Callable[[int, int, str], None],
+    *,
+    part: bool = False,
+    overwrite: bool = True,
 ) -> Merged:
     """Merge all files, or a part of them, one after the other."""
     result = Merged(str(target))
@@ -285,7 +291,7 @@ def merge_files(
     if isinstance(codec, EllipsisType):
         codec = first_codec(paths, settings)
     how = OutputSettings(codec, "", uuid.uuid1, None, True, False, False, "ttree")
-    merger = Merger(make(target, how, {}, overwrite=True), settings, result)
+    merger = Merger(make(target, how, {}, overwrite=overwrite), settings, result)
     try:
         if settings.union:
             merger.unions = unions_of(paths, settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import signal
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -14,6 +15,11 @@ from sapwood.storage.locate import is_url
 from sapwood.tools.merging.merger import merge_files
 from sapwood.tools.merging.report import Merged
 from sapwood.tools.merging.settings import Settings
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 _PART = 64
 """Number of inputs per part, if parts are kept for resuming."""
@@ -26,13 +32,10 @@ def merge_in_parts(
     jobs: int,
     resume: bool,
     tell: Callable[[int, int, str], None],
+    *,
+    overwrite: bool = True,
 ) -> Merged:
     """Merge groups of files into parts, at the same time if requested, and the parts into the output."""
-    import concurrent.futures
-    import multiprocessing
-    import shutil
-    from concurrent.futures.process import BrokenProcessPool
-
     if settings.others == "all":
         raise ArgumentError("others='all' needs one process and no resume: parts keep one object per name")
     folder = target.with_name(f"{target.name}.parts")
@@ -41,6 +44,50 @@ def merge_in_parts(
     if folder.exists() and not resume:
         raise ArgumentError(f"{folder} is left from an earlier merge: resume it with --resume, or remove the folder")
     folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder, target):
+        return _merge_groups(
+            target, folder, groups, settings, jobs, size, resume, tell, len(paths), overwrite=overwrite
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, target: Path) -> Generator[None]:
+    """Keep other merges of one output away from the folder of its parts.
+
+    Raises
+    ------
+    StorageError
+        Another process uses it.
+    """
+    if fcntl is None:
+        yield
+        return
+    number = -1
+    try:
+        number = os.open(folder, os.O_RDONLY)
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):  # the other one may just have removed it
+        if number >= 0:
+            os.close(number)
+        raise StorageError(f"another process is merging files into {target}") from None
+    except OSError:  # the file system has no locks
+        pass
+    try:
+        yield
+    finally:
+        if number >= 0:
+            os.close(number)
+
+
+def _merge_groups(
+    target: Path, folder: Path, groups: list[list[str]], settings: Settings, jobs: int, size: int, resume: bool,
+    tell: Callable[[int, int, str], None], count: int, *, overwrite: bool,
+) -> Merged:  # fmt: skip
+    import concurrent.futures
+    import multiprocessing
+    import shutil
+    from concurrent.futures.process import BrokenProcessPool
+
     try:
         parts: list[Merged] = []
         context = multiprocessing.get_context("spawn")
@@ -54,7 +101,7 @@ def merge_in_parts(
             try:
                 for group, task in zip(groups, tasks, strict=True):
                     parts.append(task.result())
-                    tell(len(parts) * size, len(paths), group[-1])
+                    tell(len(parts) * size, count, group[-1])
             except BaseException as error:
                 if isinstance(error, (KeyboardInterrupt, SystemExit)):
                     for process in set(multiprocessing.active_children()) - others:
@@ -65,7 +112,7 @@ def merge_in_parts(
         settings.check_matched(matched)
         whole = [part for part in parts if part.inputs]
         final = Settings(others=settings.others, max_memory=settings.max_memory)
-        result = merge_files(target, [part.output for part in whole], final, lambda *_: None)
+        result = merge_files(target, [part.output for part in whole], final, lambda *_: None, overwrite=overwrite)
     except BaseException as error:
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood import _native
+from sapwood.errors import Discreet, hidden
 from sapwood.show.plot import Plot
 from sapwood.storage.trace import layers
 from sapwood.train.task.tasks import TaskError
@@ -91,8 +92,8 @@ def cpu_waiting() -> float:
     return total / 1e9
 
 
-@dataclass
-class FileRecord:
+@dataclass(repr=False)
+class FileRecord(Discreet):
     """One file of a run.
 
     `size` is in bytes (None if unknown). `entries` is the number of all entries, `wanted` the number of requested ones,
@@ -116,8 +117,8 @@ class FileRecord:
         return self.bytes_stored if self.size is None else self.size
 
 
-@dataclass(frozen=True)
-class Skipped:
+@dataclass(frozen=True, repr=False)
+class Skipped(Discreet):
     """A range of entries that could not be read and was left out; without a range, the whole file.
 
     `wanted` is the number of requested entries in the range (None: all).
@@ -136,8 +137,8 @@ class Skipped:
         return (self.entry_stop or 0) - (self.entry_start or 0) if self.wanted is None else self.wanted
 
 
-@dataclass
-class TaskRecord:
+@dataclass(repr=False)
+class TaskRecord(Discreet):
     """One task of a run. Times are seconds, summed over threads; sizes are bytes of the decoded columns.
 
     - `columns`: the branches that the task reads. `columns_alone`: those that no other task of the run reads.
@@ -179,8 +180,8 @@ class WorkerRecord:
     memory_peak: int = 0
 
 
-@dataclass
-class Run:
+@dataclass(repr=False)
+class Run(Discreet):
     """A finished run: the results of its tasks, and the account.
 
     - `skipped`: files and steps that were left out, with the reasons.
@@ -304,12 +305,12 @@ class Run:
         return (self.entries - self.resumed) / self.time_wall if self.time_wall else 0.0
 
     def account(self) -> dict[str, Any]:
-        """Return everything but the results, in types that JSON supports."""
+        """Return everything but the results, in types that JSON supports. Secrets in URLs are left out."""
         tasks = [
             {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
             for task in self.tasks
         ]
-        return {
+        account: dict[str, Any] = {
             "started": self.started,
             "entries": self.entries,
             "entries_passed_over": self.entries_passed_over,
@@ -344,6 +345,7 @@ class Run:
             "host": self.host,
             "versions": self.versions,
         }
+        return hidden(account)
 
 
 @functools.lru_cache(maxsize=1)

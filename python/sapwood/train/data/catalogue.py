@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import CorruptError, StorageError, one_line
+from sapwood.errors import CorruptError, StorageError, one_line, without_secrets
 from sapwood.files.file import open  # noqa: A004
 from sapwood.storage.sources import COLUMN_CACHE
 from sapwood.train.data.dataset import Source, find_tree, is_url
@@ -313,4 +313,5 @@ def _is_sound(info: TreeInfo) -> bool:
 
 def _key(source: Source) -> tuple[str, str]:
     local = source.stat()[0] is not None
-    return str(Path(source.path).absolute()) if local else source.path, source.tree or ""
+    # Others may read the file of a catalogue, and the token of the next run may be another.
+    return str(Path(source.path).absolute()) if local else without_secrets(source.path), source.tree or ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, MissingFileError, MissingPackageError, NotFoundError, one_line
+from sapwood.errors import ArgumentError, Discreet, MissingFileError, MissingPackageError, NotFoundError, one_line
 from sapwood.files.kinds import TABLES
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches, split_path
@@ -78,8 +78,8 @@ def parse_step_size(text: str) -> StepSize:
     return text
 
 
-@dataclass(frozen=True)
-class Source:
+@dataclass(frozen=True, repr=False)
+class Source(Discreet):
     """One tree in one file, as requested by the user.
 
     - `tree`: path of the tree; None for the only tree of the file.

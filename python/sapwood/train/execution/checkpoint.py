@@ -6,13 +6,15 @@ import mmap
 import os
 import stat
 import time
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, SapwoodWarning, StorageError, stacklevel, without_secrets
 from sapwood.storage.sources import real_path, user_path
-from sapwood.train.data.dataset import Dataset
+from sapwood.train.data.dataset import Dataset, Source
 from sapwood.train.execution.identity import digest, identity_of_task
 from sapwood.train.execution.pickling import dump, loads
 from sapwood.train.execution.signing import SIZE, is_signed, key_path, signature
@@ -27,11 +29,11 @@ _NAMED = 8  # maximum number of differences in an error
 
 def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
     """Return digests that identify a run: tasks with their options and code, files, and settings that shape results."""
-    known = {"list of files": digest([(str(source), source.dataset, source.ranges) for source in dataset.sources])}
+    known = {"list of files": digest([(_name(source), source.dataset, source.ranges) for source in dataset.sources])}
     known["metadata"] = digest(dict(dataset.metadata))
     known["friends"] = digest(
         [
-            (friend.name, friend.by, friend.dataset, [(str(one), one.stat()) for one in friend.sources])
+            (friend.name, friend.by, friend.dataset, [(_name(one), one.stat()) for one in friend.sources])
             for friend in dataset.friends
         ]
     )
@@ -43,6 +45,11 @@ def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]
     for task in tasks:
         known |= {f"task {task_name(task)}: {part}": told for part, told in identity_of_task(task).items()}
     return known
+
+
+def _name(source: Source) -> str:
+    """Return the name of a source without secrets: the token in a URL may be another when the run is resumed."""
+    return without_secrets(str(source))
 
 
 def check_folder(folder: Path) -> None:
@@ -184,9 +191,14 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):  # the error before says more
+                beside.unlink(missing_ok=True)
         self._last = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file at the end of the run."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file at the end of the run. A folder that became read-only does not cost the results."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            text = f"checkpoint {self.path} cannot be removed: {error}. Remove it before the run is started again"
+            warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())

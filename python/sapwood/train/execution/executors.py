@@ -9,6 +9,7 @@ import queue
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 import warnings
@@ -19,7 +20,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, one_line, stacklevel
 from sapwood.storage.texts import read_text
 from sapwood.train.account import memory
 from sapwood.train.data.dataset import parse_settings
@@ -329,6 +330,12 @@ def _ending(code: int | None) -> str:
 
 _WORD, _PATIENCE = 10.0, 300.0
 """Seconds after the loss of all workers until a warning is issued, and until the run ends."""
+_FIRST_WORD = 60.0
+"""Seconds without a first worker after which a warning is issued."""
+_TRIES = 3
+"""Number of times that the jobs of a batch system may end before their workers come."""
+_GAP = 30.0
+"""Seconds without a look at the workers after which the time without them is counted from zero."""
 _ASKED_AGAIN = 30.0
 """Seconds after which lost workers are requested again. Dask takes 15 s to detect a lost worker."""
 _GONE = "the Dask scheduler is gone"
@@ -347,6 +354,10 @@ class Dask:
         Number of requested workers.
     refused
         Error messages of the batch system for jobs that it refused.
+    patience
+        Seconds without any worker after which the run ends with an error. None: the value of Dask's setting
+        ``distributed.scheduler.no-workers-timeout``, or else 300, and no limit for batch systems. The run always waits
+        without a limit for the first worker, unless `patience` or the setting of Dask is given.
     """
 
     name = "dask"
@@ -355,17 +366,24 @@ class Dask:
 
     def __init__(
         self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0, asked: int = 1,
-        refused: Sequence[str] = (),
+        refused: Sequence[str] = (), patience: float | None = None,
     ) -> None:  # fmt: skip
         distributed = _distributed()
+        _check_patience(patience)
         self.name = name
+        self._given = _patience() if patience is None else patience
+        own = None if name in _QUEUES else _PATIENCE
+        self._patience = own if self._given is None else self._given
         self._most = most
         self._asked = asked
         self._refused, self._known_refused = refused, 0
         self._owned = owned
         self.cores = _cores() if owned is not None and name == "dask" and not most else 0
         self._mine = not isinstance(client, distributed.Client)
-        self._client = distributed.Client(client, set_as_default=False) if self._mine else client
+        try:
+            self._client = distributed.Client(client, set_as_default=False) if self._mine else client
+        except OSError as error:
+            raise SapwoodError(f"the Dask scheduler {client} cannot be reached: {one_line(error)}") from error
         self._calls: dict[str, Any] = {}
         self._keys: dict[Future[Any], str] = {}
         self._packed: dict[str, Any] = {}
@@ -378,6 +396,8 @@ class Dask:
         self._told = False  # whether the loss of all workers was reported
         self._had = 0  # maximum number of workers so far
         self._sent = 0.0  # last time that workers were requested again
+        self._made = self._looked = self._counted = time.monotonic()
+        self._ended = 0  # number of batch jobs that ended before their workers came
 
     @property
     def adaptive(self) -> bool:
@@ -419,6 +439,7 @@ class Dask:
             there = self._client.scheduler_info(n_workers=-1).get("workers", {})
             self._seen.update(dict.fromkeys(there))
             self._miss(len(there))
+            self._replace_jobs([str(worker.get("name", "")) for worker in there.values()])
             found = [worker["nthreads"] for worker in there.values()]
             slots, most = max(sum(found), 1), max(found, default=1)
             self._slots = (time.monotonic(), slots, most)
@@ -427,8 +448,8 @@ class Dask:
     def _miss(self, there: int) -> None:
         """Request lost workers of our own cluster again. Without any worker, warn and wait for a limited time.
 
-        Before the first worker, wait without limit: jobs may be in a queue. If the batch system refuses all jobs, raise
-        an error.
+        Before the first worker, wait without limit by default: jobs may be in a queue. If the batch system refuses all
+        jobs, raise an error.
         """
         if len(self._refused) > self._known_refused:
             why = f"{self.name} does not take jobs of workers: {self._refused[-1]}"
@@ -441,16 +462,52 @@ class Dask:
         if self._owned is not None and not self._most and there < self._had and now - self._sent > _ASKED_AGAIN:
             self._sent = now
             self._owned.scale(**{"jobs" if self.name in _QUEUES else "n": self._asked})
+        if there or now - self._looked > _GAP:  # else a run begins, or the program was busy
+            self._last, self._made, self._told = now, now, False
+        self._looked = now
         if there:
-            self._last, self._told = now, False
-        away = now - self._last
-        if not self._had or away < _WORD:
             return
-        if not self._told:
+        away = now - (self._last if self._had else self._made)
+        limit = self._patience if self._had else self._given
+        state = f"all workers of {self.name} are gone" if self._had else f"{self.name} has no workers yet"
+        if away > (_WORD if self._had else _FIRST_WORD) and not self._told:
             self._told = True
-            warnings.warn(f"all workers of {self.name} are gone; waiting for others", SapwoodWarning, stacklevel())
-        if self.name not in _QUEUES and away > _PATIENCE:
-            raise WorkerLostError(f"all workers of {self.name} are gone, and no other came within {_PATIENCE:.0f} s")
+            hint = " (its jobs may wait in the queue, or fail: see their logs)" if self.name in _QUEUES else ""
+            until = "without a time limit" if limit is None else f"for {max(limit - away, 0):.0f} s more"
+            text = f"{state}; the run waits {until} for {'others' if self._had else 'the first'}{hint}"
+            warnings.warn(text, SapwoodWarning, stacklevel())
+        if limit is not None and away > limit:
+            raise WorkerLostError(f"{state}, and no {'other' if self._had else 'worker'} came within {limit:.0f} s")
+
+    def _replace_jobs(self, there: Sequence[str]) -> None:
+        """Submit jobs of Slurm again that ended before their workers came, as Dask would wait for these without end.
+
+        Without any worker so far, raise an error if this happens repeatedly. `there` has the names of the workers.
+        """
+        now, cluster = time.monotonic(), self._owned
+        if self.name != "slurm" or len(there) >= max(self._asked, self._most) or now - self._counted < _ASKED_AGAIN:
+            return
+        self._counted = now
+        jobs = {str(name): getattr(job, "job_id", None) for name, job in dict(cluster.workers).items()}
+        waiting = {name: job for name, job in jobs.items()
+                   if job and not any(one == name or one.startswith(f"{name}-") for one in there)}  # fmt: skip
+        known = _known_jobs() if waiting else None
+        gone = [] if known is None else [name for name, job in waiting.items() if str(job) not in known]
+        if not gone:
+            return
+        self._ended += len(gone)
+        text = f"{self._ended} jobs of {self.name} ended before their workers came; see the logs of these jobs"
+        if not self._had and self._ended >= _TRIES * len(jobs):
+            raise SapwoodError(text)
+        if self._ended == len(gone):
+            warnings.warn(f"{text}. They are submitted again", SapwoodWarning, stacklevel())
+
+        def forget() -> None:
+            for name in [one for one in cluster.workers if str(one) in gone]:
+                del cluster.workers[name]
+            cluster.scale(n=len(cluster.worker_spec))
+
+        cluster.loop.add_callback(forget)
 
     def wait(self) -> None:
         """Wait until all requested workers have started and imported their modules."""
@@ -496,7 +553,8 @@ class Dask:
         except distributed.comm.CommClosedError as error:
             future.set_exception(SapwoodError(f"{_GONE}: {error}"))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is requested
-            future.set_exception(error)
+            none = type(error).__name__ in ("NoValidWorkerError", "NoWorkerError")  # Dask's own time limit
+            future.set_exception(WorkerLostError(f"Dask has no worker: {error}") if none else error)
         else:
             future.set_result(answer)
         finally:
@@ -682,6 +740,13 @@ def _distributed() -> Foreign:
         raise MissingPackageError("Dask needs the package distributed: pip install sapwood[dask]") from error
 
 
+def _patience() -> float | None:
+    """Return the seconds for which Dask is told to wait for workers, None if it has no limit."""
+    dask = import_module("dask")
+    seconds = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    return dask.utils.parse_timedelta(seconds) if seconds else None
+
+
 _CALM: dict[str, Any] = {
     "logging.distributed": "warning",
     "distributed.worker.profile.enabled": False,
@@ -706,6 +771,25 @@ def _calm() -> Generator[dict[str, Any]]:
             del os.environ[words[name]]
 
 
+@contextlib.contextmanager
+def _handlers_kept() -> Generator[None]:
+    """Keep the handlers of signals while dask-jobqueue is imported.
+
+    It sets one for SIGINT that ends the program without the results so far. On other threads than the main one, that is
+    an error.
+    """
+    here, own = threading.get_ident(), signal.signal
+
+    def keep(number: Foreign, handler: Foreign) -> Foreign:
+        return signal.getsignal(number) if threading.get_ident() == here else own(number, handler)
+
+    signal.signal = keep
+    try:
+        yield
+    finally:
+        signal.signal = own
+
+
 _QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
 
 
@@ -727,8 +811,9 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     read_ahead
         For threads: number of further steps that are read meanwhile.
     options
-        For clusters: arguments of their classes, and ``adapt`` (``{"minimum": 1, "maximum": 20}``): the number of
-        workers then follows the work, instead of a fixed number of jobs.
+        For clusters: arguments of their classes, ``adapt`` (``{"minimum": 1, "maximum": 20}``): the number of
+        workers then follows the work, instead of a fixed number of jobs, and ``patience``: seconds without any worker
+        after which a run ends with an error (see `Dask`).
 
     Raises
     ------
@@ -737,6 +822,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     """
     given = dict(options or {})
     _check_adapt(given.get("adapt"))
+    _check_patience(given.get("patience"))
     if given and (text in ("auto", "threads", "processes") or "://" in text):
         raise ArgumentError(f"the executor {text} takes no options, such as {sorted(given)[0]!r}")
     if text in ("auto", "threads"):
@@ -749,7 +835,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     if text == "dask":
         _distributed()
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
-        adapt = given.pop("adapt", None)
+        adapt, patience = given.pop("adapt", None), given.pop("patience", None)
         workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
         with _calm() as settings:
             # Unlike those of LocalCluster, these workers do not run the user's script again. They start with all
@@ -760,20 +846,21 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
             # The last resort, if a process could not load the script: an idle scheduler ends by itself.
             quiet["scheduler_kwargs"] = {"preload": [script()], "idle_timeout": "1 hour"}
             cluster = _cluster(kind, workers | quiet | given)
-        return _adapted(cluster, "dask", jobs, adapt)
+        return _adapted(cluster, "dask", jobs, adapt, patience=patience)
     if text in _QUEUES:
         try:
-            dask_jobqueue = import_module("dask_jobqueue")
+            with _handlers_kept():
+                dask_jobqueue = import_module("dask_jobqueue")
         except ImportError as error:
             raise MissingPackageError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
-        adapt = given.pop("adapt", None)
+        adapt, patience = given.pop("adapt", None), given.pop("patience", None)
         kind, refused = getattr(dask_jobqueue, _QUEUES[text]), list[str]()
         if shutil.which(kind.job_cls.submit_command) is None:
             raise ArgumentError(f"{text} needs the command {kind.job_cls.submit_command}, which is not installed")
         cluster = _cluster(kind, {"job_cls": _telling(kind.job_cls, refused)} | given)
         if not adapt:
             cluster.scale(jobs=jobs)
-        return _adapted(cluster, text, jobs, adapt, refused)
+        return _adapted(cluster, text, jobs, adapt, refused, patience)
     known = "auto, threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
     raise ArgumentError(f"unknown executor {text!r}; choose from {known}")
 
@@ -786,6 +873,27 @@ def _check_adapt(adapt: Foreign) -> None:
         raise ArgumentError(f"adapt must be a dictionary such as {{'minimum': 0, 'maximum': 20}}, not {adapt!r}")
     if unknown := sorted(set(adapt or ()) - set(_ADAPT)):
         raise ArgumentError(f"adapt has the unknown key {unknown[0]!r}; choose from {', '.join(_ADAPT)}")
+
+
+def _known_jobs() -> set[str] | None:
+    """Return the numbers of this user's jobs that Slurm has not ended; None if it does not answer."""
+    try:
+        done = subprocess.run(
+            ["squeue", "--noheader", "--format=%A", f"--user={os.geteuid()}"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return set(done.stdout.split())
+
+
+def _check_patience(patience: Foreign) -> None:
+    if patience is not None and (isinstance(patience, bool) or not isinstance(patience, (int, float)) or patience < 0):
+        raise ArgumentError(f"patience must be a number of seconds, not {patience!r}")
 
 
 def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
@@ -804,17 +912,18 @@ def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
 
 
 def _adapted(
-    cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None, refused: Sequence[str] = ()
-) -> Dask:
+    cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None, refused: Sequence[str] = (),
+    patience: float | None = None,
+) -> Dask:  # fmt: skip
     """Return the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
     if not adapt:
-        return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused)
+        return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused, patience=patience)
     given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
     # With a full window of calls of `lease_seconds` each, this requests the maximum number of workers.
     given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
     cluster.adapt(**given)
     most = int(given.get("maximum") or given["maximum_jobs"])
-    return Dask(cluster, name=name, owned=cluster, most=most, refused=refused)
+    return Dask(cluster, name=name, owned=cluster, most=most, refused=refused, patience=patience)
 
 
 def _cluster(kind: Callable[..., Any], options: Mapping[str, Any], attempts: int = 3) -> Foreign:

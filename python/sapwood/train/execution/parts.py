@@ -135,11 +135,14 @@ def used(run: str, traced: bool) -> tuple[Cost | None, Accesses | None]:
         return None if meter is None else meter.cut(), _native.take_trace() if traced else None
 
 
-def outcome_of(parts: list[Part], started: float, cost: tuple[Cost | None, Accesses | None]) -> Outcome:
-    """Return the outcome of parts, with their start time and the cost of this process."""
-    return Outcome(
-        parts, this_process(), started, time.time(), cost[0], memory.resident(), memory.peak(), cost[1]
-    )  # fmt: skip
+def outcome_of(parts: list[Part], began: float, cost: tuple[Cost | None, Accesses | None]) -> Outcome:
+    """Return the outcome of parts that `began` by the monotonic clock, with the cost of this process.
+
+    The clock of the system may be set meanwhile: it gives the end, and the monotonic clock the duration.
+    """
+    stopped = time.time()
+    started = stopped - (time.monotonic() - began)
+    return Outcome(parts, this_process(), started, stopped, cost[0], memory.resident(), memory.peak(), cost[1])
 
 
 def this_process() -> str:

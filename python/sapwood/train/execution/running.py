@@ -15,7 +15,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sapwood.errors import ArgumentError, LimitError, SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    LimitError,
+    SapwoodError,
+    SapwoodWarning,
+    StorageError,
+    stacklevel,
+    without_secrets,
+)
 from sapwood.storage.locate import is_url
 from sapwood.storage.trace import Trace
 from sapwood.train.account import memory as resident_memory
@@ -262,11 +270,11 @@ class RunningTrain:
         """Note the identity of files; a run does not resume with files that have changed."""
         for source, info in infos.items():
             self.seen[source] = _Seen(info.uuid, info.size, info.modified, info.entries)
-        self._refuse([source for source in infos if source in self.before and not self._same(source)])
+        self._refuse([source for source in infos if _named(source) in self.before and not self._same(source)])
 
     def _same(self, source: Source) -> bool:
         """Return whether a file is unchanged since an earlier run processed it."""
-        before, now, stat = self.before[source], self.seen.get(source), source.stat()
+        before, now, stat = self.before[_named(source)], self.seen.get(source), source.stat()
         if stat[0] is not None and stat != (before.size, before.modified):
             # A copy of the same file has another time. Reproducible files have the UUID zero, which identifies nothing.
             if stat[0] != before.size or not before.uuid.strip("0-"):
@@ -511,8 +519,7 @@ class RunningTrain:
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
                 "used": (record.time_cpu, record.time_cpu_waiting, record.counters, record.requests),
                 "lost": record.trace["lost"], "passed_over": record.entries_passed_over,
-                # Options may hold tokens; a resumed run has its own options.
-                "files": {replace(one, options={}): self.before.get(one) or self.seen[one] for one in done},
+                "files": {_named(one): self.before.get(_named(one)) or self.seen[one] for one in done},
                 "outputs": self.writer.cut() if self.writer is not None else None,
             }
         )  # fmt: skip
@@ -578,7 +585,7 @@ class RunningTrain:
     def _summaries(self, plan: DatasetPlan, record: Run) -> dict[tuple[str, str], Summary]:
         assert self.writer is not None
         self._look_at_others(plan, record)
-        inputs = [f"{file.path}:{file.tree}" for file in plan.records.values()]
+        inputs = [without_secrets(f"{file.path}:{file.tree}") for file in plan.records.values()]
         found: dict[tuple[str, str], Summary] = {}
         for key, output in self.outputs.items():
             place = next(place for place, task in enumerate(self.records) if task.name == key[0])
@@ -618,6 +625,12 @@ class RunningTrain:
 def _room(budget: int) -> int:
     """Return how many more bytes of results this process can receive."""
     return (budget - resident_memory.resident()) // _RESULT_FACTOR
+
+
+def _named(source: Source) -> Source:
+    """Return a source without secrets, which checkpoints store. A resumed run has its own, and its own options."""
+    replicas = tuple(map(without_secrets, source.replicas))
+    return replace(source, path=without_secrets(source.path), replicas=replicas, options={})
 
 
 @dataclass(frozen=True)

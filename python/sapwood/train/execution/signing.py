@@ -7,6 +7,7 @@ import hmac
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from sapwood.errors import StorageError
@@ -103,4 +104,5 @@ def _make(path: Path) -> None:
         except FileExistsError:
             return
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # the error before says more
+            beside.unlink(missing_ok=True)

@@ -98,14 +98,14 @@ class Worker:
             measure(lease.run, self.info.traced)
         self._gate.check()
         self.begin()
-        started = time.time()
+        began = time.monotonic()
         parts = [self._step(step, lease.off) for step in lease.steps]
         if not self.info.ordered:
             parts = list(self._joined(parts))
         if self._remote:
             for part in parts:
                 part.change(sealed, "returned a result that cannot be sent from its process")
-        return outcome_of(parts, started, used(lease.run, self.info.traced) if self._remote else (None, None))
+        return outcome_of(parts, began, used(lease.run, self.info.traced) if self._remote else (None, None))
 
     def hold(self, size: int, what: str) -> None:
         """Account for `size` bytes of joined results in this process; `what` describes them in errors."""
@@ -588,7 +588,7 @@ def look_at(
 
     A `worker` in this process may keep the files open.
     """
-    remote, started = client != this_process(), time.time()
+    remote, began = client != this_process(), time.monotonic()
     if remote:
         measure(run, traced)
     found: list[tuple[int, TreeInfo | BaseException]] = []
@@ -597,7 +597,7 @@ def look_at(
             found.append((place, look(source, worker and partial(worker.keep, source))))
         except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
             found.append((place, error if isinstance(error, BAD) else _portable(error, source.path)))
-    return found, outcome_of([], started, used(run, traced)) if remote else None
+    return found, outcome_of([], began, used(run, traced)) if remote else None
 
 
 def serve(descriptor: int) -> None:

@@ -19,7 +19,7 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
 from sapwood.files.kinds import SUMMARY, TABLES
 from sapwood.storage.sources import real_path
 from sapwood.train.data.dataset import Dataset, is_url
@@ -245,7 +245,7 @@ class Writer:
         StorageError
             Another run writes them.
         """
-        with ExitStack() as undone:
+        with ExitStack() as undone, _stored(self._folder):
             for output in self._outputs.values():
                 undone.enter_context(_locked(self._folder / output.path))
             self._locks = undone.pop_all()
@@ -265,14 +265,15 @@ class Writer:
                 continue
             if key[1] in results:
                 rows = finished(results.pop(key[1]), "output", plain=False)
-                with _named(key):
+                with _named(key), _stored(self._folder):
                     if isinstance(rows, list):  # an empty list has no type
                         rows = ak.from_iter(rows) if rows else None
                     if rows is not None:
                         self._extend(key, output, rows)
             self._read_waiting.setdefault(key, Counter()).update(read)
             if not self._waiting.get(key):
-                self._flush(key)
+                with _stored(self._folder):
+                    self._flush(key)
 
     def write(self, task: str) -> None:
         """Write the waiting entries of a task to all of its outputs that can be written."""
@@ -280,7 +281,7 @@ class Writer:
         for key in self._outputs:
             try:
                 if key[0] == task:
-                    with _named(key):
+                    with _named(key), _stored(self._folder):
                         self._flush(key)
             except ArgumentError as error:
                 failures.append(error)
@@ -382,8 +383,9 @@ class Writer:
 
     def cut(self) -> dict[str, Any]:
         """Close the current parts and return the state that `resume` needs to continue after them."""
-        for key in list(self._files):
-            self._close(key)
+        with _stored(self._folder):
+            for key in list(self._files):
+                self._close(key)
         self._part += 1
         return {
             "part": self._part,
@@ -411,37 +413,42 @@ class Writer:
 
         Parts that a checkpoint may name stay until `clear`: they are needed again if this process is killed before.
         """
-        written: dict[str, dict[str, Any]] = {}
-        for key, output in self._outputs.items():
-            summary = summaries[key]
-            self._flush(key)
-            if key in self._like and not self._used.get(key):
-                self._make(key, output, self._like[key])
-            summary.entries_selected = self._selected.get(key, 0)
-            target = self._folder / output.path
-            parts = [self._path(output, part) for part in self._used.get(key, ())]
-            if key in self._files and len(parts) == 1:
-                file = self._files.pop(key)[0]
-                summary.write(file)
-                file.close()
-                parts[0].replace(target)
-            else:
-                self._close(key)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _join(parts, target, summary)
-            written[str(target)] = {
-                "task": key[0], "output": key[1], "entries": summary.entries_selected,
-                "entries_read": summary.entries_read, "bytes": target.stat().st_size, "complete": summary.complete,
-            }  # fmt: skip
-        return written
+        with _stored(self._folder):
+            return {str(self._folder / self._outputs[key].path): self._finish(key, summaries[key])
+                    for key in self._outputs}  # fmt: skip
+
+    def _finish(self, key: tuple[str, str], summary: Summary) -> dict[str, Any]:
+        """Join the parts of a file and add its summary; return a description of the file."""
+        output = self._outputs[key]
+        self._flush(key)
+        if key in self._like and not self._used.get(key):
+            self._make(key, output, self._like[key])
+        summary.entries_selected = self._selected.get(key, 0)
+        target = self._folder / output.path
+        parts = [self._path(output, part) for part in self._used.get(key, ())]
+        if key in self._files and len(parts) == 1:
+            file = self._files.pop(key)[0]
+            summary.write(file)
+            file.close()
+            parts[0].replace(target)
+        else:
+            self._close(key)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _join(parts, target, summary)
+        return {
+            "task": key[0], "output": key[1], "entries": summary.entries_selected,
+            "entries_read": summary.entries_read, "bytes": target.stat().st_size, "complete": summary.complete,
+        }  # fmt: skip
 
     def clear(self) -> None:
-        """Remove the parts."""
-        for path in self._replaced:
-            path.unlink(missing_ok=True)
-        for key, parts in self._used.items():
-            for part in parts:
-                self._path(self._outputs[key], part).unlink(missing_ok=True)
+        """Remove the parts. A folder that became read-only does not cost the results."""
+        parts = [self._path(self._outputs[key], part) for key, numbers in self._used.items() for part in numbers]
+        try:
+            for path in (*self._replaced, *parts):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            text = f"a part of an output cannot be removed: {error}"
+            warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())
 
     def _close(self, key: tuple[str, str]) -> None:
         if key in self._files:
@@ -498,7 +505,8 @@ def _locked(target: Path) -> Generator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # the next run uses it
+            path.unlink(missing_ok=True)
         file.close()
 
 
@@ -606,6 +614,17 @@ def _nothing_like(rows: Foreign) -> Foreign:
 
 
 @contextmanager
+def _stored(folder: Path) -> Generator[None]:
+    """Convert errors of the system to a `StorageError` that names the folder of the outputs."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, SapwoodError):
+            raise
+        raise StorageError(f"cannot write the outputs in {folder}: {error}") from error
+
+
+@contextmanager
 def _named(key: tuple[str, str]) -> Generator[None]:
     """Convert errors to an `ArgumentError` that names the task and the output."""
     try:
@@ -652,7 +671,8 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
             summary.write(file)
         beside.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # the error before says more
+            beside.unlink(missing_ok=True)
 
 
 def _trees(path: Path) -> set[str]:
