@@ -128,8 +128,8 @@ bench: build peers ## whole-file workloads against ROOT, uproot and the decompre
 bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
 	$(BIN)/python benches/run.py --peers $(PEERS) --quick
 
-bench-pair: build peers ## two builds of sapwood in interleaved rounds: BEFORE=PYTHON has the older one (ROUNDS=5)
-	$(BIN)/python benches/pair.py $(BEFORE) $(abspath $(BIN))/python --peers $(PEERS) --rounds $(or $(ROUNDS),5)
+bench-pair: build peers ## two builds of sapwood in interleaved rounds: BEFORE=PYTHON has the older one (ROUNDS=5, KEEP=1 writes the page)
+	$(BIN)/python benches/pair.py $(BEFORE) $(abspath $(BIN))/python --peers $(PEERS) --rounds $(or $(ROUNDS),5) --by cpu $(if $(KEEP),--keep)
 
 bench-ntuple: build peers ## RNTuples against ROOT, uproot, the decompression limit and the same data as trees
 	$(BIN)/python benches/ntuple.py --peers $(PEERS) --keep
