@@ -76,10 +76,7 @@ def browse(where: str, options: Mapping[str, Any] | None = None) -> None:
     SapwoodError
         The file cannot be read, or the input is not a terminal, so that nothing would end the program.
     """
-    browser = Browser(where, options)
-    if sys.stdin is None or not sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison]
-        raise SapwoodError("browse needs a terminal as its input, in which you can quit it")
-    browser.run()
+    Browser(where, options).run()
 
 
 class Browser(App[None]):
@@ -101,6 +98,12 @@ class Browser(App[None]):
         self._top = list_inside(self._path, self._inside, part=(0, PART), options=self._options)
         self._table: str | None = None
         self.title = safe_line(Path(self._path).name)
+
+    def run(self, *arguments: Any, **options: Any) -> None:
+        """Run until the user quits; refuse an input that is not a terminal, in which nobody could."""
+        if sys.stdin is None or not sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+            raise SapwoodError("browse needs a terminal as its input, in which you can quit it")
+        super().run(*arguments, **options)
 
     def compose(self) -> ComposeResult:
         """Build the screen."""
