@@ -218,3 +218,19 @@ def test_many_values_in_four_columns_are_not_taken_for_each_other() -> None:
     index = FriendIndex("f", "abcd", [0, 65536], read)
     asked = [np.array(pair) for pair in ((0, 65533), (0, 6), (4, 0), (0, 1))]
     assert ak.Array(index.beside(asked, ["w"])["w"]).to_list() == [0, None]
+
+
+def test_entries_whose_cut_is_missing_are_left_out(tmp_path: Path) -> None:
+    """Of a nullable field, and of a friend that lacks the entry."""
+    path = tmp_path / "nullable.root"
+    values = ak.Array([1.0, None, 3.0, None, 5.0])
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("t", {"x": np.arange(5), "opt": values})
+        file["w"] = {"x": np.array([0, 4]), "w": np.array([10, 20])}
+    with sapwood.open(path) as file:
+        table, friend = file["t"], file["w"]
+        assert table.arrays(["x"], "opt > 2")["x"].to_list() == [2, 4]
+        assert table.arrays(["x"], "~(opt > 2)", library="np")["x"].tolist() == [0]
+        assert [step["x"].to_list() for step in table.iterate(["x"], "opt > 2", step_size=3)] == [[2], [4]]
+        table.add_friend(friend, "W", on=["x"])
+        assert table.arrays(["x"], "W.w > 5")["x"].to_list() == [0, 4]

@@ -207,6 +207,9 @@ class _Work:
             return np.asarray(mask.layout.data)
         import awkward as ak
 
+        if mask.layout.is_option and mask.layout.content.is_numpy:
+            # A missing value is not true: Awkward Array would return a missing entry for it.
+            return np.asarray(ak.fill_none(mask, False))
         # A mask of lists of one size would return a flat array, without the lists of each entry.
         return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
 
