@@ -804,7 +804,7 @@ def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path: Path) 
     assert process.returncode == 143
     first, *rest = printed.splitlines()
     assert first == "sapwood: ended by SIGTERM"
-    # What had begun is named if the signal came before the command could discard it.
+    # If the signal comes early, a warning names the discarded file.
     assert all("the new file was discarded" in line for line in rest)
     assert [path.name for path in tmp_path.iterdir()] == ["in.root"]
 

@@ -265,7 +265,7 @@ class ColumnCache:
             try:
                 yield
             finally:
-                _release(file)
+                release(file)
 
     # For the command
 
@@ -293,8 +293,8 @@ cache_in = cache(ColumnCache)
 """Return the cache in a folder: one object in a process for each folder and size."""
 
 
-def hold(file: BinaryIO, seconds: float = 0) -> bool:
-    """Hold a file, so that other processes see that it is written to; return whether that succeeded in this time."""
+def hold(file: BinaryIO | int, seconds: float = 0) -> bool:
+    """Lock a file, so that other processes wait or notice it; return whether that succeeded in this time."""
     import fcntl
 
     limit = time.monotonic() + seconds
@@ -309,8 +309,8 @@ def hold(file: BinaryIO, seconds: float = 0) -> bool:
             return True
 
 
-def _release(file: BinaryIO) -> None:
-    """End a hold. Closing the file would not: a process that was forked meanwhile has it open, too."""
+def release(file: BinaryIO | int) -> None:
+    """End a lock. Closing the file would not: a process that was forked meanwhile has it open, too."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_UN)

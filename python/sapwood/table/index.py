@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ import numpy as np
 from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.table.cache import hold, release
 from sapwood.table.identity import digest, identity_of, places_of
 from sapwood.table.predicates import Bounds, Predicate
 from sapwood.table.schema import Field, Table
@@ -522,26 +522,17 @@ def _alone(folder: Path) -> Generator[None]:
     is written all the same: it only saves time.
     """
     try:
-        import fcntl
-
         number = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:
         yield
         return
     try:
-        limit = time.monotonic() + _ALONE
-        while time.monotonic() < limit:
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.005)
-            except OSError:  # the file system has no locks
-                break
+        with suppress(ImportError, OSError):  # the system or the file system has no locks
+            hold(number, _ALONE)
         yield
     finally:
-        with suppress(OSError):  # a forked child may have the folder open
-            fcntl.flock(number, fcntl.LOCK_UN)
+        with suppress(ImportError, OSError):
+            release(number)
         os.close(number)
 
 

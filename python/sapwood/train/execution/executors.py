@@ -741,7 +741,7 @@ def _distributed() -> Foreign:
 
 
 def _patience() -> float | None:
-    """Return the seconds for which Dask is told to wait for workers, None if it has no limit."""
+    """Return Dask's limit for the wait for workers in seconds, None if there is none."""
     dask = import_module("dask")
     seconds = dask.config.get("distributed.scheduler.no-workers-timeout", None)
     return dask.utils.parse_timedelta(seconds) if seconds else None
