@@ -186,6 +186,13 @@ class Study:
             raise ArgumentError(f"{self._reference} is a result of lab {kind}, not of lab {name}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
+    @classmethod
+    def kept(cls, content: Mapping[str, Any]) -> Study:
+        """Return the study of a result, to look at its measurements."""
+        study = cls.__new__(cls)
+        study.content = dict(content)
+        return study
+
     def _resume(self, found: dict[str, Any]) -> None:
         for part in ("study", "settings", "host", "commit", "versions"):
             # Through JSON, which turns tuples into lists.
