@@ -499,6 +499,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
     """
     for target in [targets] if isinstance(targets, str) else targets:
         path, inside = split_path(target)
+        path = local_target(path)
         if not inside:
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():

@@ -18,7 +18,7 @@ from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
-from sapwood.storage.locate import split_path
+from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.texts import read_text
 from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
@@ -514,6 +514,7 @@ def directory(target: str, *, parents: bool = False) -> None:
         Make the file and parent directories, and accept existing ones.
     """
     file, inside = split_path(target)
+    file = local_target(file)
     if not parents and not Path(file).parent.is_dir():
         raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
     if not Path(file).exists():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
+from sapwood.storage.locate import local_target
 from sapwood.storage.texts import read_text
 from sapwood.train.account.record import host, versions
 
@@ -153,7 +154,7 @@ class Study:
     ) -> None:
         if settings.get("rounds", 1) < 1:
             raise ArgumentError(f"a study takes one round or more, not {settings['rounds']}")
-        self.path: Path = Path(folder) / f"{name}.json"
+        self.path: Path = Path(local_target(folder)) / f"{name}.json"
         self._tell = progress or (lambda done, steps, text: None)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         self.content: dict[str, Any] = {
