@@ -131,16 +131,29 @@ def test_slurm(tasks: Path, folder: Path, expected: dict[str, Any], slurm: Path)
     assert results(outcome) == expected
 
 
+SLOW = """
+import time
+from pathlib import Path
+from sapwood import train
+
+
+class Slow(train.Task):
+    branches = ["w"]
+
+    def process(self, events):
+        Path({began!r}).touch()
+        time.sleep(600)
+"""
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_node_of_slurm_that_goes_down_ends_the_run(
     tmp_path: Path, folder: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run gets no other worker: its only node is down, and the job waits."""
-    (tmp_path / "slow.py").write_text(
-        "import time\nfrom sapwood import train\n\n\nclass Slow(train.Task):\n    branches = ['w']\n\n"
-        "    def process(self, events):\n        time.sleep(600)\n"
-    )
+    text = SLOW.format(began=str(tmp_path / "began"))
+    (tmp_path / "slow.py").write_text(text)
     monkeypatch.setattr(executors, "_PATIENCE", 5.0)
     monkeypatch.setattr(executors, "_ASKED_AGAIN", 2.0)
     site = train.load_site(SITES / "slurm" / "slurm.yaml") | {"jobs": 1}
@@ -148,8 +161,7 @@ def test_a_node_of_slurm_that_goes_down_ends_the_run(
                         "scheduler_options": {"dashboard_address": None}}  # fmt: skip
 
     def take_down() -> None:
-        wait(lambda: b"R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True).stdout)
-        time.sleep(8)  # until the worker has come
+        wait((tmp_path / "began").exists)
         subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=down", "reason=test"], check=True)
 
     down = threading.Thread(target=take_down)
