@@ -459,6 +459,22 @@ def test_urls_are_no_local_folders_and_have_no_secrets_in_results(
         assert b"hunter" not in path.read_bytes()
 
 
+def test_secrets_behind_a_hash_are_not_in_traces(server: Server, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    url = f"{server.url(next(iter(server.files)))}#token=hunter2hunter"
+    assert main(["trace", "-o", str(tmp_path / "t.parquet"), "ls", url]) == 0
+    rows = str(parquet.read_table(tmp_path / "t.parquet").to_pydict())
+    assert "token=***" in rows and "hunter" not in rows
+
+
+def test_a_target_within_another_file_system_is_no_local_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["hadd", "simplecache::http://h/f.root?token=hunter2hunter", str(path), str(path)]) == 2
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
