@@ -615,6 +615,8 @@ def site_figure(result: dict[str, Any]) -> str:
 
 def site_page(result: dict[str, Any], name: str) -> str:
     """Return the page on jobs beside each other on several storages."""
+    from sapwood.lab.studies.site.findings import findings_of
+
     tables = {table["title"]: table for table in result["tables"]}
     rates = [table for title, table in tables.items() if title.endswith(", all branches")]
     shares = tables["Where time goes"]
@@ -624,7 +626,8 @@ def site_page(result: dict[str, Any], name: str) -> str:
         head = ["jobs", *table["head"][1:]]
         parts += [f"### {table['title']}", "", _row(head), _row(["---:"] * len(head)), *map(_row, table["rows"]), ""]
     where = [_row(shares["head"]), _row(["---", *["---:"] * (len(shares["head"]) - 1)]), *map(_row, wanted)]
-    findings = [f"- {text}" for text in result["findings"] if "as is" not in text and "to open" not in text]
+    # From the raw values, so that the sentences fit the tables.
+    findings = [f"- {text}" for text in findings_of(result) if "as is" not in text and "to open" not in text]
     warnings = [f"- `{one['code']}`: {one['where']}" for one in result["warnings"]]
     host, facts = result["host"], next(iter(result["files"].values()))["as is"]
     lines, size = "\n".join, facts["file_bytes"] / 1e6

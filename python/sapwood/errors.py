@@ -21,8 +21,12 @@ _SECRET = (
     r"|[\w.-]*(?:token|signature|secret|password|passwd|pwd|credential|jwt|(?:api|access|secret|private)[_-]?key))=)"
     r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))"
 )
-# The user and the password before the server; quotes of a page have names.
-_USER = r"(?<=\w://)((?:[^\s/?#\"<>]|&#x27;|&quot;)+)@"
+# The user and the password before the server; quotes of a page have names. Paths of URLs that were taken for local
+# ones have one slash. A password may have a slash that should have been encoded, if no number of a port is before it.
+_USER = (
+    r"(?:(?<=\w://)|(?<=\w:/)(?!/))"
+    r"((?:[^\s/?#\"<>]|&#x27;|&quot;)+|[^\s/?#\"<>:@\[\]]+:(?!\d*(?:[/?#\s]|$))[^\s?#\"<>]+)@"
+)
 # What a server may repeat of a request.
 _HEADER = r"\b((?:Bearer|Basic|Negotiate)(?: |%20)+)[\w.~+/=-]{16,}"
 
@@ -35,7 +39,7 @@ def without_secrets(text: str) -> str:
     """Return a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
     if "=" in text:
         text = re.sub(_SECRET, rf"\1{HIDDEN}", text)
-    if "://" in text:
+    if ":/" in text:
         text = re.sub(_USER, _without_password, text)
     return re.sub(_HEADER, rf"\1{HIDDEN}", text)
 
@@ -43,7 +47,7 @@ def without_secrets(text: str) -> str:
 def _without_password(match: re.Match[str]) -> str:
     """Return the user of a URL without its password. A name alone is one, or a token, for web servers."""
     user, colon, password = match[1].partition(":")
-    web = re.search(r"(?i)(?:http|dav)s?://$", match.string[: match.start()][-8:])
+    web = re.search(r"(?i)(?:http|dav)s?://?$", match.string[: match.start()][-8:])
     if web and not password:
         return f"{HIDDEN}{colon}@"
     return f"{user}:{HIDDEN}@" if colon else match[0]

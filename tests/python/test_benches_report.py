@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -27,3 +28,14 @@ def test_no_page_states_a_missed_figure_that_equals_its_bound() -> None:
         found += [(bound, figure) for figure, bound in re.findall(r"([\d.]+) \(\*\*missed\*\*: [≥≤] ([\d.]+)\)", text)]
     assert found
     assert not [pair for pair in found if float(pair[0]) == float(pair[1])]
+
+
+def test_the_page_of_sites_fits_its_result() -> None:
+    (path,) = (ROOT / "benches" / "results").glob("site-*.json")
+    page = REPORT["site_page"](json.loads(path.read_text(encoding="utf-8")), path.name)
+    assert page == (ROOT / "docs" / "performance" / "site.md").read_text(encoding="utf-8")
+    found = re.search(r"local disk, 1 job: sapwood reads ([\d.]+) ×.* the events of root", page)
+    row = re.search(r"### local disk, all branches\n(?:.*\n)*?\| 1 \| \S+ MB/s, (.*?) /s \| \S+ MB/s, (.*?) /s", page)
+    assert found is not None and row is not None
+    ours, theirs = (float(rate.replace("\u2009", "")) for rate in row.groups())
+    assert float(found[1]) == round(ours / theirs, 2)

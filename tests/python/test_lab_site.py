@@ -231,11 +231,17 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     assert single.endswith("takes 100 %; 1 job takes 50 % of what plain reading gives.")
 
 
-def test_ratios_are_of_the_rounds_that_both_have(tmp_path: Path) -> None:
-    # A budget ended the study in its second round: the last round of one job was disturbed.
-    measured = {_case(1): {"values": [10.0, 30.0]}, _case(2): {"values": [19.0]}}
-    found = site_findings.findings(*_study(tmp_path, measured))[0]
-    assert "2 jobs give 1.9 × the rate of 1 job" in found
+def test_ratios_are_those_of_the_tables(tmp_path: Path) -> None:
+    """A study ended before all engines had all rounds; the sentence gave the ratio of other medians than the table."""
+    measured = {_case(1): {"values": [43.4, 57.1, 59.1]}, _case(1, "root"): {"values": [61.8, 57.9]}}
+    study, cases, known = _study(tmp_path, measured)
+    said = next(text for text in site_findings.findings(study, cases, known) if "of root" in text)
+    (row,) = site_report.tables_of(study, cases, known)[0]["rows"]
+    ours, theirs = (float(cell.partition(", ")[2].removesuffix(" /s").replace("\u2009", "")) for cell in row[1:])
+    assert f"{ours / theirs:.2f} ×" in said
+    assert said.endswith("reads 0.95 × (0.70 to 0.99 in the 2 rounds that both have) the events of root.")
+    # The sentences of a kept result follow from its measurements.
+    assert said in site_findings.findings_of(study.content)
 
 
 def test_what_opening_costs(tmp_path: Path) -> None:

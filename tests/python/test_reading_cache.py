@@ -454,7 +454,14 @@ def test_the_command_shows_and_clears_it(
     assert cli.main(["cache", str(tmp_path), "--clear"]) == 0
     assert "removed 5 columns" in capsys.readouterr().out
     assert not columns_in(tmp_path)
-    assert cli.main(["cache", str(tmp_path / "misspelt")]) == 0
+    for more in ([], ["--clear"]):
+        assert cli.main(["cache", str(tmp_path / "misspelt"), *more]) == 1
+        assert "misspelt does not exist" in capsys.readouterr().err
+        assert cli.main(["cache", str(path.parent), *more]) == 2
+        assert "is not a cache of columns: it has other files" in capsys.readouterr().err
+    # A program that has not run yet will make this one.
+    monkeypatch.setenv("SAPWOOD_COLUMN_CACHE", str(tmp_path / "new"))
+    assert cli.main(["cache"]) == 0
     assert "0 columns, 0 B (the folder does not exist)" in capsys.readouterr().out
     monkeypatch.delenv("SAPWOOD_COLUMN_CACHE")
     assert cli.main(["cache"]) == 2

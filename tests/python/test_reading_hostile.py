@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import awkward as ak
 import numpy as np
 import pytest
 
@@ -121,7 +122,52 @@ def test_a_damaged_description_of_a_tree_loses_no_branch(sample: Path) -> None:
     assert refused > 50
 
 
-@pytest.mark.alone
+def _with_counts(path: Path, lists: list[list[int]], counts: list[int]) -> None:
+    """Write a tree of one branch of lists, whose counter branch contradicts it."""
+    with sapwood.recreate(path, compression=None) as file:
+        values = np.array([one for of in lists for one in of], np.int32)
+        file.mktree("t", {"x": ak.unflatten(values, [len(of) for of in lists])}, counter_name=lambda _: "n")
+    with sapwood.open(path) as file:
+        key = file["t"]["n"].basket_key(0)
+        assert file["t"]["n"].array().to_list() == [len(one) for one in lists]
+    data = bytearray(path.read_bytes())
+    struct.pack_into(f">{len(counts)}i", data, key.fSeekKey + key.fKeylen, *counts)
+    path.write_bytes(data)
+
+
+def test_a_counter_does_not_matter_where_baskets_have_the_lengths_themselves(tmp_path: Path) -> None:
+    """A range without elements was an error, all entries were not."""
+    lists = [[1, 2], [], [3, 4, 5], []]
+    _with_counts(tmp_path / "f.root", lists, [2, 3, 1, 7])
+    with sapwood.open(tmp_path / "f.root") as file:
+        tree = file["t"]
+        for start in range(5):
+            for stop in range(start, 5):
+                assert tree["x"].array(entry_start=start, entry_stop=stop).to_list() == lists[start:stop]
+                found = tree.arrays(["n", "x"], entry_start=start, entry_stop=stop)
+                assert found["x"].to_list() == lists[start:stop]
+        for size in (1, 3):
+            assert [one for step in tree.iterate(["x"], step_size=size) for one in step["x"].to_list()] == lists
+
+
+def test_a_basket_without_bytes_has_no_elements_in_any_range(tmp_path: Path) -> None:
+    counts = [0, 2, 0, 0]
+    _with_counts(tmp_path / "f.root", [[], [], [], []], counts)
+    with sapwood.open(tmp_path / "f.root") as file:
+        tree = file["t"]
+        for start in range(4):
+            for stop in range(start + 1, 5):
+                if any(counts[start:stop]):
+                    with pytest.raises(sapwood.UnsupportedError, match="holds no bytes, where its counter says 2"):
+                        tree["x"].array(entry_start=start, entry_stop=stop)
+                else:
+                    assert tree["x"].array(entry_start=start, entry_stop=stop).to_list() == [[]] * (stop - start)
+        steps = tree.iterate(["x"], step_size=1)
+        assert next(steps)["x"].to_list() == [[]]
+        with pytest.raises(sapwood.UnsupportedError, match="holds no bytes"):
+            next(steps)
+
+
 def test_a_branch_with_fewer_entries_than_its_baskets_is_an_error(sample: Path) -> None:
     with sapwood.open(sample) as file:
         total = file["t"]["x"].member("fTotBytes")
@@ -137,6 +183,7 @@ def test_a_branch_with_fewer_entries_than_its_baskets_is_an_error(sample: Path) 
         assert len(tree["y"].array()) == 50
 
 
+@pytest.mark.alone
 def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
     def text(value: bytes) -> bytes:
         return bytes([len(value)]) + value

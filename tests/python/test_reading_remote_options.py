@@ -22,7 +22,8 @@ from far_events import ENTRIES
 from servers import Server, serving
 
 import sapwood
-from sapwood.cli import main
+from sapwood.cli import main, storage
+from sapwood.errors import without_secrets
 from sapwood.storage.sources import options_of
 from sapwood.train import Dataset
 
@@ -399,6 +400,22 @@ def test_secrets_in_options_are_not_printed(capsys: pytest.CaptureFixture[str]) 
         assert "hunter" not in capsys.readouterr().err
 
 
+def test_secrets_of_the_command_line_are_known_in_all_forms_in_which_they_may_be_repeated() -> None:
+    words = [
+        "ls", "http://user:hunter1%2Fhunter@h/f.root?a=1&authz=Bearer%20hunter2%2Bhunter", "dav://hunter3hunter@h/f.root",
+        "--storage", "password=hunter4hunter", '--storage=headers={"X-Id": "hunter5hunter", "n": ["hunter6hunter"]}',
+        "--storage", "sas_token=hunter7hunter", "--storage", "timeout=60",
+    ]  # fmt: skip
+    hidden = storage.instead_of_secrets(words)
+    text = (
+        " ".join(words)
+        + " hunter1/hunter hunter2+hunter hunter3hunter {'X-Id': 'hunter5hunter'} hunter6hunter hunter7hunter"
+    )
+    for secret, shown in hidden.items():
+        text = text.replace(secret, shown)
+    assert "hunter" not in text and "user:***@h/f.root?a=1&authz=" in text and "timeout=60" in text
+
+
 @pytest.mark.parametrize(
     "words",
     [["ls", "--json"], ["show"], ["show", "--json"], ["advise"], ["merge", "-n", "--json", "o.root"]],
@@ -411,6 +428,67 @@ def test_secrets_of_the_command_line_are_not_printed(
     assert main([words[0], *words[1:], url]) == 0 and sys.stdout is before
     printed = "".join(capsys.readouterr())
     assert "hunter" not in printed and "user:***@" in printed and "sig=***" in printed
+
+
+def test_secrets_of_lists_of_files_are_not_printed(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are not on the command line, which would hide them in all that is printed."""
+    url = server.url(next(iter(server.files))).replace("http://", "http://user:hunter2hunter@")
+    (tmp_path / "files.txt").write_text(url)
+    for words in (["advise"], ["advise", "--json"], ["ls"], ["ls", "--json"], ["check"]):
+        main([*words, str(tmp_path / "files.txt")])
+        printed = "".join(capsys.readouterr())
+        assert "hunter" not in printed and ("user:***@" in printed or words in (["ls"], ["check"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["mkdir", "URL:a"], 2), (["rootmkdir", "URL:a"], 2), (["lab", "event", "-o", "URL"], 2),
+     (["lab", "monitor", "--file", "URL", "-o", "m.json", "m.csv", "m.html", "--", "true"], 0)],
+)  # fmt: skip
+def test_urls_are_no_local_folders_and_have_no_secrets_in_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = "http://user:hunter2hunter@127.0.0.1:1/f.root"
+    assert main([word.replace("URL", url) for word in words]) == code
+    assert "hunter" not in "".join(capsys.readouterr())
+    for path in tmp_path.rglob("*"):
+        assert "hunter" not in path.name and not path.is_dir()
+        assert b"hunter" not in path.read_bytes()
+
+
+def test_secrets_behind_a_hash_are_not_in_traces(server: Server, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    url = f"{server.url(next(iter(server.files)))}#token=hunter2hunter"
+    assert main(["trace", "-o", str(tmp_path / "t.parquet"), "ls", url]) == 0
+    rows = str(parquet.read_table(tmp_path / "t.parquet").to_pydict())
+    assert "token=***" in rows and "hunter" not in rows
+
+
+def test_a_target_within_another_file_system_is_no_local_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["hadd", "simplecache::http://h/f.root?token=hunter2hunter", str(path), str(path)]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://user:a/hunter2@h:80/f.root: failed", "http://user:***@h:80/f.root: failed"),
+        ("the folder http:/user:hunter2@h does not exist", "the folder http:/user:***@h does not exist"),
+        ("http:/hunter2@h", "http:/***@h"),
+        ("http://h:8080/a@b/f.root", "http://h:8080/a@b/f.root"),
+        ("root://h:1094//eos/a:b@c", "root://h:1094//eos/a:b@c"),
+        ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
+        ("https://h/f.root:tree and x@y", "https://h/f.root:tree and x@y"),
+    ],
+)
+def test_passwords_are_found_where_urls_are_not_right(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
 
 
 def test_options_of_storage_are_for_the_remote_one_of_two_files(server: Server, path: Path) -> None:

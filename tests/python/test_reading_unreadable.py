@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import awkward as ak
 import pytest
 
 import sapwood
@@ -179,3 +181,29 @@ def test_trees_show_why() -> None:
         shown = io.StringIO()
         file["tree"].show(stream=shown)
         assert "Holder[fName: string" in shown.getvalue()
+
+
+def test_a_member_that_only_some_objects_contradict_is_left_out_where_they_are_read(tmp_path: Path) -> None:
+    """Only decoding shows it, so it depends on the range of entries. The warning says so."""
+    path, entries, size = tmp_path / "f.root", 6, 56
+    inner = [{"a": entry, "inner": {"k": 2 * entry, "v": [1, 2, 3]}} for entry in range(entries)]
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"r": ak.Array(inner)}, records="class", split_level=0, lists="vector")
+    with sapwood.open(path) as file:
+        key = file["t"]["r"].basket_key(0)
+    data = bytearray(path.read_bytes())
+    # In entry 4, the vector has two items, so that 8 bytes of the object are left over.
+    vector = key.fSeekKey + key.fKeylen + 4 * size + 22
+    assert data[vector : vector + 4] == b"\x40\0\0\x1e"
+    struct.pack_into(">IHI", data, vector, 0x4000_0016, 10, 2)
+    path.write_bytes(data)
+    with sapwood.open(path) as file:
+        tree = file["t"]
+        assert tree.arrays(entry_stop=4)["r"].fields == ["a", "inner"]
+        for start, stop in ((0, entries), (4, 5), (3, entries)):
+            with pytest.warns(
+                sapwood.SapwoodWarning, match=r"a read of other entries may have this part \(in member inner"
+            ):
+                found = tree.arrays(entry_start=start, entry_stop=stop)
+            assert found["r"].to_list() == [{"a": entry} for entry in range(start, stop)]
+        assert "8 bytes follow what its streamer info says of RInner" in tree.unreadable(entries=None)["r"]

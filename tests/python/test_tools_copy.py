@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import sapwood
 from sapwood.cli import main
 from sapwood.compression import LZ4
 from sapwood.errors import ArgumentError, NotFoundError, StorageError
-from sapwood.tools import copying
+from sapwood.tools import copying, shims
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
@@ -458,8 +459,9 @@ def test_a_file_that_another_process_creates_meanwhile_is_not_replaced(
         assert file["other"] == "another process"
 
 
+@pytest.mark.parametrize("command", ["mv", "rootmv"])
 def test_objects_that_another_process_adds_meanwhile_are_not_deleted(
-    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """Otherwise a move would delete cycles that it has not copied."""
     refused: list[str] = []
@@ -470,8 +472,62 @@ def test_objects_that_another_process_adds_meanwhile_are_not_deleted(
         refused.append(str(error.value))
 
     while_copying(monkeypatch, add)
-    move(f"{sample}:old/note", f"{tmp_path / 'target.root'}")
+    assert main([command, f"{sample}:old/note", f"{tmp_path / 'target.root'}"]) == 0
     assert len(refused) == 1
+    with sapwood.open(sample) as file:
+        assert "old/note" not in file.keys(cycle=False)
+
+
+def test_a_moved_object_is_deleted_before_another_process_can_change_the_file(
+    sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cycle that is added between the copy and the deletion was deleted, too."""
+    added: list[bool] = []
+    copied = shims.copy
+
+    def copy_then_add(*arguments: Any, **settings: Any) -> Any:
+        done = copied(*arguments, **settings)
+        with contextlib.suppress(StorageError):
+            with sapwood.update(sample) as file:
+                file["old/note"] = "a new cycle"
+            added.append(True)
+        return done
+
+    monkeypatch.setattr(shims, "copy", copy_then_add)
+    assert main(["rootmv", f"{sample}:old/note", f"{tmp_path / 'target.root'}"]) == 0
+    with sapwood.open(sample) as file:
+        assert ("old/note" in file.keys(cycle=False)) is bool(added)
+
+
+def test_an_empty_file_is_deleted_only_if_nobody_adds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source.root"
+    with sapwood.recreate(source) as file:
+        file["note"] = "text"
+    added: list[bool] = []
+    opened = sapwood.open
+
+    def open_then_add(*arguments: Any, **settings: Any) -> Any:
+        found = opened(*arguments, **settings)
+        if not found.keys():
+            with contextlib.suppress(StorageError):
+                with sapwood.update(source) as file:
+                    file["late"] = "text"
+                added.append(True)
+        return found
+
+    monkeypatch.setattr(sapwood, "open", open_then_add)
+    assert main(["rootmv", str(source), str(tmp_path / "target.root")]) == 0
+    assert source.exists() is bool(added)
+
+
+def test_only_the_named_object_is_moved(tmp_path: Path) -> None:
+    """A name can be a pattern that matches others."""
+    path = tmp_path / "notes.root"
+    with sapwood.recreate(path) as file:
+        file["a*"], file["ab"] = "pattern", "other"
+    assert main(["rootmv", f"{path}:a[*]", str(tmp_path / "out.root")]) == 0
+    with sapwood.open(path) as old, sapwood.open(tmp_path / "out.root") as new:
+        assert old.keys(cycle=False) == ["ab"] and new.keys(cycle=False) == ["a*"]
 
 
 def test_additions_to_one_file_wait_for_each_other(sample: str, tmp_path: Path) -> None:

@@ -352,6 +352,45 @@ def test_jobs_that_end_before_their_workers_come_are_submitted_again(
         assert "1 jobs of slurm ended before their workers came" in str(told[0].message)
 
 
+class LostNode(NoWorkers):
+    """A cluster of batch jobs that has a worker at first, and none when its node is down."""
+
+    def __init__(self, _: Any = None, **__: Any) -> None:
+        super().__init__()
+        self.workers = {0: SimpleNamespace(job_id="7")}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("job", "nodes", "seconds", "said"),
+    [
+        # Without `patience`, only nodes that are not available end the run.
+        ("7|PENDING|ReqNodeNotAvail|main", "n1|down\nn2|idle*", None,
+         r"within 1 s; job 7 is pending \(ReqNodeNotAvail\); node n1 is down; node n2 is idle\*"),
+        ("7|PENDING|Resources|main", "n1|down\nn2|allocated", 3,
+         r"within 3 s; job 7 is pending \(Resources\); node n1 is down$"),
+        ("8|RUNNING|None|other", "n1|powered_down", 3, r"within 3 s; job 7 is not in the queue$"),
+    ],
+)  # fmt: skip
+def test_a_run_whose_node_is_down_ends_and_names_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, nodes: str, seconds: int | None, said: str
+) -> None:
+    for command, text in (("squeue", job), ("sinfo", nodes)):
+        (tmp_path / command).write_text(f"#!/bin/sh\nprintf '{text}\\n'\n")
+        (tmp_path / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=LostNode))
+    monkeypatch.setattr(executors, "_PATIENCE", 1.0)
+    monkeypatch.setattr(executors, "_WORD", 0.5)
+    cluster = LostNode()
+    dask = Dask(cluster, name="slurm", owned=cluster, patience=seconds)
+    with (
+        pytest.warns(SapwoodWarning, match="all workers of slurm are gone; the run waits .*; job 7 is"),
+        pytest.raises(WorkerLostError, match=f"all workers of slurm are gone, and no other came {said}"),
+    ):
+        train.run(Fill(), folder, executor=dask, step_size=10)
+
+
 def test_the_time_without_dask_workers_is_counted_from_the_begin_of_a_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slurm_cluster import slurm_cluster, wait
+from slurm_cluster import NODE, slurm_cluster, wait
 
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.train.execution import executors
 
 SITES = Path(__file__).resolve().parent.parent.parent / "sites"
 FILES, ENTRIES = 6, 40
@@ -128,6 +129,49 @@ def test_slurm(tasks: Path, folder: Path, expected: dict[str, Any], slurm: Path)
     outcome = go(tasks, folder, site)
     assert outcome.executor == "slurm"
     assert results(outcome) == expected
+
+
+SLOW = """
+import time
+from pathlib import Path
+from sapwood import train
+
+
+class Slow(train.Task):
+    branches = ["w"]
+
+    def process(self, events):
+        Path({began!r}).touch()
+        time.sleep(600)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(240)
+def test_a_node_of_slurm_that_goes_down_ends_the_run(
+    tmp_path: Path, folder: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run gets no other worker: its only node is down, and the job waits."""
+    text = SLOW.format(began=str(tmp_path / "began"))
+    (tmp_path / "slow.py").write_text(text)
+    monkeypatch.setattr(executors, "_PATIENCE", 5.0)
+    monkeypatch.setattr(executors, "_ASKED_AGAIN", 2.0)
+    site = train.load_site(SITES / "slurm" / "slurm.yaml") | {"jobs": 1}
+    site["options"] |= {"interface": "lo", "log_directory": str(slurm), "local_directory": str(slurm),
+                        "scheduler_options": {"dashboard_address": None}}  # fmt: skip
+
+    def take_down() -> None:
+        wait((tmp_path / "began").exists)
+        subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=down", "reason=test"], check=True)
+
+    down = threading.Thread(target=take_down)
+    down.start()
+    try:
+        with pytest.raises(SapwoodError, match=rf"all workers of slurm are gone.*job \d+ is .*node {NODE} is down"):
+            go(tmp_path / "slow.py", folder, site)
+    finally:
+        down.join()
+        subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=resume"], check=True)
 
 
 SUBMIT = """#!{python}

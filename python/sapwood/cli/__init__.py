@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from sapwood.cli import shims, storage
 from sapwood.ending import until_told
-from sapwood.errors import ArgumentError, SapwoodError, secrets_in, similar
+from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import Veiled, complain, say
 
 DONE, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -114,13 +114,12 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
 
 @contextmanager
 def _veiled(words: Sequence[str]) -> Generator[None]:
-    """Hide the secrets of the command line in what the command prints: the output may be a log that others read."""
+    """Hide the secrets of the command line in what the command prints: the output may be a log that others read.
+
+    Those of lists of files that it reads are hidden, too (`sapwood.storage.texts`).
+    """
     # Those of options of storage, which argparse may repeat, and those of URLs.
-    instead = {word: shown for word, shown in zip(words, storage.shown(words), strict=True) if word != shown}
-    instead |= {secret: shown for word in words for secret, shown in secrets_in(word).items()}
-    if not instead:
-        yield
-        return
+    instead = storage.instead_of_secrets(words)
     before = sys.stdout, sys.stderr
     out, errors = (stream and Veiled(stream, instead) for stream in before)
     sys.stdout, sys.stderr = out, errors  # pyright: ignore[reportAttributeAccessIssue]
@@ -146,7 +145,7 @@ def _main(words: list[str], pressed: Callable[[], bool]) -> int:
         return leaving.code if isinstance(leaving.code, int) else USAGE
     chosen.typed = words
     warnings.showwarning = _show_warning
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (getattr(one, "stream", one) for one in (sys.stdout, sys.stderr)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for characters that the terminal cannot encode
     try:

@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood import __version__
+    from sapwood.errors import hidden, without_secrets
     from sapwood.lab.advice.findings import Advice, advise
     from sapwood.lab.advice.page import advice_page
     from sapwood.lab.advice.price import parse_price
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         with placed_page(arguments.output) as beside:
             beside.write_text(advice_page(advice, __version__), encoding="utf-8")
     if arguments.json:
-        print(json.dumps(advice.tojson(), indent=1))
+        print(json.dumps(hidden(advice.tojson()), indent=1))
     else:
-        say(advice_text(advice, tree=arguments.tree, trace=arguments.trace), end="")
+        say(without_secrets(advice_text(advice, tree=arguments.tree, trace=arguments.trace)), end="")
     return int(bool(advice.failing(codes)))

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show or clear the cache."""
-    from sapwood.errors import ArgumentError
+    from sapwood.errors import ArgumentError, MissingFileError
     from sapwood.show.units import bytes_text, counted
     from sapwood.storage.sources import cache_of
     from sapwood.table.cache import cache_in
@@ -33,6 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     if found is None:
         raise ArgumentError("give the folder of the cache, or set SAPWOOD_COLUMN_CACHE")
     cache = cache_in(*found)
+    if arguments.folder is not None and not cache.folder.is_dir():
+        raise MissingFileError(f"the folder {cache.folder} does not exist")
+    if arguments.folder is not None and not cache.may_be_cache():
+        raise ArgumentError(f"{cache.folder} is not a cache of columns: it has other files")
     use = cache.clear() if arguments.clear else cache.use()
     if arguments.json:
         print(json.dumps(use._asdict() | {"folder": str(cache.folder), "cleared": arguments.clear}, indent=1))

@@ -33,8 +33,9 @@ def _selection_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stop", type=int, metavar="ENTRY", help="stop before this entry")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument(
-        "--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch or field; may be repeated"
-    )
+        "--define", action="append", default=[], metavar="NAME=EXPR",
+        help="add a branch or field, computed for each entry alone; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
         "--compression", metavar="CODEC:LEVEL", help="codec of the copy: zstd:5, lz4:4, zlib:1, lzma:6, none"
     )

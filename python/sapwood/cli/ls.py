@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
-        help="file, or FILE:PATH for a directory, tree or branch inside; folder, pattern, list (a .txt file or @FILE) "
-        "or description (.json, .yaml) of files",
+        help="file, or FILE:PATH for the content of a directory, the branches of a tree, or a branch with its parts; "
+        "folder, pattern, list (a .txt file or @FILE) or description (.json, .yaml) of files",
     )  # fmt: skip
     parser.add_argument("-l", "--long", action="store_true", help="show sizes, compression factor, date and title")
     parser.add_argument("-R", "--recursive", action="store_true", help="list directories recursively")
@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 file,
                 recursive=arguments.recursive,
                 branches=arguments.tree or arguments.check,
+                named=file in arguments.files,  # of many files in a list, one line for each is enough
                 check=arguments.check,
                 options=options,
             )
@@ -82,7 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         if several:
             say("\n" * (len(listed) > 1) + f"{safe_line(listing['file'])}:")
-        of_branches = arguments.tree or arguments.check or any("branch" in key for key in listing["keys"])
+        of_branches = arguments.tree or arguments.check or any("branches" in key for key in listing["keys"])
+        if of_branches and arguments.long:
+            say(keys_text(listing, long=True))
         say(branches_text(listing) if of_branches else keys_text(listing, long=arguments.long), end="")
     if arguments.json:
         print(json.dumps(listed, indent=1))

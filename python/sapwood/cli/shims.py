@@ -215,7 +215,7 @@ def _mv_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _mv(arguments: argparse.Namespace) -> int:
     """Move the objects."""
-    from sapwood.tools.shims import delete, delete_empty, put
+    from sapwood.tools.shims import delete_empty, put
 
     sources, target = _sources(arguments)
     put(
@@ -227,16 +227,10 @@ def _mv(arguments: argparse.Namespace) -> int:
         compression=_codec(arguments.compress),
         keep_parents=False,
         warn=complain,
-        after=lambda one: _ignored(
-            delete([one.place], recursive=True, ask=_asks(arguments.interactive), warn=complain)
-        ),
+        moved=_asks(arguments.interactive),
     )
     delete_empty(sources)
     return 0
-
-
-def _ignored(_: object) -> None:
-    """Ignore the argument of a callback."""
 
 
 def _rm_arguments(parser: argparse.ArgumentParser) -> None:

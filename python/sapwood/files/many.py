@@ -340,6 +340,7 @@ def _selecting(
             aliases=aliases,
             language=language,
         )
+        query.by_entry = True
         return query.nested() if form.nests else query
 
     return select

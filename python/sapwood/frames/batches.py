@@ -333,6 +333,7 @@ class Batches:
             table, _ = next(iter(opened))
             known = None if self._query is None else self._query.on(table)
             self._query = known or Query(table, self._expressions)
+            self._query.by_entry = True
             self._open[key] = self._query, partial(opened.done_with, table)
         self._open.move_to_end(key)
         return self._open[key][0]

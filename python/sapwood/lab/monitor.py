@@ -28,6 +28,7 @@ from sapwood.errors import (
     SapwoodError,
     SapwoodWarning,
     StorageError,
+    without_secrets,
 )
 from sapwood.storage.placing import placed
 from sapwood.train.account import memory
@@ -106,7 +107,8 @@ class Monitor:
         self.label: str = label
         self._outputs = _checked(outputs, interval)
         self.pid: int = os.getpid() if pid is None else pid
-        self.files: list[str] = [os.fspath(file) for file in files]
+        self._watched = [os.fspath(file) for file in files]
+        self.files: list[str] = [without_secrets(file) for file in self._watched]
         self.records: list[Record] = []
         self.unwritten: dict[str, str] = {}
         """Outputs that could not be written at the end of the block, each with the reason."""
@@ -144,7 +146,7 @@ class Monitor:
 
     def _keep(self, label: str, vsize: int, rss: int, user: float, system: float) -> Record:
         elapsed = time.perf_counter() - self._began
-        sizes = tuple(_size(file) for file in self.files)
+        sizes = tuple(_size(file) for file in self._watched)
         self.records.append(Record(len(self.records), label, elapsed, vsize, rss, user, system, sizes))
         return self.records[-1]
 

@@ -30,6 +30,7 @@ def list_file(
     *,
     recursive: bool = False,
     branches: bool = False,
+    named: bool = True,
     check: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -43,6 +44,8 @@ def list_file(
         Go into directories.
     branches
         List the branches of the trees.
+    named
+        List the branches of a tree that `where` names.
     check
         Decode the first entry of every branch, and the longest of its first basket, to find those whose data cannot
         be decoded.
@@ -64,7 +67,9 @@ def list_file(
         If the file cannot be read.
     """
     path, inside = split(where)
-    listing = list_inside(path, inside, recursive=recursive, branches=branches, check=check, options=options)
+    listing = list_inside(
+        path, inside, recursive=recursive, branches=branches, named=named, check=check, options=options
+    )
     del listing["number_of_keys"]
     return listing | {"file": where}
 
@@ -75,13 +80,15 @@ def list_inside(
     *,
     recursive: bool = False,
     branches: bool = False,
+    named: bool = False,
     check: bool = False,
     part: tuple[int, int | None] = (0, None),
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """List a file, or a directory or tree in it, as `list_file` does.
 
-    `part` is the range of the keys to describe; ``number_of_keys`` in the listing counts all of them.
+    `part` is the range of the keys to describe; ``number_of_keys`` in the listing counts all of them. `named` lists the
+    branches of a tree that the path names.
     """
     source = source_of(path, options or {} if is_url(path) else {})
     file: Foreign = source.open()
@@ -94,7 +101,10 @@ def list_inside(
     return _listed(path, file) | {
         "recovered": top.recovered,
         "number_of_keys": len(found),
-        "keys": [_described(one, f"in file {path}", branches=branches, check=check) for one in found[slice(*part)]],
+        "keys": [
+            _described(one, f"in file {path}", branches=branches or (named and one.named), check=check)
+            for one in found[slice(*part)]
+        ],
     }
 
 
@@ -158,12 +168,16 @@ def compression_text(setting: int) -> str:
 
 
 class _Found(NamedTuple):
-    """A key, its directory and its path; of a table perhaps the path of the only branch that is listed."""
+    """A key, its directory and its path; of a table perhaps the path of the only branch that is listed.
+
+    `named`: whether a path names the key itself.
+    """
 
     directory: Foreign
     key: Foreign
     name: str
     branch: Sequence[str] = ()
+    named: bool = False
 
 
 def _keys(
@@ -185,14 +199,14 @@ def _keys(
                 if key.classname in TABLES:
                     yield _Found(directory, key, f"{prefix}{key.name}", inside[1:])
                 continue
-        yield _Found(directory, key, f"{prefix}{key.name}")
+        yield _Found(directory, key, f"{prefix}{key.name}", named=bool(inside))
         if recursive and is_directory:
             enter(f"{prefix}{key.name}", key.seek, seen, f"\nin file {file}")
             yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), seen, recursive=True)
 
 
 def _described(one: _Found, where: str, *, branches: bool, check: bool) -> dict[str, Any]:
-    directory, key, name, wanted = one
+    directory, key, name, wanted, _ = one
     found: dict[str, Any] = {
         "name": name,
         "cycle": key.cycle,

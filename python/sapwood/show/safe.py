@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO
 
 # Control characters, separators of lines and paragraphs, marks of writing direction, halves of characters.
@@ -42,14 +42,16 @@ class Veiled:
     """A stream that shows other texts in place of some."""
 
     def __init__(self, stream: TextIO, instead: Mapping[str, str]) -> None:
-        self._stream = stream
+        self.stream = stream
+        self.also: Callable[[str], str] | None = None
+        """Changes what is shown, after the texts were replaced."""
         self._instead = instead
 
     def write(self, text: str) -> int:
         """Write a text."""
         for secret, shown in self._instead.items():
             text = text.replace(secret, shown)
-        return self._stream.write(text)
+        return self.stream.write(text if self.also is None else self.also(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts."""
@@ -58,7 +60,7 @@ class Veiled:
 
     def __getattr__(self, name: str) -> Any:
         """Return what the stream has."""
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
 
 def _escaped(match: re.Match[str]) -> str:

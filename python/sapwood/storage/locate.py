@@ -63,7 +63,7 @@ def local_target(path: str | os.PathLike[str]) -> str:
         It is another URL. Its text would be taken for a path of folders.
     """
     text = os.fspath(path)
-    if re.match(_SCHEME, text) is None:
+    if not is_url(text):
         return text
     if not text.lower().startswith(("file://", "local://")):
         raise ArgumentError(f"cannot write to {text}: this writes local files only. Copy the file there afterwards")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from sapwood.errors import LimitError
+from sapwood.errors import LimitError, without_secrets
+from sapwood.show.safe import Veiled
 
 _MOST = 1 << 30
 """Maximum bytes of a text. Results of trains with large histograms have some hundred megabytes."""
 _PIECE = 1 << 20
+_LOOKED_AT = 1 << 16
+"""Number of characters that are searched for secrets: lists repeat them."""
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -35,4 +39,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
                 raise LimitError(f"{path} is not read: it has more than {_MOST} bytes, too many for a text")
             pieces.append(piece)
     # Ends of lines as in files that are opened as texts.
-    return b"".join(pieces).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    text = b"".join(pieces).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    _conceal(text)
+    return text
+
+
+def _conceal(text: str) -> None:
+    """If a command reads a list of URLs with secrets, let it hide the secrets of all URLs in what it prints."""
+    veils = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, Veiled) and stream.also is None]
+    if veils and without_secrets(text[:_LOOKED_AT]) != text[:_LOOKED_AT]:
+        for veil in veils:
+            veil.also = without_secrets

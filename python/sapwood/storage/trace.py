@@ -358,7 +358,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 
 def _without_secrets(column: Column) -> Column:
     """Remove secrets from the names of files, because traces are passed on."""
-    if not np.isin(column[2], np.frombuffer(b"?@", np.uint8)).any():
+    if not np.isin(column[2], np.frombuffer(b"?@#;", np.uint8)).any():
         return column
     names: dict[str, str] = {}
     return _text([names.get(text) or names.setdefault(text, without_secrets(text)) for text in _texts(column)])

@@ -269,6 +269,12 @@ class ColumnCache:
 
     # For the command
 
+    def may_be_cache(self) -> bool:
+        """Return whether the folder has files of a cache, or nothing."""
+        with os.scandir(self.folder) as found:
+            names = [one.name for one in found]
+        return not names or any(name == _LOCK or name.endswith((_SUFFIX, _PARTIAL)) for name in names)
+
     def use(self) -> CacheUse:
         """Return the number of cached columns, their bytes and the time of the last use."""
         states = [state for _, state in self._files(_SUFFIX)]

@@ -20,12 +20,13 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, SapwoodError, similar
+from sapwood.table import mixing
 from sapwood.table.functions import LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
 
@@ -246,7 +247,7 @@ def _awkward(name: str) -> Callable[..., Any]:
     def call(*arguments: Foreign, **options: Foreign) -> Foreign:
         import awkward as ak
 
-        if name in _REDUCERS and options.get("axis", arguments[1] if len(arguments) > 1 else None) is None:
+        if name in _REDUCERS and mixing.axis_of(name, arguments, options) is None:
             raise ValueError(f"ak.{name} needs an axis: axis=1 returns one value for each entry")
         return getattr(ak, name)(*arguments, **options)
 
@@ -344,6 +345,13 @@ class _AnyName(Collection[str]):
         return 0
 
 
+class _Given(NamedTuple):
+    """The arrays of an evaluation, by name, and whether each entry is computed alone."""
+
+    value_of: Callable[[str], Foreign]
+    by_entry: bool
+
+
 class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
@@ -384,9 +392,17 @@ class Expression:
         name = self._language.function_name(node.func)
         return name, None if name == self._language.getter else self._language.functions[name]
 
-    def evaluate(self, value_of: Callable[[str], Foreign]) -> Foreign:
-        """Compute the value, with `value_of` giving the array of each name in `needs`."""
-        return self._value(self.root, value_of)
+    def evaluate(self, value_of: Callable[[str], Foreign], *, by_entry: bool = False) -> Foreign:
+        """Compute the value, with `value_of` giving the array of each name in `needs`.
+
+        With `by_entry`, the value of an entry may depend on that entry only.
+
+        Raises
+        ------
+        MixedEntriesError
+            It depends on others.
+        """
+        return self._value(self.root, _Given(value_of, by_entry))
 
     def _fail(self, why: str, place: ast.AST | tuple[int, int], kind: type[Exception]) -> NoReturn:
         if isinstance(place, ast.AST):
@@ -499,59 +515,73 @@ class Expression:
         hint = f"; near it: {', '.join(near)}" if near else ""
         self._fail(f"{name!r} is neither a {self._word} nor an alias{hint}", node, NotFoundError)
 
-    def _value(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:
+    def _value(self, node: ast.AST, given: _Given) -> Foreign:
         match node:
             case ast.Constant(value=value):
                 return value
             case ast.Name(id=name):
-                return value_of(name)
+                return given.value_of(name)
             case ast.Attribute(value=value, attr=attr):
                 name = dotted(node)
                 if name is not None and name in self._names:
-                    return value_of(name)
-                return self._field(self._value(value, value_of), attr, node)
+                    return given.value_of(name)
+                return self._field(self._value(value, given), attr, node)
             case ast.Call(func=function, args=arguments, keywords=keywords):
                 name = self._language.function_name(function)
                 if name == self._language.getter:
-                    return value_of(ast.literal_eval(arguments[0]))
-                values = [self._value(argument, value_of) for argument in arguments]
+                    return given.value_of(ast.literal_eval(arguments[0]))
+                values = [self._value(argument, given) for argument in arguments]
                 called = self._language.functions[name]
-                if keywords:
-                    options = {str(one.arg): ast.literal_eval(one.value) for one in keywords}
+                options = {str(one.arg): ast.literal_eval(one.value) for one in keywords}
+                if given.by_entry:
+                    self._refuse(node, mixing.of_call(name, values, options))
+                    if isinstance(called, np.ufunc) or called is _where:
+                        self._refuse(node, mixing.of_operands(values))
+                if options:
                     return self._apply(node, lambda *values: called(*values, **options), *values)
                 return self._apply(node, called, *values)
             case ast.BoolOp(op=op, values=parts):
-                found = [self._apply(part, operator.ne, self._value(part, value_of), 0) for part in parts]
+                found = [self._apply(part, operator.ne, self._value(part, given), 0) for part in parts]
                 joined = operator.and_ if isinstance(op, ast.And) else operator.or_
                 return reduce(lambda a, b: self._apply(node, joined, a, b), found)
             case ast.BinOp(left=left, op=op, right=right):
-                a, b = self._value(left, value_of), self._value(right, value_of)
+                a, b = self._value(left, given), self._value(right, given)
                 if type(a) is int and type(b) is int and isinstance(op, (ast.Pow, ast.LShift)):
                     bits = b * a.bit_length() if isinstance(op, ast.Pow) else b + a.bit_length()
                     if bits > _MAX_BITS:
                         self._fail("this number is too large", node, ArgumentError)
+                if given.by_entry:
+                    self._refuse(node, mixing.of_operands((a, b)))
                 return self._apply(node, _of_any_size(_BINARY[type(op)]), a, b)
             case ast.UnaryOp(op=op, operand=operand):
-                return self._apply(node, _UNARY[type(op)], self._value(operand, value_of))
+                return self._apply(node, _UNARY[type(op)], self._value(operand, given))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                compare = _of_any_size(_COMPARE[type(op)])
-                return self._apply(node, compare, self._value(left, value_of), self._value(right, value_of))
+                a, b = self._value(left, given), self._value(right, given)
+                if given.by_entry:
+                    self._refuse(node, mixing.of_operands((a, b)))
+                return self._apply(node, _of_any_size(_COMPARE[type(op)]), a, b)
             case ast.Subscript(value=value, slice=index):
-                array = self._value(value, value_of)
-                return self._apply(node, operator.getitem, array, self._index(index, value_of))
+                array, places = self._value(value, given), self._index(index, given)
+                if given.by_entry:
+                    self._refuse(node, mixing.of_index(array, places))
+                return self._apply(node, operator.getitem, array, places)
             case _:
                 return self._fail(f"an expression cannot hold this ({type(node).__name__})", node, ArgumentError)
 
-    def _index(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:
+    def _index(self, node: ast.AST, given: _Given) -> Foreign:
         match node:
             case ast.Tuple(elts=items):
-                return tuple(self._index(item, value_of) for item in items)
+                return tuple(self._index(item, given) for item in items)
             case ast.List():
                 return ast.literal_eval(node)
             case ast.Slice(lower=lower, upper=upper, step=step):
-                return slice(*(None if x is None else self._value(x, value_of) for x in (lower, upper, step)))
+                return slice(*(None if x is None else self._value(x, given) for x in (lower, upper, step)))
             case _:
-                return self._value(node, value_of)
+                return self._value(node, given)
+
+    def _refuse(self, node: ast.AST, why: str | None) -> None:
+        if why is not None:
+            self._fail(f"{why}: {mixing.HINT}", node, mixing.MixedEntriesError)
 
     def _field(self, value: Foreign, name: str, node: ast.AST) -> Foreign:
         fields = getattr(value, "fields", None) or getattr(getattr(value, "dtype", None), "names", None) or ()

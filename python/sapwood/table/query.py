@@ -165,6 +165,8 @@ class Query:
 
         self.prepared: Any = None
         """The engine that computes its expressions natively, after its first use (see `sapwood.table.native.Exact`)."""
+        self.by_entry = False
+        """Whether the value of an entry may depend on that entry only: entries are read in steps."""
         self.whole: Whole | None = None
         """All fields of the table, if the query reads all of them. They are examined one by one only if necessary."""
         self._outputs: list[tuple[str, Node]] = []

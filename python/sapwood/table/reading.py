@@ -339,7 +339,8 @@ class Readable(HasFields):
             To find them, decode this many entries of each field, and the longest entry of its first page. 0 decodes
             none, None all.
 
-        Members that can only be skipped are listed too, although the rest of the field is read.
+        Members that can only be skipped are listed too, although the rest of the field is read. A read of a range may
+        have a member that is listed, if all of its objects in that range can be decoded.
         """
         return unreadable(self, entries)
 

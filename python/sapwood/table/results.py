@@ -66,7 +66,8 @@ class ResultForm(NamedTuple):
         """
         from sapwood.table.native import Exact
 
-        work = _Work({field: place for place, field in enumerate(query.all_fields)}, data, len(entries), self.library)
+        places = {field: place for place, field in enumerate(query.all_fields)}
+        work = _Work(places, data, len(entries), self.library, by_entry=query.by_entry)
         mask = None
         for node, column in Exact.of(query).columns(data, len(entries)):
             work.know(node, column)
@@ -147,11 +148,14 @@ def _is_long(value: object) -> bool:
 class _Work:
     """The columns of one range of entries, and the values computed from them so far."""
 
-    def __init__(self, reads: dict[Field, int], data: list[Column | None], length: int, library: Library) -> None:
+    def __init__(
+        self, reads: dict[Field, int], data: list[Column | None], length: int, library: Library, *, by_entry: bool
+    ) -> None:
         self._reads = reads
         self._data = data
         self._length = length
         self._library = library
+        self._by_entry = by_entry
         self._values: dict[int, Any] = {}
 
     def column(self, node: Leaf | Group) -> Column | None:
@@ -170,7 +174,7 @@ class _Work:
         known = self._values.get(id(node))
         if known is None:
             if isinstance(node, Formula):
-                known = node.expression.evaluate(lambda name: self.value(node.names[name]))
+                known = node.expression.evaluate(lambda name: self.value(node.names[name]), by_entry=self._by_entry)
                 known = self._per_entry(known, node.expression.text)
             else:
                 column = self.column(node)

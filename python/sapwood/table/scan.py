@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from sapwood.garbage import no_garbage
 from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
-from sapwood.table.libraries import NO_UNIONS, Entries, Result
-from sapwood.table.query import Formula, Group, Leaf, Parts, Query
+from sapwood.table.libraries import NO_UNIONS, Entries, Result, library_of
+from sapwood.table.mixing import MixedEntriesError
+from sapwood.table.query import Expressions, Formula, Group, Leaf, Parts, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
 from sapwood.table.schema import Field, HasFields, Table
 from sapwood.table.steps import StepPlan, Windows, carried_bytes, carry_for
@@ -85,6 +87,7 @@ class Scan:
     @staticmethod
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
         """Return a scan that keeps pages of a step for the next one; arguments as in `carry_for`."""
+        query.by_entry = True
         first = next(iter(steps), None) if announce else None
         cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():
@@ -112,7 +115,16 @@ class Scan:
         slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
         carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
         data = read(slices, carries[0], self.lost, carries[1])
-        return form.make(self.query, data, numbers_in(ranges, offset))
+        kept = copy(self.query)
+        kept.by_entry = True
+        try:
+            return form.make(kept, data, numbers_in(ranges, offset))
+        except MixedEntriesError:
+            # Expressions that combine entries need also those that fail the cut.
+            if self.query.by_entry:
+                raise
+            whole = self.read(start, stop)
+            return form.make(self.query, whole, range(start + offset, stop + offset))
 
     def _in_window(self, start: int, stop: int) -> list[Column | None]:
         """Read a step as `read` does, with one read for all steps of a window."""
@@ -144,6 +156,21 @@ class Scan:
         for carry in [self.carry, *self.friend_carries]:
             if carry is not None:
                 carry.give_up()
+
+
+def arrays_by_entry(
+    source: HasFields, expressions: Expressions, cut: str | None, start: int, stop: int
+) -> dict[str, Foreign]:
+    """Return Awkward arrays of a range that is one of several: the value of an entry depends on that entry only.
+
+    Raises
+    ------
+    MixedEntriesError
+        An expression combines entries.
+    """
+    query = Query(source, expressions, cut)
+    query.by_entry = True
+    return Scan(query).arrays(start, stop, ResultForm(library_of("ak"), dict))
 
 
 class LayoutReader:

@@ -162,6 +162,13 @@ def _not_taken(path: str) -> Generator[None]:
         raise StorageError(f"{path} was created by another process meanwhile; it is unchanged: try again") from None
 
 
+@contextlib.contextmanager
+def changing(path: str) -> Generator[sapwood.WritableDirectory]:
+    """Open a file to change it, and keep other writers away; after an exception it is as it was."""
+    with _update(path, commit_every=None) as file, _all_or_nothing(file):
+        yield file
+
+
 def _update(path: str, **options: Any) -> sapwood.WritableDirectory:
     """Open a file to add to it; name the format of a file that is not a ROOT file."""
     with sapwood.open({path: None}) as file:
@@ -366,7 +373,7 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
         if not inside:
             raise ArgumentError(f"{target} names no object; use FILE:PATH")
         # No other writer may change the file between the look at it and the deletion.
-        with _update(path) as file, _all_or_nothing(file):
+        with changing(path) as file:
             with sapwood.open({path: None}) as there:
                 top = [item for item, _ in _chosen(there, inside) if item.path.count("/") == inside.count("/")]
             for item in top:
@@ -397,7 +404,7 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
             done |= copy_within(file, name, inside or "", len(many), move=True)
             continue
         # No other writer may add an object to the source that would be deleted without having been copied.
-        with _update(file, commit_every=None) as old, _all_or_nothing(old):
+        with changing(file) as old:
             with sapwood.open({file: None}) as there:
                 top = [item for item, _ in _chosen(there, name) if item.path.count("/") == name.count("/")]
             done |= copy(source, target, cycles=True)
@@ -428,7 +435,7 @@ def copy_within(
     done: dict[str, int | None] = {}
     older: dict[str, list[int]] = {}
     # No other writer may change the file between the look at it, the copy and the deletion.
-    with _update(path, commit_every=None) as file, _all_or_nothing(file), sapwood.open({path: None}) as source:
+    with changing(path) as file, sapwood.open({path: None}) as source:
         kinds = source.classnames(cycle=False)
         into = not rename and (not new or kinds.get(new) in DIRECTORIES)
         chosen = _chosen(source, name, cycles=True)
@@ -492,6 +499,7 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
     """
     for target in [targets] if isinstance(targets, str) else targets:
         path, inside = split_path(target)
+        path = local_target(path)
         if not inside:
             raise ArgumentError(f"{target} names no directory; use FILE:PATH")
         if not parents and not Path(path).parent.is_dir():

@@ -9,6 +9,7 @@ from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.show.json import json_text
 from sapwood.show.text import layout
+from sapwood.table.scan import arrays_by_entry
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -58,7 +59,7 @@ def rows(
             # The first step is small: most callers want only a few entries.
             size = max(1, table.num_entries_for(_STEP)) if left is None or cut is not None else left
             step = min(end, begin + size)
-            arrays = table.arrays(_wanted(table, expressions), cut, entry_start=begin, entry_stop=step, how=dict)
+            arrays = arrays_by_entry(table, _wanted(table, expressions), cut, begin, step)
             chosen = range(begin, step) if cut is None else _passing(table, cut, begin, step)
             for place, entry in enumerate(chosen):
                 yield entry, {name: _value(values[place]) for name, values in arrays.items()}
@@ -84,7 +85,7 @@ def _passing(table: Foreign, cut: str, start: int, stop: int) -> list[int]:
     import awkward as ak
     import numpy as np
 
-    mask = table.arrays([cut], entry_start=start, entry_stop=stop, how=dict)[cut]
+    mask = arrays_by_entry(table, [cut], None, start, stop)[cut]
     return [start + int(place) for place in np.flatnonzero(ak.to_numpy(ak.fill_none(mask, False)))]
 
 

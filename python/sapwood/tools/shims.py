@@ -18,10 +18,10 @@ from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
-from sapwood.storage.locate import split_path
+from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.texts import read_text
-from sapwood.tools.copying import Selection, copy, copy_within, make_directories, remove
+from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
 from sapwood.tools.merging.settings import Others
@@ -167,7 +167,7 @@ def put(
     compression: Compression | EllipsisType | None,
     keep_parents: bool,
     warn: Callable[[str], None],
-    after: Callable[[Named], None] | None = None,
+    moved: Callable[[str], bool] | None = None,
 ) -> list[str]:
     """Copy objects as ``rootcp`` and ``rootmv`` do; return the copied objects.
 
@@ -185,8 +185,9 @@ def put(
         Copy ``d/h`` to ``d/h``, not to ``h``, if the target is a file.
     warn
         Called with a warning for each omitted object.
-    after
-        Called with each copied object.
+    moved
+        Called with ``file:path`` of each object before it is copied; if it returns true, the object is moved: all its
+        cycles are copied and the original is deleted, while no other process can change its file.
     """
     file, inside = split_path(target)
     inside = (inside or "").strip("/")
@@ -209,7 +210,7 @@ def put(
         folder = (inside or (parents if keep_parents else "")) if into else inside.rpartition("/")[0]
         name = name if into else inside.rpartition("/")[2]
         where = f"{folder}/{name}" if folder else name
-        if after is not None and where in places.values():
+        if moved is not None and where in places.values():
             raise ArgumentError(f"several objects would be moved to {file}:{where}, and all but one be lost")
         places[one.place] = where
     done: list[str] = []
@@ -222,22 +223,24 @@ def put(
         if where in known and not replace:
             warn(f"{file}:{where} exists; use --replace to replace it")
             continue
+        goes = moved is not None and moved(one.place)
         if same_file(one.file, file):
-            copy_within(one.file, one.path, where, rename=True, replace=replace)
+            copy_within(one.file, glob.escape(one.path), where, rename=True, replace=replace, move=goes)
         else:
-            copy(
-                one.place,
-                f"{file}:{folder}" if folder else file,
-                selection=Selection(compression=compression),
-                replace=replace,
-                recreate=recreate,
-                rename=name,
-                cycles=after is not None,
-            )
+            with changing(one.file) if goes else nullcontext() as source:
+                copy(
+                    f"{one.file}:{glob.escape(one.path)}",
+                    f"{file}:{folder}" if folder else file,
+                    selection=Selection(compression=compression),
+                    replace=replace,
+                    recreate=recreate,
+                    rename=name,
+                    cycles=moved is not None,
+                )
+                if source is not None:
+                    del source[one.path]
         recreate, compression = False, ...
         done.append(f"{file}:{where}")
-        if after is not None:
-            after(one)
     return done
 
 
@@ -303,14 +306,22 @@ def delete(
 
 
 def delete_empty(sources: Sequence[str]) -> None:
-    """Delete the source files that are named as a whole and are now empty."""
+    """Delete the source files that are named as a whole and are now empty.
+
+    Raises
+    ------
+    StorageError
+        Another writer has one of them open; it stays.
+    """
     for source in sources:
         file, inside = split_path(source)
         if not inside:
-            with sapwood.open({file: None}) as opened:
-                empty = not opened.keys()
-            if empty:
-                Path(file).unlink()
+            # Otherwise an object that is added between the look and the deletion would be lost.
+            with replacing(file):
+                with sapwood.open({file: None}) as opened:
+                    empty = not opened.keys()
+                if empty:
+                    Path(file).unlink()
 
 
 def select(
@@ -503,6 +514,7 @@ def directory(target: str, *, parents: bool = False) -> None:
         Make the file and parent directories, and accept existing ones.
     """
     file, inside = split_path(target)
+    file = local_target(file)
     if not parents and not Path(file).parent.is_dir():
         raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
     if not Path(file).exists():

@@ -9,7 +9,7 @@ use super::plan::FieldColumns;
 use super::schema::{Field, Role, Schema};
 use super::structure::Compiler;
 use crate::compress::decode;
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::kinds::{EXPERIMENTAL_NTUPLE, NTUPLE};
 use crate::file::{Key, RootFile};
 use crate::streamer::Classes;
@@ -48,7 +48,8 @@ pub struct NTuple {
     pub listed: Vec<Listed>,
     /// Columns that projected fields share.
     pub aliased: HashSet<usize>,
-    page_lists: Vec<OnceLock<Arc<PageList>>>,
+    /// Page lists, or the faults of their bytes: each field asks for them.
+    page_lists: Vec<OnceLock<Result<Arc<PageList>>>>,
     /// The most recently requested clusters.
     last_clusters: Mutex<Option<ClustersBetween>>,
     readers: Vec<Mutex<Option<Arc<FieldColumns>>>>,
@@ -248,7 +249,7 @@ impl NTuple {
         let slot = self.page_lists.get(group).zip(self.groups.get(group));
         let (slot, about) = slot.ok_or_else(|| Error::argument(format!("no cluster group {group}")))?;
         if let Some(list) = slot.get() {
-            return Ok(list.clone());
+            return list.clone();
         }
         let read = || {
             let blob = about.locator.blob(about.length)?;
@@ -257,8 +258,12 @@ impl NTuple {
             PageList::parse(&mut reader, self.header_checksum, about)
         };
         let list = read().within(|| format!("the page list of cluster group {group}"));
-        let list = list.within(|| self.place())?;
-        Ok(slot.get_or_init(|| Arc::new(list)).clone())
+        let list = list.within(|| self.place()).map(Arc::new);
+        match list {
+            // Storage may deliver the bytes later, and memory may become free.
+            Err(error) if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => Err(error),
+            list => slot.get_or_init(|| list).clone(),
+        }
     }
 
     /// Returns the clusters with entries from `start` to `stop`.

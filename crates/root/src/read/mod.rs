@@ -69,7 +69,8 @@ pub fn read(pool: &ThreadPool, parts: &[Part<'_>]) -> Result<Vec<Column>> {
 /// leaves the ends of its own pages that reach beyond the part's end.
 ///
 /// `left_out`: members that cannot be decoded but can be skipped are left out and recorded there. Undecodable classes
-/// are found during decoding. The fields are then compiled without them and read again.
+/// are found during decoding. The fields are then compiled without them and read again. A read of a part of the entries may
+/// therefore have members that a read of all entries leaves out.
 pub fn read_with(
     pool: &ThreadPool,
     parts: &[Part<'_>],
@@ -98,7 +99,7 @@ pub fn read_with(
             Err(error) => error,
         };
         let new = error.class().filter(|class| !hidden.contains_key(*class));
-        let new = new.map(|class| (class.to_owned(), error.message().into()));
+        let new = new.map(|class| (class.to_owned(), format!("{}; {ELSEWHERE}", error.message()).into()));
         errors.push(error);
         let Some((class, why)) = new else { break };
         hidden.insert(class, why);
@@ -108,6 +109,9 @@ pub fn read_with(
     let alike = |error: &Error| error.column() == last.column() && error.kind() == last.kind();
     Err(errors.into_iter().find(alike).unwrap_or(last))
 }
+
+/// What a warning says of a class that was found undecodable during decoding: nothing but decoding all entries shows it.
+const ELSEWHERE: &str = "found while decoding: a read of other entries may have this part";
 
 /// Values that were left out of the columns.
 #[derive(Default)]

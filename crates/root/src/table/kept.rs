@@ -41,6 +41,7 @@ pub struct Tail {
     origin: usize,
     sizes: bool,
     joined: bool,
+    hollow: bool,
     /// The values, then the table of starts if there is one.
     bytes: Held,
     border: usize,
@@ -184,6 +185,7 @@ impl Kept {
             origin: page.origin + start,
             sizes: page.sizes,
             joined: page.joined,
+            hollow: page.hollow,
             bytes: held,
             border: data.len(),
             table: table.is_some(),
@@ -211,6 +213,7 @@ impl Tail {
             items: self.items,
             sizes: self.sizes,
             joined: self.joined,
+            hollow: self.hollow,
         }
     }
 }

@@ -77,12 +77,14 @@ pub struct Page<'a> {
     pub sizes: bool,
     /// As in [`Unpacked`].
     pub joined: bool,
+    /// Whether the whole page has no bytes of values, also if this is only a part of it.
+    pub hollow: bool,
 }
 
 impl<'a> Page<'a> {
     /// Creates a page without a table.
     pub const fn plain(data: &'a [u8], items: usize) -> Self {
-        Self { data, table: None, origin: 0, items, sizes: false, joined: false }
+        Self { data, table: None, origin: 0, items, sizes: false, joined: false, hollow: data.is_empty() }
     }
 
     /// Start of an item, if there is a table.
@@ -243,6 +245,7 @@ impl Unpacked {
             items: self.items,
             sizes: self.sizes,
             joined: self.joined,
+            hollow: self.data.is_empty(),
         }
     }
 }

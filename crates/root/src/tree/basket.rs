@@ -210,6 +210,7 @@ impl Embedded {
     pub fn page(&self) -> Page<'_> {
         let table = self.offsets.get(..self.entries * 4);
         let Self { entries, key_bytes, data, .. } = self;
-        Page { data, table, origin: *key_bytes, items: *entries, sizes: false, joined: false }
+        let hollow = data.is_empty();
+        Page { data, table, origin: *key_bytes, items: *entries, sizes: false, joined: false, hollow }
     }
 }

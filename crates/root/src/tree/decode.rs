@@ -11,7 +11,9 @@ use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PageWanted, PartsLe
 use crate::wire::grow::{self, Grow};
 use crate::wire::short::{self, Items, Lists};
 use crate::wire::{Cursor, swap};
-use std::sync::Arc;
+use sapwood_io::lock;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 /// Decodes the baskets of a branch.
 pub struct BranchDecoder<'a> {
@@ -20,6 +22,8 @@ pub struct BranchDecoder<'a> {
     pub reader: Arc<BranchReader>,
     /// Values of its counter branch.
     pub counts: Option<Counts>,
+    /// Receives the numbers of baskets without bytes.
+    pub hollow: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 impl PageDecoder for BranchDecoder<'_> {
@@ -47,6 +51,9 @@ impl PageDecoder for BranchDecoder<'_> {
 
     fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: PageOutput<'_>) -> Result<PartsLeftOut> {
         let program = &self.reader.program;
+        if page.hollow {
+            lock(&self.hollow).insert(slice.number);
+        }
         let counts = self.counts.as_ref();
         let share = Share {
             slice,

@@ -14,7 +14,8 @@ use crate::table::{
 use arrow_buffer::Buffer;
 use sapwood_io::{Range, Source, lock};
 use std::any::Any;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 /// The slot of a branch's values.
 const VALUES: usize = 0;
@@ -259,7 +260,8 @@ impl FieldReader for BranchReader {
         stop: u64,
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         let tree = of_format(table)?;
-        Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state: State::Begun }))
+        let (state, hollow) = (State::Begun, Arc::default());
+        Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state, hollow }))
     }
     fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
         match (take(VALUES)?, &self.program.of, self.direct()) {
@@ -279,6 +281,8 @@ struct BranchPlan<'a> {
     start: u64,
     stop: u64,
     state: State,
+    /// Numbers of the baskets that turned out to have no bytes.
+    hollow: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 enum State {
@@ -380,13 +384,14 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
 impl<'a> BranchPlan<'a> {
     /// Returns the lane of the values.
     fn values(&self, pages: Vec<PageWanted>, counts: Option<Counts>) -> Result<Lane<'a>> {
-        self.lane(VALUES, self.branch, self.reader.clone(), pages, counts)
+        self.lane(VALUES, self.branch, self.reader.clone(), pages, counts, self.hollow.clone())
     }
 
     /// Returns the lane of a counter.
     fn counts(&self, slot: usize, counter: usize, start: u64, stop: u64) -> Result<Lane<'a>> {
         let reader = self.tree.compiled_reader(counter, &Hidden::new())?;
-        let lane = self.lane(slot, counter, reader, self.tree.baskets(counter, start, stop)?, None)?;
+        let pages = self.tree.baskets(counter, start, stop)?;
+        let lane = self.lane(slot, counter, reader, pages, None, Arc::default())?;
         Ok(Lane { shared: true, ..lane })
     }
 
@@ -397,6 +402,7 @@ impl<'a> BranchPlan<'a> {
         reader: Arc<BranchReader>,
         pages: Vec<PageWanted>,
         counts: Option<Counts>,
+        hollow: Arc<Mutex<BTreeSet<usize>>>,
     ) -> Result<Lane<'a>> {
         let items: u64 = pages.iter().map(|page| page.wanted() as u64).sum();
         let target = match (reader.direct(), &reader.program.of) {
@@ -412,7 +418,7 @@ impl<'a> BranchPlan<'a> {
             u128::from(found.total_bytes) * u128::from(items) / u128::from(found.entries.max(1))
         });
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let decoder = Box::new(BranchDecoder { tree: self.tree, branch, reader, counts });
+        let decoder = Box::new(BranchDecoder { tree: self.tree, branch, reader, counts, hollow });
         Ok(Lane { slot, column: branch, target, pages, decoder, bytes, shared: false })
     }
 
@@ -444,12 +450,15 @@ impl<'a> BranchPlan<'a> {
         let (true, Some((Builder::List { offsets, .. }, share))) = (elements, read.built(VALUES)) else {
             return Vec::new();
         };
+        // Other baskets have the lengths of their entries themselves: there, the counter is not needed.
+        let hollow = lock(&self.hollow);
         let mut at = share.start;
         let mut found = Vec::new();
         for page in self.tree.baskets(self.branch, self.start, self.stop).unwrap_or_default() {
             let entries = page.wanted();
             let ends = offsets.get(at).zip(offsets.get(at + entries));
-            if page.place != PagePlace::Absent && ends.is_some_and(|(start, end)| start == end) {
+            let empty = hollow.contains(&page.number) && ends.is_some_and(|(start, end)| start == end);
+            if page.place != PagePlace::Absent && empty {
                 found.push(Empty { number: page.number, first: page.first + page.from as u64, entries });
             }
             at += entries;

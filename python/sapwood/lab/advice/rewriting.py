@@ -26,7 +26,7 @@ from sapwood.new import NewObject
 from sapwood.storage.locate import local_target
 from sapwood.storage.sources import real_path
 from sapwood.table.query import Query
-from sapwood.table.scan import Kept
+from sapwood.table.scan import Kept, arrays_by_entry
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
 from sapwood.writing.adding import added, can_be_added
@@ -626,11 +626,9 @@ class RewrittenTree:
         for name, change in self._changes.items():
             columns[name] = change.of(columns[name])
         for name, expression in self._define.items():
-            columns[name] = part.arrays([expression], entry_start=start, entry_stop=stop, how=dict)[expression]
+            columns[name] = arrays_by_entry(part, [expression], None, start, stop)[expression]
         if self._cut is not None:
-            kept = np.asarray(
-                part.arrays([self._cut], entry_start=start, entry_stop=stop, how=dict)[self._cut], np.bool_
-            )
+            kept = np.asarray(arrays_by_entry(part, [self._cut], None, start, stop)[self._cut], np.bool_)
             for name in columns:
                 columns[name] = columns[name][kept]
         return columns

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
+from sapwood.storage.locate import local_target
 from sapwood.storage.texts import read_text
 from sapwood.train.account.record import host, versions
 
@@ -153,7 +154,7 @@ class Study:
     ) -> None:
         if settings.get("rounds", 1) < 1:
             raise ArgumentError(f"a study takes one round or more, not {settings['rounds']}")
-        self.path: Path = Path(folder) / f"{name}.json"
+        self.path: Path = Path(local_target(folder)) / f"{name}.json"
         self._tell = progress or (lambda done, steps, text: None)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         self.content: dict[str, Any] = {
@@ -185,6 +186,13 @@ class Study:
         if self._reference is not None and (kind := read(self._reference)["study"]) != name:
             raise ArgumentError(f"{self._reference} is a result of lab {kind}, not of lab {name}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def kept(cls, content: Mapping[str, Any]) -> Study:
+        """Return the study of a result, to look at its measurements."""
+        study = cls.__new__(cls)
+        study.content = dict(content)
+        return study
 
     def _resume(self, found: dict[str, Any]) -> None:
         for part in ("study", "settings", "host", "commit", "versions"):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import queue
+import re
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
 from json import JSONDecodeError
@@ -357,7 +358,8 @@ class Dask:
     patience
         Seconds without any worker after which the run ends with an error. None: the value of Dask's setting
         ``distributed.scheduler.no-workers-timeout``, or else 300, and no limit for batch systems. The run always waits
-        without a limit for the first worker, unless `patience` or the setting of Dask is given.
+        without a limit for the first worker, unless `patience` or the setting of Dask is given. With Slurm, the limit
+        after the loss of all workers is also 300 if all nodes that its jobs could use are down or drained.
     """
 
     name = "dask"
@@ -398,6 +400,7 @@ class Dask:
         self._sent = 0.0  # last time that workers were requested again
         self._made = self._looked = self._counted = time.monotonic()
         self._ended = 0  # number of batch jobs that ended before their workers came
+        self._asked_nodes = -_ASKED_AGAIN  # last time that Slurm was asked for its nodes
 
     @property
     def adaptive(self) -> bool:
@@ -469,15 +472,32 @@ class Dask:
             return
         away = now - (self._last if self._had else self._made)
         limit = self._patience if self._had else self._given
+        if limit is None and self._had and away > _PATIENCE and now - self._asked_nodes > _ASKED_AGAIN:
+            self._asked_nodes = now
+            if self._slurm_says()[1]:
+                limit = _PATIENCE
         state = f"all workers of {self.name} are gone" if self._had else f"{self.name} has no workers yet"
         if away > (_WORD if self._had else _FIRST_WORD) and not self._told:
             self._told = True
             hint = " (its jobs may wait in the queue, or fail: see their logs)" if self.name in _QUEUES else ""
             until = "without a time limit" if limit is None else f"for {max(limit - away, 0):.0f} s more"
             text = f"{state}; the run waits {until} for {'others' if self._had else 'the first'}{hint}"
+            text += self._slurm_says()[0]
             warnings.warn(text, SapwoodWarning, stacklevel())
         if limit is not None and away > limit:
-            raise WorkerLostError(f"{state}, and no {'other' if self._had else 'worker'} came within {limit:.0f} s")
+            none = f"no {'other' if self._had else 'worker'} came within {limit:.0f} s"
+            raise WorkerLostError(f"{state}, and {none}{self._slurm_says()[0]}")
+
+    def _slurm_says(self) -> tuple[str, bool]:
+        """Return the states of the jobs and of nodes that are not available, as the end of a message.
+
+        Also return whether Slurm has none of the nodes that the jobs could use.
+        """
+        if self.name != "slurm":
+            return "", False
+        workers = dict(getattr(self._owned, "workers", {})).values()
+        jobs = [str(job) for one in workers if (job := getattr(one, "job_id", None))]
+        return _state_of_slurm(jobs)
 
     def _replace_jobs(self, there: Sequence[str]) -> None:
         """Submit jobs of Slurm again that ended before their workers came, as Dask would wait for these without end.
@@ -875,20 +895,55 @@ def _check_adapt(adapt: Foreign) -> None:
         raise ArgumentError(f"adapt has the unknown key {unknown[0]!r}; choose from {', '.join(_ADAPT)}")
 
 
-def _known_jobs() -> set[str] | None:
-    """Return the numbers of this user's jobs that Slurm has not ended; None if it does not answer."""
+def _known_jobs() -> dict[str, list[str]] | None:
+    """Return this user's jobs that Slurm has not ended, by number: state, reason, partition; None without an answer."""
+    lines = _ask_slurm("squeue", "--noheader", "--format=%A|%T|%r|%P", f"--user={os.geteuid()}")
+    return None if lines is None else {job.strip(): rest for job, *rest in (line.split("|") for line in lines)}
+
+
+def _ask_slurm(*words: str) -> list[str] | None:
+    """Return the lines that a command of Slurm prints; None if it fails."""
     try:
         done = subprocess.run(
-            ["squeue", "--noheader", "--format=%A", f"--user={os.geteuid()}"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
+            words, capture_output=True, text=True, timeout=20, check=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return set(done.stdout.split())
+    return [line for line in done.stdout.splitlines() if line.strip()]
+
+
+_UNAVAILABLE = re.compile(r"(?!power).*(down|drain|fail|error|unknown|maint|inval|\*)")
+"""Node states in which no job can start; an asterisk marks nodes that do not respond."""
+_LISTED = 4
+"""Maximum number of jobs and of nodes that an error names."""
+
+
+def _state_of_slurm(jobs: Sequence[str]) -> tuple[str, bool]:
+    """Return the states of jobs and of nodes that are not available, as the end of a message.
+
+    Also return whether there is no other node in the partitions of the jobs that wait.
+    """
+    known = _known_jobs()
+    if known is None:
+        return "; Slurm does not answer", False
+    said = [
+        f"job {job} is {known[job][0].lower()} ({known[job][1]})"
+        if len(known.get(job, ())) == 3
+        else f"job {job} is not in the queue"
+        for job in jobs[:_LISTED]
+    ]
+    partitions = {known[job][2] for job in jobs if len(known.get(job, ())) == 3}
+    lines = _ask_slurm("sinfo", "--noheader", "--Node", "--format=%N|%T", *_of_partitions(partitions)) or []
+    nodes = dict(line.strip().partition("|")[::2] for line in lines if "|" in line)
+    lost = [f"node {name} is {state}" for name, state in nodes.items() if _UNAVAILABLE.match(state)]
+    more = f"{len(lost) - _LISTED} more nodes are not available"
+    said += lost[:_LISTED] + [more] * (len(lost) > _LISTED)
+    return "".join(f"; {one}" for one in said), bool(nodes) and len(lost) == len(nodes)
+
+
+def _of_partitions(names: Collection[str]) -> list[str]:
+    return [f"--partition={','.join(sorted(names))}"] if names else []
 
 
 def _check_patience(patience: Foreign) -> None:

@@ -85,7 +85,7 @@ class Block:
         if formula.text not in self._computed:
             computed = self._by_engine(formula.expression)
             if computed is None:
-                computed = ak.to_layout(formula.expression.evaluate(self.array))
+                computed = ak.to_layout(formula.expression.evaluate(self.array, by_entry=True))
             _freeze(computed)
             self._computed[formula.text] = computed
         return self._computed[formula.text]

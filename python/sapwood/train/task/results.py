@@ -427,7 +427,7 @@ class Declared(Task):
         if known is None:
             parsed = self._language.parse(text, [*names, *self.aliases], self._place)
             known = self._parsed[text, len(names)] = parsed
-        return known.evaluate(value_of)
+        return known.evaluate(value_of, by_entry=True)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,12 @@ class Case:
         """The name of the measurement."""
         return f"{self.data}, {self.variant}, {self.task}, {jobs_text(self.jobs)}"
 
+    @classmethod
+    def of(cls, what: str, engine: str) -> Case:
+        """Return the case of a measurement, by its name and engine."""
+        data, variant, task, jobs = what.rsplit(", ", 3)
+        return cls(data, variant, task, engine, int(jobs.partition(" ")[0]))
+
 
 def jobs_text(count: int) -> str:
     """Return a number of jobs as text."""

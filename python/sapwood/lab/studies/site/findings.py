@@ -18,7 +18,7 @@ from sapwood.lab.studies.site.cases import (
     Case,
     jobs_text,
 )
-from sapwood.lab.studies.site.front import MAINLY
+from sapwood.lab.studies.site.front import MAINLY, headline_of
 from sapwood.lab.studies.site.jobs import by_the_system, layers
 from sapwood.lab.studies.site.rates import rate_of, rates_of, ratios_of, times_text
 from sapwood.lab.studies.site.report import curves_of, grid_of, unlike_text
@@ -101,6 +101,13 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
                 word = f"differs by noise alone, {min(rounds):.2f} to {max(rounds):.2f} × by the round"
             found.append(f"{base.what}, {case.engine}: {case.variant} {word}.")
     return found
+
+
+def findings_of(content: Mapping[str, Any]) -> list[str]:
+    """Return the findings of the result of a study, from its measurements."""
+    study = Study.kept(content)
+    cases = [Case.of(one["what"], one["engine"]) for one in content["measurements"] if one["values"]]
+    return headline_of(study, cases) + findings(study, cases, content["files"])
 
 
 def _between(study: Study, cases: Sequence[Case]) -> list[str]:

@@ -6,6 +6,7 @@ import statistics
 
 from sapwood.lab.studies.site.cases import Case
 from sapwood.lab.studies.study import Study, ratio_text
+from sapwood.show.units import counted
 
 
 def rates_of(study: Study, case: Case) -> list[float]:
@@ -26,8 +27,14 @@ def ratios_of(study: Study, case: Case, base: Case) -> list[float]:
 
 
 def times_text(study: Study, case: Case, base: Case) -> str:
-    """Return the ratio of two rates as text, over common rounds, with the range of single rounds if they differ."""
-    rates, others = rates_of(study, case), rates_of(study, base)
-    common = min(len(rates), len(others))
-    ratio = statistics.median(rates[:common]) / statistics.median(others[:common])
-    return ratio_text(ratio, ratios_of(study, case, base))
+    """Return the ratio of two rates as text, with the range of single rounds if they differ.
+
+    The ratio is that of the medians, which tables show. If one of the cases has more rounds, the text gives the number
+    of rounds in the range.
+    """
+    ratio, rounds = rate_of(study, case) / rate_of(study, base), ratios_of(study, case, base)
+    # Below 1.1, one decimal is a step of 10 %.
+    text = ratio_text(ratio, rounds, 2 if ratio < 1.1 else 1)
+    if len(rates_of(study, case)) == len(rates_of(study, base)):
+        return text
+    return text.replace("by the round)", f"in the {counted(len(rounds), 'round')} that both have)")
