@@ -40,10 +40,6 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "damage"))
 
 import mutate  # noqa: E402
 
-with contextlib.suppress(ImportError):  # the Python of other readers may not have it
-    from sapwood.storage.checksums import beside
-    from sapwood.storage.checksums import write as write_beside
-
 OUTCOMES = ("crash", "hang", "over memory", "detected", "same", "different")
 MEMORY = 2 << 30
 SECONDS, WALL = 10.0, 900.0
@@ -359,14 +355,15 @@ class Reader:
         return "same" if found == intact else "different"
 
 
-def _checksums(files: Sequence[Path], folder: Path) -> list[bytes]:
-    """Return the checksums of intact files."""
+def _checksums(contents: Sequence[bytes], damaged: Path) -> tuple[Path, list[bytes]]:
+    """Return the path of the checksums of a file, and those of intact files."""
+    from sapwood.storage.checksums import beside, write
+
     found: list[bytes] = []
-    for path in files:
-        copy = folder / "intact.root"
-        copy.write_bytes(path.read_bytes())
-        found.append(write_beside(copy).read_bytes())
-    return found
+    for data in contents:
+        damaged.write_bytes(data)
+        found.append(write(damaged).read_bytes())
+    return beside(damaged), found
 
 
 def _done(state: Path | None, about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -423,7 +420,7 @@ def main() -> None:
                 stack.callback(reader.close)
             log = stack.enter_context(chosen.state.open("a")) if chosen.state else None
             damaged = Path(folder) / "damaged.root"
-            sums = _checksums(files, Path(folder)) if chosen.checksums else None
+            sums = _checksums(contents, damaged) if chosen.checksums else None
             for number in range(len(outcomes), chosen.mutations):
                 if time.monotonic() - begin > chosen.seconds:
                     break
@@ -432,7 +429,7 @@ def main() -> None:
                 data = mutate.apply(contents[place], steps)
                 damaged.write_bytes(data)
                 if sums is not None:
-                    beside(damaged).write_bytes(sums[place])
+                    sums[0].write_bytes(sums[1][place])
                 for reader in readers:
                     reader.send(place, damaged)
                 outcome = {"n": number, **{reader.name: reader.outcome(place) for reader in readers}}

@@ -63,7 +63,7 @@ def attach(native: Any, found: Found, options: Mapping[str, Any]) -> bool:
     local = isinstance(found.source, str)
     if not asked and not local:
         return False
-    name = f"{found.source}{SUFFIX}" if local else _url_beside(found.name)
+    name = f"{found.source}{SUFFIX}" if local else url_beside(found.name)
     try:
         stored = _read(name, native.size) if local else _fetch(found, name, native.size, options)
         reason = native.use_checksums(stored)
@@ -106,7 +106,7 @@ def _read(path: str, size: int) -> bytes:
         return file.read(_limit(size))
 
 
-def _url_beside(url: str) -> str:
+def url_beside(url: str) -> str:
     """Return the URL of the checksums of a remote file."""
     return re.sub(r"\A([^?]*)", rf"\1{SUFFIX}", url, count=1)
 
