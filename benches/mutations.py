@@ -12,7 +12,8 @@ Every tree is read whole and every object once. Each damaged file counts once fo
 
 Mutation N damages file N modulo the number of files, so that any number of mutations covers all files alike. With
 ``--state`` each outcome is appended to a file, and a run goes on where the last one stopped. ROOT reads each damaged
-file in a fork, since a damaged file can leave classes behind in a process that has read it.
+file in a fork, since a damaged file can leave classes behind in a process that has read it. With ``--checksums`` the
+checksums of the intact file lie beside each damaged file, where sapwood compares with them.
 """
 
 from __future__ import annotations
@@ -354,6 +355,17 @@ class Reader:
         return "same" if found == intact else "different"
 
 
+def _checksums(contents: Sequence[bytes], damaged: Path) -> tuple[Path, list[bytes]]:
+    """Return the path of the checksums of a file, and those of intact files."""
+    from sapwood.storage.checksums import beside, write
+
+    found: list[bytes] = []
+    for data in contents:
+        damaged.write_bytes(data)
+        found.append(write(damaged).read_bytes())
+    return beside(damaged), found
+
+
 def _done(state: Path | None, about: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the outcomes of former runs; those of other files or another seed are refused."""
     if state is None or not state.exists():
@@ -386,6 +398,7 @@ def main() -> None:
     parser.add_argument("--root", metavar="PYTHON", help="a Python with ROOT and uproot")
     parser.add_argument("--state", type=Path, help="append the outcomes to this file, and go on from it")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep files there that sapwood missed or died of")
+    parser.add_argument("--checksums", action="store_true", help="put the checksums of the intact file beside each")
     chosen = parser.parse_args()
     begin = time.monotonic()
     files: list[Path] = [path.resolve() for path in chosen.files]
@@ -393,6 +406,8 @@ def main() -> None:
     if chosen.root:
         pythons |= {"ROOT": chosen.root, "uproot": chosen.root}
     about = {"seed": chosen.seed, "files": [path.name for path in files], "readers": list(pythons)}
+    if chosen.checksums:
+        about["checksums"] = True
     outcomes = _done(chosen.state, about)
     if chosen.state and not chosen.state.exists():
         chosen.state.write_text(json.dumps(about) + "\n")
@@ -405,6 +420,7 @@ def main() -> None:
                 stack.callback(reader.close)
             log = stack.enter_context(chosen.state.open("a")) if chosen.state else None
             damaged = Path(folder) / "damaged.root"
+            sums = _checksums(contents, damaged) if chosen.checksums else None
             for number in range(len(outcomes), chosen.mutations):
                 if time.monotonic() - begin > chosen.seconds:
                     break
@@ -412,6 +428,8 @@ def main() -> None:
                 steps = mutate.steps(contents[place], other, chosen.seed * 1_000_003 + number)
                 data = mutate.apply(contents[place], steps)
                 damaged.write_bytes(data)
+                if sums is not None:
+                    sums[0].write_bytes(sums[1][place])
                 for reader in readers:
                     reader.send(place, damaged)
                 outcome = {"n": number, **{reader.name: reader.outcome(place) for reader in readers}}

@@ -98,6 +98,18 @@ class File:
 
         With `deep` they are decompressed, and the offsets of their entries are checked.
         """
+    def use_checksums(self, stored: bytes) -> str | None:
+        """Compare records with these checksums from now on; return the reason if they cannot be used."""
+    def checksums(self, output: Output | None) -> bytes:
+        """Compute the checksums of all records, except those that `output` has collected while it wrote the file.
+
+        Raises
+        ------
+        CorruptError
+            The file is cut off, or its records do not follow one another.
+        """
+    def compare_checksums(self) -> tuple[int, list[tuple[int | None, str]]]:
+        """Compare all records with the checksums in use: return their number, and (offset, error) of the others."""
     def salvage(self, records: Sequence[tuple[int, int]], known: Sequence[int]) -> list[NTuple]:
         """Make RNTuples of the envelopes among records (first byte behind the key, number of bytes).
 
@@ -811,6 +823,8 @@ class Output:
         path: str, compression: int | None, utc_offset: int, datime: int | None, commit_every: int | None
     ) -> Output:
         """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
+    def keep_checksums(self, file: File | None) -> None:
+        """Collect checksums of what is written from now on, besides those that `file`, the same file, has in use."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with its content."""
     def delete_trees(

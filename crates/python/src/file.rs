@@ -7,12 +7,15 @@ use crate::runtime::{Deadline, interruptible, pool, with_file};
 use crate::storage::{self, Far};
 use crate::trace::snapshot;
 use crate::tree::PyTree;
+use crate::writing::Output;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rayon::prelude::*;
 use sapwood_io::{Cause, Source};
 use sapwood_root::Error;
+use sapwood_root::error::Within;
+use sapwood_root::file::checksums::{Checksums, Written};
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::ntuple::{NTuple, salvage};
 use sapwood_root::tree::Tree;
@@ -118,6 +121,33 @@ impl PyFile {
             Some((fault.0.to_owned(), fault.1.to_string()))
         };
         Ok(py.detach(|| pool.install(|| baskets.par_iter().map(check).collect())))
+    }
+    /// Compares records with checksums from now on. Returns the reason if the checksums cannot be used.
+    fn use_checksums(&self, py: Python<'_>, stored: &[u8]) -> PyResult<Option<String>> {
+        match py.detach(|| Checksums::parse(stored)) {
+            Ok(checksums) => with_file(py, &self.file, || self.file.use_checksums(checksums)),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+    /// Computes the checksums of all records, except those that a writer has collected.
+    fn checksums<'py>(&self, py: Python<'py>, output: Option<&Output>) -> PyResult<Bound<'py, PyBytes>> {
+        let of = |written: &Written| -> Result<Vec<u8>, Error> {
+            let checksums = Checksums::of(&self.file, written).within(|| self.file.name().to_owned())?;
+            Ok(checksums.encode())
+        };
+        let found = with_file(py, &self.file, || match output {
+            Some(output) => output.with_written(of),
+            None => of(&Written::default()),
+        })?;
+        Ok(PyBytes::new(py, &found))
+    }
+    /// Compares all records with the checksums in use: returns their number, and the differences with their offsets.
+    #[allow(clippy::type_complexity, reason = "a plain table")]
+    fn compare_checksums(&self, py: Python<'_>) -> PyResult<(usize, Vec<(Option<u64>, String)>)> {
+        let (count, faults) = with_file(py, &self.file, || {
+            self.file.checksums().map_or_else(|| Ok((0, Vec::new())), |sums| sums.compare_all(&self.file))
+        })?;
+        Ok((count, faults.into_iter().map(|fault| (fault.offset(), fault.message().to_owned())).collect()))
     }
     /// Reassembles RNTuples from records (first byte after the key, number of bytes). Skips those whose header is at a
     /// known offset.

@@ -17,6 +17,7 @@ use sapwood_io::sink::{FileSink, Sink};
 use sapwood_io::{Owner, Token, lock};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
+use sapwood_root::file::checksums::Written;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::OutputFile as Inner;
@@ -107,6 +108,14 @@ impl Output {
     ) -> PyResult<T> {
         self.owner.check().map_err(raise)?;
         py.detach(|| work(&mut lock(&self.inner))).map_err(raise)
+    }
+    /// Works with the checksums that were collected so far.
+    pub fn with_written<T>(&self, work: impl FnOnce(&Written) -> Result<T>) -> Result<T> {
+        self.owner.check()?;
+        match lock(&self.inner).file.written() {
+            Some(written) => work(written),
+            None => work(&Written::default()),
+        }
     }
     /// Works on the file as [`Self::with`] does. Ctrl-C stops the work, which checks for it, and its reads of `source`.
     fn copying<T: Send>(
@@ -215,6 +224,15 @@ impl Output {
         Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
     }
 
+    /// Collects checksums of what is written from now on, besides those that the same file has in use.
+    fn keep_checksums(&self, py: Python<'_>, file: Option<&PyFile>) -> PyResult<()> {
+        let file = file.map(PyFile::file);
+        let known = file.as_ref().and_then(|file| file.checksums()).map(Written::of);
+        self.alone(py, |inner| {
+            inner.file.keep_checksums(known.unwrap_or_default());
+            Ok(())
+        })
+    }
     /// Deletes one cycle of a name, or all.
     fn delete(&self, py: Python<'_>, directory: usize, name: &str, cycle: Option<u16>) -> PyResult<()> {
         self.with(py, |inner| inner.file.delete(directory, name, cycle))

@@ -138,6 +138,10 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
+    /// The byte offset of the fault, if it is known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
     /// The message without its place.
     pub fn message(&self) -> &str {
         &self.0.message

@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--deep", action="store_true", help="also decompress and decode everything")
     parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
+    parser.add_argument(
+        "--write-checksums",
+        action="store_true",
+        help="write checksums of the records beside each file without error",
+    )
     parser.add_argument("--codes", action="store_true", help="list all codes with severity and meaning, and exit")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -36,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.cli import error_text
     from sapwood.errors import ArgumentError, SapwoodError
     from sapwood.storage.sources import options_of
-    from sapwood.tools.checking import CODES, check
+    from sapwood.tools.checking import CODES, check, write_checksums
     from sapwood.tools.merging.inputs import input_paths
 
     if arguments.codes:
@@ -48,14 +53,25 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_of(arguments.storage)
     failed = False
     for path in input_paths(arguments.files, options):
+        sound = True
         try:
             with bytes_read(shown=not arguments.json):
                 for one in check(path, deep=arguments.deep, options=options):
+                    sound &= one.severity != "error"
                     failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
                     if arguments.json:
                         print(json.dumps({"file": path, **one.described()}))
                     else:
                         say(f"{path}: {one.line()}")
+            if arguments.write_checksums:
+                if not sound:
+                    complain(f"{path}: no checksums written, because the file has errors")
+                    continue
+                written = write_checksums(path)
+                if arguments.json:
+                    print(json.dumps({"file": path, "written": written}))
+                else:
+                    say(f"checksums written: {written}")
         except BrokenPipeError:
             raise
         except (SapwoodError, OSError) as error:  # the other files are still checked

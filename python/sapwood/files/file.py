@@ -57,6 +57,9 @@ def open(  # noqa: A001
 
         - ``column_cache``: a folder that keeps decoded columns for later use by all processes (SAPWOOD_COLUMN_CACHE);
         - ``column_cache_size`` ("10 GB"; SAPWOOD_COLUMN_CACHE_SIZE);
+        - ``checksums``: compare what is read with the checksums beside the file (``FILE.sapwood-checksums``), which
+          `recreate` and ``sapwood check --write-checksums`` write. By default those of local files are used if they
+          exist; True: also those of remote files, with a warning if there are none; False: none are used;
         - ``prior``: copy the whole file before reading, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, copies
           small remote files of which most is read; None never copies.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from sapwood.cache import LRUCache, array_cache_of
 from sapwood.errors import ArgumentTypeError, Incident, NotFoundError, StorageError, without_secrets
 from sapwood.show.units import is_count
+from sapwood.storage import checksums
 from sapwood.storage.sources import cache_of, source_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class FileHandle(ABC):
             self.column_cache = cache_in(*cache)
         self._file_path = found.name
         self._native: Any = found.open()
+        self.has_checksums = checksums.attach(self._native, found, options)
+        """Whether its records are compared with checksums beside it (see `open`)."""
         self._address = found.address
         self.is_far = found.far is not None
         """Whether the file is on remote storage, where announcing reads ahead pays off."""

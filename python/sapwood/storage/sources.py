@@ -380,8 +380,8 @@ _WITHOUT_EFFECT = frozenset(
         "use_threads",
     ]
 )
-COLUMN_CACHE = frozenset(["column_cache", "column_cache_size"])
-"""The options of the cache of decoded columns."""
+FOR_ANY_FILE = frozenset(["checksums", "column_cache", "column_cache_size"])
+"""Options that do not concern storage, so that local files have them, too."""
 _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 """Seconds to wait, one after another, when a file changes while it is opened."""
 
@@ -413,7 +413,7 @@ def source_of(given: object, options: Mapping[str, Any]) -> Found:
         scheme = re.match(_SCHEME, given)
         options = options if scheme is None or scheme[1].lower() in _LOCAL else {**carried, **options}
     warn_of_executors(options.get("decompression_executor"), options.get("interpretation_executor"))
-    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | COLUMN_CACHE}
+    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT | FOR_ANY_FILE}
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
         raise ArgumentError(f"prior must be 'memory', 'disk', 'auto' or None, not {prior!r}")

@@ -11,7 +11,7 @@ from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood.tools.browsing import browse
-    from sapwood.tools.checking import check
+    from sapwood.tools.checking import check, write_checksums
     from sapwood.tools.conversion import convert
     from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
     from sapwood.tools.difference import differences
@@ -42,13 +42,14 @@ __all__ = [
     "serve",
     "split",
     "statistics_of",
+    "write_checksums",
 ]
 
 __getattr__, __dir__ = lazily(
     globals(),
     {
         "sapwood.tools.browsing": ("browse",),
-        "sapwood.tools.checking": ("check",),
+        "sapwood.tools.checking": ("check", "write_checksums"),
         "sapwood.tools.conversion": ("convert",),
         "sapwood.tools.copying": ("Selection", "copy", "make_directories", "move", "remove", "split"),
         "sapwood.tools.difference": ("differences",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import itertools
+import os
 import struct
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -16,6 +17,9 @@ from sapwood import _native
 from sapwood.errors import MissingFileError, SapwoodError, SapwoodWarning, UnsupportedError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.files.segments import segments
+from sapwood.storage.checksums import write as write_beside
+from sapwood.storage.locate import local_target
+from sapwood.storage.sources import user_path
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -25,6 +29,9 @@ CODES: dict[str, tuple[str, str]] = {
     "truncated": ("error", "The header gives an end that lies beyond the last byte of the file."),
     "trailing-bytes": ("info", "Bytes follow the end that the header gives; nothing reads them."),
     "not-closed": ("warning", "The file was not closed. Its key list was rebuilt from its records."),
+    "checksum": ("error", "A record differs from its checksum in the file beside this one."),
+    "checksums": ("info", "All records agree with the checksums in the file beside this one."),
+    "checksums-unused": ("warning", "The checksums beside the file are damaged, or do not belong to it as it is now."),
     "records": ("error", "A record has a length of zero, or a length that leads past the end of the file."),
     "record-key": ("error", "The key of a record cannot be parsed, or does not fit into the record."),
     "record-place": ("error", "The offset in the key of a record is not the offset of the record."),
@@ -129,16 +136,58 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
     MissingFileError
         The file does not exist.
     """
+    options = options or {}
     try:
         with quiet():
-            file = sapwood.ReadOnlyFile(path, **(options or {})).root_directory
+            # Records are compared with checksums one by one, so that other findings do not depend on them.
+            file = sapwood.ReadOnlyFile(path, **{**options, "checksums": False}).root_directory
     except MissingFileError:
         raise
     except SapwoodError as error:
         yield Finding("open", "", one_line(error))
         return
     with file:
+        yield from _checksums(path, options)
         yield from _Check(file, root_native(file), deep).run()
+
+
+def _checksums(path: str, options: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare all records with the checksums beside a file, if there are any."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        file = sapwood.ReadOnlyFile(path, **options)
+    with file:
+        for one in caught:
+            if str(one.message).startswith("the checksums "):
+                yield Finding("checksums-unused", "", str(one.message))
+        if file.has_checksums:
+            count, faults = file.native.compare_checksums()
+            for byte, text in faults:
+                yield Finding("checksum", "", text, byte)
+            if not faults:
+                yield Finding("checksums", "", f"all {count} records agree with their checksums")
+
+
+def write_checksums(path: str | os.PathLike[str]) -> str:
+    """Write checksums of the records of a local file beside it; return their path.
+
+    Errors in the file are not noticed unless its records cannot be followed: `check` it first.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    CorruptError
+        It is not a ROOT file, is cut off, or its records do not follow one another.
+    ArgumentError
+        The file is remote.
+    StorageError
+        The file cannot be read, or the checksums cannot be written.
+    """
+    return str(write_beside(user_path(local_target(path))))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from sapwood.errors import ArgumentError, LimitError, SapwoodError, first_line
 from sapwood.files.hbook import Bank
 from sapwood.files.kinds import DIRECTORIES, TABLES
 from sapwood.storage.locate import is_url
-from sapwood.storage.sources import COLUMN_CACHE
+from sapwood.storage.sources import FOR_ANY_FILE
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -80,7 +80,7 @@ def differences(
     if not (relative >= 0 and absolute >= 0):
         raise ArgumentError(f"tolerances must not be negative: {relative!r}, {absolute!r}")
     given = dict(options or {})
-    for_local = {name: value for name, value in given.items() if name in COLUMN_CACHE}
+    for_local = {name: value for name, value in given.items() if name in FOR_ANY_FILE}
     mixed = is_url(first) != is_url(second)  # options of remote storage are then for one of them
     own = [for_local if mixed and not is_url(one) else given for one in (first, second)]
     with sapwood.open(first, **own[0]) as a, sapwood.open(second, **own[1]) as b:

@@ -13,8 +13,11 @@ from sapwood import _native
 from sapwood.columns import Foreign
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError
+from sapwood.storage.checksums import attach
+from sapwood.storage.checksums import beside as checksums_beside
+from sapwood.storage.checksums import write as write_checksums
 from sapwood.storage.locate import is_url
-from sapwood.storage.sources import local_path
+from sapwood.storage.sources import local_path, source_of
 from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
 from sapwood.writing.directory import WritableDirectory
@@ -36,6 +39,7 @@ def create(
     atomic: bool = False,
     reproducible: bool = False,
     index: bool = False,
+    checksums: bool = False,
     format: str = "ttree",  # noqa: A002 - the word that users expect
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
@@ -46,7 +50,7 @@ def create(
     Parameters, result and other errors are those of `recreate`.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format, checksums)
     return WritableFile.of(make(file_path, settings, options, overwrite=False)).root_directory
 
 
@@ -60,6 +64,7 @@ def recreate(
     atomic: bool = False,
     reproducible: bool = False,
     index: bool = False,
+    checksums: bool = False,
     format: str = "ttree",  # noqa: A002 - the word that users expect
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
@@ -93,6 +98,10 @@ def recreate(
         Collect minimum and maximum values while writing, and write an index when the file is closed. Cuts then
         skip entries that cannot pass (see `sapwood stats --index`). The index of a tree is a file next to this one;
         the index of an RNTuple is an attribute set in it. Only for local paths.
+    checksums
+        Write checksums of all records when the file is closed, to a file beside it (``FILE.sapwood-checksums``). They
+        are computed from the bytes that are passed to the storage. Reading compares with them (see `open`). Only for
+        local paths.
     format
         Format of assigned tables: ``"ttree"`` or ``"rntuple"``.
     initial_directory_bytes, initial_streamers_bytes
@@ -112,7 +121,7 @@ def recreate(
         The storage is full or failed.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format, checksums)
     return WritableFile.of(make(file_path, settings, options, overwrite=True)).root_directory
 
 
@@ -121,6 +130,7 @@ def update(
     *,
     compression: Compression | EllipsisType | None = ...,
     commit_every: str | int | None = "cluster",
+    checksums: bool | None = None,
     format: str = "ttree",  # noqa: A002 - the word that users expect
     **options: object,
 ) -> WritableDirectory:
@@ -135,6 +145,8 @@ def update(
         exception in a ``with`` block.
     compression
         Codec and level of new objects; default: those of the file.
+    checksums
+        Write checksums beside the file when it is closed, as `recreate` does. None: if the file has valid ones.
     commit_every, format, options
         As for `recreate`.
 
@@ -156,6 +168,8 @@ def update(
     path = file_path if isinstance(file_path, str) else str(Path(file_path))
     remote = beside = None
     if isinstance(file_path, str) and is_url(path) and not path.lower().startswith(("file://", "local://")):
+        if checksums:
+            raise ArgumentError(f"checksums need a local file, not {path!r}")
         remote = RemoteTarget(path, options)
         beside = remote.fetch()
     elif others := ", ".join(sorted(options.keys() - ALSO_LOCAL)):
@@ -173,7 +187,25 @@ def update(
         if beside is not None:
             Path(beside).unlink(missing_ok=True)
         raise
-    return WritableFile(native, path, beside, remote, table_format).root_directory
+    keeps = beside is None and checksums is not False and _keep_checksums(native, path, bool(checksums))
+    return WritableFile(native, path, beside, remote, table_format, checksums=keeps).root_directory
+
+
+def _keep_checksums(native: _native.Output, path: str, asked: bool) -> bool:
+    """Collect checksums of what is written to a file, if they are asked for or it has valid ones; return whether."""
+    if not checksums_beside(path).exists():
+        if asked:
+            native.keep_checksums(None)
+        return asked
+    found = source_of(Path(path), {})
+    file = found.open()
+    try:
+        valid = attach(file, found, {})
+        if valid or asked:
+            native.keep_checksums(file if valid else None)
+    finally:
+        file.close()
+    return valid or asked
 
 
 create.defaults = recreate.defaults = {  # pyright: ignore[reportFunctionMemberAccess]
@@ -191,7 +223,8 @@ class WritableFile(OutputFile):
     @classmethod
     def of(cls, output: OutputFile) -> WritableFile:
         """Take over an output. Only the new file closes it afterwards."""
-        return cls(*output.give_up(), output.table_format, index=output.index)
+        name = output.table_format
+        return cls(*output.give_up(), name, index=output.index, checksums=output.checksums)
 
     @property
     def root_directory(self) -> WritableDirectory:
@@ -199,7 +232,7 @@ class WritableFile(OutputFile):
         return WritableDirectory((), self, 0)
 
     def close(self) -> None:
-        """Write the remaining entries, complete the file, and write the requested indexes.
+        """Write the remaining entries, complete the file, and write the requested indexes and checksums.
 
         Raises
         ------
@@ -216,6 +249,8 @@ class WritableFile(OutputFile):
             super().close()
         if ends and self.index:
             self._write_index()
+        if ends and self.checksums and self.file_path is not None:
+            write_checksums(self.file_path, self.native)
 
     def _write_index(self) -> None:
         with self.read() as file:

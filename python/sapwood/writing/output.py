@@ -35,6 +35,7 @@ from sapwood.errors import (
     storage_error,
     without_secrets,
 )
+from sapwood.storage import checksums
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path, user_path
 
@@ -66,6 +67,7 @@ class Settings:
     reproducible: bool
     index: bool
     format: str
+    checksums: bool = False
 
     def table_format(self) -> str:
         """Return the format of assigned tables.
@@ -318,10 +320,13 @@ class OutputFile:
         table_format: str = "ttree",
         *,
         index: bool = False,
+        checksums: bool = False,
     ) -> None:
         """Wrap a file of the native core. `beside` is its temporary path, if it is not written in place."""
         self.index = index
         """Whether to write indexes of its trees when it is closed."""
+        self.checksums = checksums
+        """Whether to write checksums of its records when it is closed."""
         self.table_format = table_format
         """Format of assigned tables."""
         self.native = native
@@ -396,7 +401,8 @@ class OutputFile:
         if path is None:
             raise UnsupportedError("a stream cannot be read while it is written")
         # A `Path` is not taken apart at a colon, and keeps its spaces.
-        return read(path if self._remote is not None and path == self._file_path else Path(path))
+        # Checksums beside the file, if there are any, are those of an earlier state.
+        return read(path if self._remote is not None and path == self._file_path else Path(path), checksums=False)
 
     def close(self) -> None:
         """Write buffered entries and complete the file. Closing it again does nothing.
@@ -485,6 +491,8 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
         raise ArgumentError(f"an index needs a local file, not {target!r}")
+    if settings.checksums and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
+        raise ArgumentError(f"checksums need a local file, not {target!r}")
     path = remote = None
     if isinstance(target, str) and target.lower().startswith(("file:", "local://")):
         target = local_path(target)
@@ -543,7 +551,12 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     except BaseException:
         _unlock_replaced(beside)
         raise
-    return OutputFile(native, path, beside, remote, table_format, index=settings.index)
+    if settings.checksums and path is not None:
+        native.keep_checksums(None)
+        if beside is None:
+            # Until the file is closed, there are none.
+            checksums.beside(path).unlink(missing_ok=True)
+    return OutputFile(native, path, beside, remote, table_format, index=settings.index, checksums=settings.checksums)
 
 
 def check_target(path: str, *, regular: bool) -> None:

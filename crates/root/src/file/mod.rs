@@ -3,6 +3,7 @@
 //! A file is a sequence of records. Each record is a key ([`Key`], `TKey`) with its object. The header (`TFile`)
 //! locates the root directory ([`Directory`], `TDirectoryFile`) and the streamer info.
 
+pub mod checksums;
 mod header;
 pub mod kinds;
 mod recover;
@@ -15,6 +16,7 @@ use crate::compress::decode;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::{Cursor, grow};
+use checksums::Checksums;
 use sapwood_io::{Cause, Range, Source};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,6 +28,8 @@ pub struct RootFile {
     classes: OnceLock<Arc<Classes>>,
     /// Keys of directories without a key list, collected once for all directories.
     recovered: OnceLock<recover::Found>,
+    /// Checksums of its records, if there are any.
+    checksums: OnceLock<Checksums>,
 }
 
 /// A directory and its keys.
@@ -62,7 +66,13 @@ impl RootFile {
         if header.seek_info != 0 {
             source.foresee(Range { offset: header.seek_info, length: header.nbytes_info.into() });
         }
-        Ok(Self { source, header, classes: OnceLock::new(), recovered: OnceLock::new() })
+        Ok(Self {
+            source,
+            header,
+            classes: OnceLock::new(),
+            recovered: OnceLock::new(),
+            checksums: OnceLock::new(),
+        })
     }
     /// The header.
     pub fn header(&self) -> &Header {
@@ -105,6 +115,29 @@ impl RootFile {
         Ok(out)
     }
 
+    /// Compares records with checksums from now on. Returns the reason if the checksums do not belong to the file.
+    pub fn use_checksums(&self, checksums: Checksums) -> Result<Option<String>> {
+        let reason = checksums.stranger(self).within(|| self.name().to_owned())?;
+        if reason.is_none() {
+            self.checksums.get_or_init(|| checksums);
+        }
+        Ok(reason)
+    }
+    /// The checksums with which records are compared.
+    pub fn checksums(&self) -> Option<&Checksums> {
+        self.checksums.get()
+    }
+    /// Compares bytes at an offset with the checksums of the records that lie completely within them.
+    pub fn verify_records(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.checksums.get().map_or(Ok(()), |checksums| checksums.compare(offset, bytes))
+    }
+    /// Like [`Self::bytes`], for records, which are compared with their checksums.
+    pub fn records(&self, offset: u64, length: u64, cause: Cause) -> Result<Vec<u8>> {
+        let bytes = self.bytes(offset, length, cause)?;
+        self.verify_records(offset, &bytes)?;
+        Ok(bytes)
+    }
+
     /// The root directory.
     pub fn directory(&self) -> Result<Directory> {
         let h = &self.header;
@@ -120,7 +153,8 @@ impl RootFile {
     fn directory_at(&self, seek: u64, skip: u64, root: bool) -> Result<Directory> {
         let start = seek.saturating_add(skip);
         let end = start.saturating_add(u64::from(self.header.is_64bit) * 24 + 80).min(self.source.size());
-        let record = self.bytes(seek, end.saturating_sub(seek), Cause::Directory)?;
+        let own = self.checksums.get().and_then(|checksums| checksums.length_at(seek)).unwrap_or(0);
+        let record = self.records(seek, end.saturating_sub(seek).max(own), Cause::Directory)?;
         let mut cursor = Cursor::new(&record, seek);
         let key = Key::parse(&mut cursor).within(|| "its key")?;
         let (name, title) =
@@ -160,7 +194,7 @@ impl RootFile {
     }
 
     fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
-        let record = self.bytes(seek, nbytes, Cause::Directory)?;
+        let record = self.records(seek, nbytes, Cause::Directory)?;
         let mut cursor = Cursor::new(&record, seek);
         Key::parse(&mut cursor).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;
@@ -174,7 +208,13 @@ impl RootFile {
     /// Returns the decompressed object of a key, without the key. References count its first byte as byte `key_bytes`.
     pub fn object(&self, key: &Key) -> Result<Vec<u8>> {
         let Range { offset, length } = self.stored(key)?;
-        let stored = self.bytes(offset, length, Cause::Object).within(|| self.place_of(key))?;
+        let stored = if self.checksums.get().is_some() {
+            let record = self.records(key.seek, key.total_bytes.into(), Cause::Object);
+            record.map(|mut record| record.split_off(usize::from(key.key_bytes).min(record.len())))
+        } else {
+            self.bytes(offset, length, Cause::Object)
+        };
+        let stored = stored.within(|| self.place_of(key))?;
         unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
     }
 
@@ -216,7 +256,7 @@ impl RootFile {
             return Ok(Arc::default());
         }
         let place = || format!("the streamer info of {}", self.name());
-        let record = self.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
+        let record = self.records(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers).within(place)?;
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();

@@ -152,6 +152,7 @@ pub fn verify_basket(
     if !deep {
         return Ok(());
     }
+    file.verify_records(seek, &record).map_err(|e| ("basket-data", e))?;
     let mut scratch = Vec::new();
     let found = unpack(&record, seek, &mut scratch).map_err(|e| ("basket-data", e))?;
     let plain = if found.in_scratch { &scratch } else { &record };

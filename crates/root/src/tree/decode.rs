@@ -28,7 +28,9 @@ pub struct BranchDecoder<'a> {
 
 impl PageDecoder for BranchDecoder<'_> {
     fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked> {
-        basket::unpack(record, page.range().offset, scratch)
+        let offset = page.range().offset;
+        self.tree.file.verify_records(offset, record)?;
+        basket::unpack(record, offset, scratch)
     }
 
     fn in_memory(&self, page: &PageWanted) -> Option<Page<'_>> {

@@ -203,7 +203,7 @@ impl Basket {
             BasketPlace::Nowhere => Ok(None),
             BasketPlace::Tree(values) => work(&values.page()).map(Some),
             BasketPlace::File(offset, length) => {
-                let record = file.bytes(*offset, *length, Cause::Page)?;
+                let record = file.records(*offset, *length, Cause::Page)?;
                 let mut scratch = Vec::new();
                 let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
                 work(&unpacked.page(if unpacked.in_scratch { &scratch } else { &record })).map(Some)

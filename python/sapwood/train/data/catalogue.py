@@ -18,7 +18,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.errors import CorruptError, StorageError, one_line, without_secrets
 from sapwood.files.file import open  # noqa: A004
-from sapwood.storage.sources import COLUMN_CACHE
+from sapwood.storage.sources import FOR_ANY_FILE
 from sapwood.train.data.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def open_source(source: Source) -> Any:
     """Open the file of a source, or the first of its replicas that can be opened."""
     failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
-        options = {name: one for name, one in source.options.items() if name in COLUMN_CACHE or is_url(path)}
+        options = {name: one for name, one in source.options.items() if name in FOR_ANY_FILE or is_url(path)}
         try:
             return open({path: None}, object_cache=None, **options)
         except (StorageError, CorruptError) as error:

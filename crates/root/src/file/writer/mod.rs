@@ -7,6 +7,7 @@
 
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
+use crate::file::checksums::Written;
 use crate::streamer::encode::{classes_of, encode_object};
 use crate::streamer::{Object, StreamerInfo};
 use crate::wire::writer::Writer;
@@ -209,6 +210,8 @@ pub struct FileWriter {
     next_id: u64,
     /// Bytes needed by records that are written at the end.
     needs: HashMap<KeyId, usize>,
+    /// Checksums of the written records, if they are requested.
+    written: Option<Written>,
     scratch: Vec<u8>,
 }
 
@@ -242,6 +245,7 @@ impl FileWriter {
             closing: false,
             next_id: 0,
             needs: HashMap::new(),
+            written: None,
             scratch: Vec::new(),
             options,
         }
@@ -283,6 +287,14 @@ impl FileWriter {
         Ok(file)
     }
 
+    /// Collects checksums of the records that are written from now on, besides those known already.
+    pub fn keep_checksums(&mut self, known: Written) {
+        self.written = Some(known);
+    }
+    /// The checksums collected so far.
+    pub fn written(&self) -> Option<&Written> {
+        self.written.as_ref()
+    }
     /// Name of the storage.
     pub fn name(&self) -> &str {
         self.sink.name()

@@ -56,10 +56,14 @@ impl FileWriter {
     }
 
     pub(super) fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
-        self.sink
-            .write_at(offset, parts)
-            .map_err(|e| Error::from(e).at(offset))
-            .within(|| self.sink.name().to_owned())
+        if let Some(written) = &mut self.written {
+            written.note(offset, parts);
+        }
+        let result = self.sink.write_at(offset, parts).map_err(|e| Error::from(e).at(offset));
+        if let (Err(_), Some(written)) = (&result, &mut self.written) {
+            written.forget(offset, parts.iter().map(|part| part.len() as u64).sum());
+        }
+        result.within(|| self.sink.name().to_owned())
     }
     /// Whether a record of up to that size may need 64-bit positions.
     pub(super) fn big(&self, size: u64) -> bool {

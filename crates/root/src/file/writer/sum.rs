@@ -302,7 +302,9 @@ impl Sums {
         {
             path.truncate(prefix.len());
             path.push_str(&key.name);
-            let sum = self.known.get(&path).filter(|sum| lock(sum).may_be_like(key));
+            // Where records have checksums, they are read one by one.
+            let sum = self.known.get(&path).filter(|_| file.checksums().is_none());
+            let sum = sum.filter(|sum| lock(sum).may_be_like(key));
             match (sum, file.stored(key)) {
                 (Some(sum), Ok(range)) if range.end() <= size => wanted.push((index, key, sum, range)),
                 _ => left.push(index),

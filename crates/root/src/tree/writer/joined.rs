@@ -148,6 +148,7 @@ impl Batch {
         source.source().fetch(&ranges, buffer, Cause::Page)?;
         let prepare = |(piece, at): (&Piece, &usize)| {
             let record = buffer.get(*at..at + piece.bytes as usize).unwrap_or_default();
+            source.verify_records(piece.seek, record).within(|| piece.place(tree))?;
             let header = verify(record, piece, tree).within(|| piece.place(tree))?;
             let packed = codec.map(|codec| recompress(record, header, codec)).transpose();
             Ok(Record { header, at: *at, packed: packed.within(|| piece.place(tree))? })
