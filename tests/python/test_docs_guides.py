@@ -1,17 +1,29 @@
-"""The Python blocks of the guides run, one after another, on small files that have the names in the guide."""
+"""The blocks of the guides run, one after another, on small files that have the names in the guide.
+
+Blocks of Python and of the shell run as they are; descriptions in TOML and YAML are read by their commands. Command
+lines of other blocks measure for long or need servers: each has a form that the command accepts.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import serving
 
+import sapwood
+from sapwood.cli import main, parser
+
+TOP = Path(__file__).resolve().parents[2]
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guide"
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
@@ -109,11 +121,15 @@ INSTEAD = {
 }
 
 
+SHELL = "import subprocess; subprocess.run({0!r}, shell=True, check=True)\n"
+
+
 @pytest.mark.parametrize("page", SETUP)
-def test_every_python_block_of_the_guide_runs(page: str, tmp_path: Path) -> None:
+def test_every_block_of_the_guide_runs(page: str, tmp_path: Path) -> None:
     for needed in ("hist", *(("duckdb", "dask.dataframe", "polars", "pyarrow") if page == "frames.md" else ())):
         pytest.importorskip(needed, reason="the guides use it")
-    blocks = re.findall(r"```python\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
+    found = re.findall(r"```(python|sh)\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = [code if kind == "python" else "".join(map(SHELL.format, code.splitlines())) for kind, code in found]
     assert blocks
     between = BETWEEN.get(page, {})
     code = "\n".join(between.get(number, "") + textwrap.dedent(block) for number, block in enumerate(blocks))
@@ -130,5 +146,98 @@ def test_every_python_block_of_the_guide_runs(page: str, tmp_path: Path) -> None
 
 def _run(code: str, folder: Path) -> None:
     (folder / "blocks.py").write_text(code, encoding="utf-8")
-    done = subprocess.run([sys.executable, "blocks.py"], cwd=folder, capture_output=True, text=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "blocks.py"], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
+
+
+def _blocks(page: Path, kind: str) -> list[str]:
+    """Return the blocks of one kind; "" for those without a name."""
+    found: list[list[str]] = []
+    current: str | None = None
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fence = re.match(r" *```(.*)", line)
+        if fence:
+            current = fence[1] if current is None else None
+            found += [[]] if current == kind else []
+        elif current == kind:
+            found[-1].append(line)
+    return ["".join(f"{line}\n" for line in lines) for lines in found]
+
+
+def test_the_descriptions_of_sites_in_the_guide_are_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tomllib", reason="TOML needs Python 3.11")
+    one, several = _blocks(GUIDES / "laboratory.md", "toml")
+    monkeypatch.chdir(tmp_path)
+    Path("site.toml").write_text(one, encoding="utf-8")
+    # The second block says what it stands for in the first.
+    rest, count = re.subn(r"(?m)^(?:cores|processor) = .*\n", "", one)
+    assert count == 2
+    Path("hosts.toml").write_text(f"{rest}\n{several}", encoding="utf-8")
+    for name in ("site", "hosts"):
+        assert main(["lab", "predict", f"{name}.toml", "-o", name]) == 0, capsys.readouterr().err
+        assert Path(name, "predict.json").stat().st_size > 1000
+
+
+def test_the_task_and_the_dataset_of_the_guide_are_run_by_the_command_of_the_guide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("hist", reason="the guide uses it")
+    pytest.importorskip("yaml", reason="YAML descriptions need PyYAML")
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(EVENTS.replace("n = 300", "n = 6000"), scope)
+    for name in ("data/a.root", "data/b1.root", "data/b2.root"):
+        scope["write"](name)
+    with sapwood.recreate("weights.root") as file:
+        file["weights"] = {"run": [3] * 6000, "event": range(6000), "w": [0.5] * 6000}
+    (task, *_), (command,), (described,) = (_blocks(GUIDES / "trains.md", kind) for kind in ("python", "", "yaml"))
+    Path("hard_muons.py").write_text(task, encoding="utf-8")
+    Path("zmumu.yaml").write_text(described, encoding="utf-8")
+    words = shlex.split(command)
+    assert words[0] == "sapwood"
+    files = [str(path) for path in sorted(Path().glob(words[words.index("--input") + 1]))]
+    for inputs, entries in ((files, 18_000), (["zmumu.yaml"], 16_000)):
+        at = words.index("--input") + 1
+        assert main([*words[1:at], *inputs, *words[at + 1 :]]) == 0, capsys.readouterr().err
+        results = json.loads(Path("results/results.json").read_text(encoding="utf-8"))
+        assert results["job"]["entries"] == entries
+
+
+def _command_lines() -> list[str]:
+    """Return the command lines of all pages but that on commands, whose examples run in a test of their own."""
+    found: list[str] = []
+    for page in [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]:
+        if page.name == "command-line.md":
+            continue
+        for block in (*_blocks(page, ""), *_blocks(page, "sh")):
+            text = re.sub(r"\$\([^)]*\)", "x", block.replace("\\\n", " "))
+            found += re.findall(r"(?m)^(?:\$ )?(?:\.venv/bin/)?sapwood (.*)$", text)
+    return found
+
+
+def test_every_command_line_of_the_pages_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, wrong = _command_lines(), list[str]()
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        words = words[: min((words.index(word) for word in (">", "|") if word in words), default=None)]
+        try:
+            parser().parse_args(words)
+        except SystemExit:
+            wrong.append(f"{line}: {capsys.readouterr().err}")
+    assert len(lines) > 30
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_error_in_the_guide_is_the_one_that_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(f"{EVENTS}write('events.root')\n", scope)
+    (printed,) = _blocks(GUIDES / "reading.md", "")
+    with sapwood.open("events.root:Events") as tree, pytest.raises(sapwood.NotFoundError) as caught:
+        tree.arrays("sqrt(Muon_px**2)")
+    assert str(caught.value) == printed.rstrip()

@@ -46,3 +46,17 @@ def test_every_picture_of_the_gallery_is_kept() -> None:
     )
     assert sorted(shown) == MADE["guide/gallery.md"]
     assert len(shown) > 8
+
+
+def test_every_test_that_the_page_on_correctness_names_is_there() -> None:
+    text = (DOCS / "correctness.md").read_text(encoding="utf-8")
+    table = text.partition("## Faults and their tests\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w./-]+)::(\w+)`", table)
+    faults = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(faults) > 20 and all("::" in fault for fault in faults)
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(rf"(?m)^\s*(?:async )?(?:def|fn) {name}\b", (DOCS.parent / path).read_text(encoding="utf-8"))
+    ]
+    assert not missing

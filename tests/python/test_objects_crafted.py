@@ -156,7 +156,7 @@ def test_a_sparse_histogram_with_a_bin_beyond_its_axis(monkeypatch: pytest.Monke
 
 
 class _Empty:
-    def member(self, name: str) -> Any:
+    def _fresh(self, name: str) -> Any:
         return np.zeros(0)
 
 

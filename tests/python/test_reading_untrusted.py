@@ -6,7 +6,10 @@ import json
 import struct
 import subprocess
 import sys
+import threading
+import traceback
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 import uproot
 
 import sapwood
+import sapwood.storage.trace
 from sapwood.show.safe import safe_line, safe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
@@ -53,6 +57,69 @@ def test_commands_print_no_control_characters(named: Path, words: list[str]) -> 
     done = subprocess.run([sys.executable, "-m", "sapwood", *words, named], capture_output=True, check=False)
     assert done.returncode == 0
     assert not steers(done.stdout.decode()) and not steers(done.stderr.decode())
+
+
+def run(*words: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command."""
+    return subprocess.run([sys.executable, "-m", "sapwood", *map(str, words)], capture_output=True, check=False)
+
+
+def test_a_trace_is_shown_without_control_characters(named: Path, tmp_path: Path) -> None:
+    """Those are in the names of the file, the tree and the branch."""
+    pytest.importorskip("pyarrow", reason="traces need PyArrow")
+    path, trace, page = named.with_name(f"f{STEERING}.root"), tmp_path / "t.parquet", tmp_path / "t.html"
+    named.rename(path)
+    recorded = run("trace", "-o", trace, "head", f"{path}:t{STEERING};1")
+    shown = run("trace", "show", trace, "--output", page)
+    for done in (recorded, shown):
+        assert done.returncode == 0, done.stderr
+        assert not steers(done.stdout.decode()) and not steers(done.stderr.decode())
+    assert set(sapwood.storage.trace.Trace.load(trace)["branch"]) == {"", f"b{STEERING}"}
+    assert rb"b\x1b]0;title" in shown.stdout
+
+
+SAID = "\x1b]0;title\x07\x1b[31m\u202egpj.exe\u2066"
+ANSWERS = {
+    "reason": f"HTTP/1.1 503 {SAID}\r\nContent-Length: 0\r\n\r\n",
+    "body": f"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\n{SAID}",
+    "XML": f"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n\r\n"
+    f"<Error><Code>{SAID}</Code><Message>{SAID}</Message><Region>{SAID}</Region></Error>",
+    "type": f"HTTP/1.1 200 OK\r\nContent-Type: {SAID}\r\nContent-Length: 4\r\n\r\nroot",
+    "location": f"HTTP/1.1 302 Found\r\nLocation: http://{SAID}/{SAID}\r\nContent-Length: 0\r\n\r\n",
+    "relative location": f"HTTP/1.1 302 Found\r\nLocation: /{SAID}\r\nContent-Length: 0\r\n\r\n",
+    "range": f"HTTP/1.1 206 OK\r\nContent-Range: bytes {SAID}/9\r\nContent-Length: 4\r\n\r\nroot",
+    "status": f"{SAID}\r\n\r\n",
+    "later": f"HTTP/1.1 429 {SAID}\r\nRetry-After: {SAID}\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_texts_of_servers_reach_the_terminal_without_control_characters(answer: str) -> None:
+    class Steering(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            del format, args
+
+        def do_GET(self) -> None:
+            self.wfile.write(ANSWERS[answer].encode())
+            self.close_connection = True
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Steering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/f.root"
+        with pytest.raises(sapwood.SapwoodError) as caught:
+            sapwood.open(url, retries=0, timeout=5)
+        done = run("ls", url, "--storage", "retries=0", "--storage", "timeout=5")
+        server.shutdown()
+    # A program that does not expect the error prints it with all that led to it.
+    printed = "".join(traceback.format_exception(caught.value))
+    assert done.returncode == 1 and done.stderr.startswith(b"sapwood: ")
+    for text in (printed, str(caught.value), done.stdout.decode(), done.stderr.decode()):
+        assert not steers(text), repr(text)
+    if answer == "XML":
+        assert "title" in str(caught.value)
 
 
 def test_json_has_the_names_as_they_are(named: Path) -> None:
@@ -141,6 +208,27 @@ def test_a_histogram_that_contradicts_itself_raises_an_error_with_its_place(
         histogram.with_members({"fXaxis": histogram.member("fXaxis").with_members({"fXmin": None})}).to_numpy()
     with pytest.raises(TypeError, match="argument"):
         histogram.values(1, 2, 3)
+
+
+@pytest.mark.parametrize("library", ["np", "ak", "pd", "pa", "pl"])
+def test_two_branches_of_one_name(tmp_path: Path, library: str) -> None:
+    """The first is read, with a warning; a branch by its place in the tree is always there."""
+    pytest.importorskip({"pd": "pandas", "pa": "pyarrow", "pl": "polars"}.get(library, "numpy"), reason="the library")
+    path = tmp_path / "twice.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {"aa": np.arange(3), "ab": np.arange(3) + 10, "c": np.arange(3) + 20}
+    path.write_bytes(path.read_bytes().replace(b"\x02ab", b"\x02aa"))
+    with sapwood.open(path) as file:
+        tree = file["t"]
+        assert tree.keys() == ["aa", "aa", "c"]
+        with pytest.warns(sapwood.SapwoodWarning, match=r"1 branches have the same path as another one, .*: aa\n"):
+            found = tree.arrays(library=library)
+        assert len(tree.arrays(["aa", "c"], how=tuple, library=library)) == 2
+        assert [list(np.asarray(branch.array(library=library))) for branch in tree.branches] == [
+            [0, 1, 2], [10, 11, 12], [20, 21, 22]
+        ]  # fmt: skip
+        for name, first in (("aa", 0), ("c", 20)):
+            assert list(np.asarray(found[name])) == [first, first + 1, first + 2]
 
 
 def test_a_directory_without_an_identifier(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -536,6 +537,22 @@ def test_what_servers_must_not_answer(scripted: Scripted, kind: int, status: int
     with pytest.raises((sapwood.StorageError, FileNotFoundError), match=message):
         sapwood.open(scripted.url, timeout=2, retries=1)
     assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("kind", [3007, 3010, 3013])
+def test_texts_of_servers_reach_the_terminal_without_control_characters(scripted: Scripted, kind: int) -> None:
+    said = struct.pack(">I", 3007) + "\x1b]0;title\x07\x1b[31m\u202egpj.exe\x9b2J\r".encode()
+    scripted.say = lambda stream, asked, *_: (
+        answer(stream, 4003, said) if asked == kind or (kind, asked) == (3013, 3025) else None
+    )
+    with pytest.raises(sapwood.StorageError) as caught, sapwood.open(scripted.url, retries=0, timeout=5) as file:
+        file["t"].arrays(["x1"])
+    command = [sys.executable, "-m", "sapwood", "ls", scripted.url, "--storage", "retries=0", "--storage", "timeout=5"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    for text in ("".join(traceback.format_exception(caught.value)), done.stderr.decode()):
+        assert "title" in text
+        assert not set("\x1b\x07\u202e\x9b\r") & set(text), repr(text)
 
 
 def test_a_disk_that_fails(scripted: Scripted) -> None:

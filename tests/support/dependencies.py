@@ -1,8 +1,9 @@
 """Check what sapwood is built from: ``python tests/support/dependencies.py`` prints what `deny.toml` forbids.
 
 Licences, sources, wildcards and checksums of all crates, those for other systems included, by what `cargo metadata`
-and the lock files say; and the actions of workflows, which are named by their commit. `cargo deny check`, where it is
-installed, looks for advisories and yanked versions as well.
+and the lock files say; the actions of workflows, which are named by their commit; and the Python packages that make and
+try what is published: `packaging/*.txt` fixes each by its version and hashes, and the workflow of releases installs no
+others. `make deny` looks for advisories and yanked versions as well.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
 HASH = re.compile(r"[0-9a-f]{64}")
 ACTION = re.compile(r"(?m)^\s*(?:-\s+)?uses:\s*(\S+)")
+PINNED = re.compile(r"([\w.-]+)==([^\s;]+)(?: ; [^\\]+?)?((?: --hash=sha256:[0-9a-f]{64})+)")
+TARGET = re.compile(r"(?m)^([^\s:#=.][^:=\n]*):(?!=)([^\n#]*)(?:##[^\n]*)?\n((?:\t[^\n]*\n)*)")
+INSTALL = re.compile(r"\b(?:pip|npm|pipx|uv(?: pip)?|cargo) (?:install|wheel|download|sync)\b[^\n;&|]*")
 
 
 def allowed(expression: str, licences: Collection[str]) -> bool:
@@ -93,8 +97,47 @@ def movable(workflow: str) -> Iterator[str]:
             yield f"{action}: not named by a commit"
 
 
+def pins(text: str) -> dict[str, str]:
+    """Return the names and versions of a list of Python packages, each of which has hashes.
+
+    Raises
+    ------
+    ValueError
+        A package has no version or no hash.
+    """
+    found: dict[str, str] = {}
+    for line in re.sub(r"\s*\\\n\s*", " ", text).splitlines():
+        if line.strip() and not line.startswith("#"):
+            pinned = PINNED.fullmatch(line.strip())
+            if pinned is None:
+                raise ValueError(f"{line.split(' --hash')[0]}: no version, or no hash of what is downloaded")
+            found[re.sub(r"[-_.]+", "-", pinned[1]).lower()] = pinned[2]
+    return found
+
+
+def loose(workflow: str, makefile: str) -> Iterator[str]:
+    """Return what a workflow installs, itself or through targets of the Makefile, and what no hash fixes."""
+    targets = {
+        name: (needs.split(), recipe) for names, needs, recipe in TARGET.findall(makefile) for name in names.split()
+    }
+    wanted = [name for words in re.findall(r"\bmake ((?:[\w-]+ ?)+)(?=\s|$)", workflow) for name in words.split()]
+    texts, seen = [workflow], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name not in seen and name in targets:
+            seen.add(name)
+            wanted += targets[name][0]
+            texts.append(targets[name][1].replace("\\\n", " "))
+    text = "\n".join(texts)
+    for name, value in re.findall(r"(?m)^([A-Z]+) [:?]?= (.*)$", makefile):
+        text = text.replace(f"$({name})", value)
+    for install in INSTALL.findall(text):
+        if not re.search(r"--require-hashes|--no-index|--locked", install):
+            yield f"{install.strip()}: no hash fixes what is installed"
+
+
 def main() -> None:
-    """Check the workspace, the fuzz targets and the workflows."""
+    """Check the workspace, the fuzz targets, the workflows and the lists of Python packages."""
     rules = tomllib.loads((ROOT / "deny.toml").read_text())
     found: list[str] = []
     count = 0
@@ -110,6 +153,13 @@ def main() -> None:
         found += [f"{manifest}: {fault}" for fault in (*faults(packages, rules), *unpinned(lock))]
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
         found += [f"{path.relative_to(ROOT)}: {fault}" for fault in movable(path.read_text())]
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    found += [f"release.yml: {fault}" for fault in loose(release, (ROOT / "Makefile").read_text())]
+    for path in sorted((ROOT / "packaging").glob("*.txt")):
+        try:
+            pins(path.read_text())
+        except ValueError as error:
+            found.append(f"{path.relative_to(ROOT)}: {error}")
     for fault in found:
         print(fault)
     if found:

@@ -101,8 +101,8 @@ class Histogram(TNamed):
         return (cells if flow else cells[(slice(1, -1),) * self.ndim]).copy()
 
     def _stored(self) -> Array:
-        """Return the cells as they are stored, in ROOT's order."""
-        found = self.filled.member("fArray", none_if_missing=True)
+        """Return the cells as they are stored, in ROOT's order, in a new array."""
+        found = self.filled._fresh("fArray")
         if found is None:
             raise UnsupportedError(f"{self!r} stores no cells{f': {self.reason}' if self.reason else ''}")
         if isinstance(found, Unreadable):
@@ -121,11 +121,12 @@ class Histogram(TNamed):
             raise CorruptError(f"{place_of(self)}: {len(found)} values of {member} for {cells} cells")
         return np.asarray(found)
 
-    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
-        values = self._shaped(self._stored())
+    def _variances(self, flow: bool) -> Array:
         sums = self._per_cell("fSumw2")
-        variances = values.astype(np.float64) if sums is None else self._shaped(sums)
-        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+        found = self._inner(self._shaped(self._stored() if sums is None else sums), flow)
+        found = found.astype(np.float64, copy=False)
+        found[~(found > 0)] = 0.0
+        return found
 
     def values(self, flow: bool = False) -> Array:
         """Return the contents of the bins, with one dimension per axis.
@@ -150,7 +151,7 @@ class Histogram(TNamed):
         flow
             With underflow and overflow.
         """
-        return self._values_variances(flow)[1]
+        return self._variances(flow)
 
     def errors(self, flow: bool = False) -> Array:
         """Return the errors of the contents: the square roots of their variances.
@@ -182,8 +183,9 @@ class Histogram(TNamed):
         dd
             Return the edges as one tuple, as ``histogramdd`` does.
         """
+        values = self.values(flow)
         edges = tuple(axis.edges(flow) for axis in self.axes)
-        return (self.values(flow), edges) if dd else (self.values(flow), *edges)
+        return (values, edges) if dd else (values, *edges)
 
     def to_boost(
         self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
@@ -203,16 +205,20 @@ class Histogram(TNamed):
         """
         import boost_histogram as bh
 
-        values, variances = self._values_variances(flow=True)
+        values = self.values(flow=True)
+        filled = values != 0
+        variances = None
         if self.weighted:
+            variances = self.variances(flow=True)
+            filled |= variances != 0
             storage: Any = bh.storage.Weight()
         elif np.issubdtype(values.dtype, np.integer):
             storage = bh.storage.Int64()
         else:
             storage = bh.storage.Double()
-        made = self._boost(storage, (values != 0) | (variances != 0), metadata, axis_metadata)
+        made = self._boost(storage, filled, metadata, axis_metadata)
         view: Any = made.view(flow=True)
-        if self.weighted:
+        if variances is not None:
             view.value, view.variance = self._for_boost(values, made), self._for_boost(variances, made)
         else:
             view[...] = self._for_boost(values, made)
@@ -373,16 +379,15 @@ class TH2Poly(Histogram):
         inner = np.array([one.member("fContent") for one in self.bins], dtype=np.float64)
         return np.concatenate((np.asarray(self.member("fOverflow")), inner)) if flow else inner
 
-    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
-        values = self.values(flow)
+    def _variances(self, flow: bool) -> Array:
         sums = self.member("fSumw2", none_if_missing=True)
         if sums is None or not len(sums):
-            return values, values.copy()
+            return self.values(flow)
         sums = np.asarray(sums)
         inner = sums[9 : 9 + len(self.bins)] if len(sums) >= 9 + len(self.bins) else sums[: len(self.bins)]
         if len(inner) != len(self.bins) or len(sums) < 9:
             raise CorruptError(f"{place_of(self)}: {len(sums)} values of fSumw2 for {len(self.bins)} bins")
-        return values, np.concatenate((sums[:9], inner)) if flow else inner
+        return np.concatenate((sums[:9], inner)) if flow else inner
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
         """Raise an error: `boost_histogram` has no such histograms."""

@@ -362,6 +362,20 @@ class Model:
             f"{self.classname} has no member {name!r}; it has {', '.join(self.all_members) or 'none'}{why}"
         )
 
+    def _fresh(self, name: str) -> Any:
+        """Return the value of a member; if it is an array, a new one that this object does not keep.
+
+        A large array is then in memory once less. None if there is no such member.
+        """
+        if name not in self._members and self._native is not None:
+            owner = self._native.owner(name)
+            if owner == -1:
+                return self._native.member(name, self._document.makers)
+            if owner is not None:
+                return self.bases[owner]._fresh(name)
+        found = self.member(name, none_if_missing=True)
+        return found.copy() if isinstance(found, np.ndarray) else found  # pyright: ignore[reportUnknownVariableType]
+
     def base(self, *cls: type | str) -> list[Model]:
         """List the parts of the given base classes (Python classes or C++ names)."""
         names = {regular_classname(c) for c in cls if isinstance(c, str)}

@@ -14,6 +14,10 @@ from sapwood.objects.model import behavior, place_of
 
 _MOST_CELLS = 1 << 27
 """Maximum number of cells of a dense array: a gigabyte of float64."""
+_FEW_CELLS = 1 << 24
+"""Number of cells that a dense array may always have: 128 MiB of float64."""
+_CELLS_PER_BYTE = 48
+"""Maximum number of cells for each stored byte of the histogram: 384 bytes of float64."""
 
 
 class _ManyAxes(Histogram):
@@ -56,7 +60,10 @@ class _ManyAxes(Histogram):
 
     def _must_fit(self) -> None:
         cells = int(np.prod([float(size) for size in self._with_flow]))
-        if cells > _MOST_CELLS:
+        most = _MOST_CELLS
+        if self.parent is not None:
+            most = min(most, max(_FEW_CELLS, _CELLS_PER_BYTE * self.parent.fNbytes))
+        if cells > most:
             raise LimitError(f"{self!r} has {cells} cells: too many for an array of all; see `coordinates`")
 
     def values(self, flow: bool = False) -> Array:
@@ -70,10 +77,14 @@ class _ManyAxes(Histogram):
         Raises
         ------
         LimitError
-            The histogram stores only filled bins, and an array of all bins would take over a gigabyte; see
-            `coordinates` and `contents`.
+            The histogram stores only filled bins, and an array of all bins would take over a gigabyte, or over 128 MiB
+            and 384 times the stored bytes; see `coordinates` and `contents`.
         """
-        return self._values_variances(flow)[0]
+        return self._inner(self._cells(), flow)
+
+    def _cells(self) -> Array:
+        """Return the contents of all bins, flow included, in an array that nothing else uses."""
+        raise NotImplementedError
 
 
 @behavior("THnSparse", "THnSparseT<")
@@ -142,14 +153,20 @@ class THnSparse(_ManyAxes):
             return None
         return self._joined([np.asarray(one) for one in found])
 
-    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
+    def _cells(self) -> Array:
+        return self._spread(self.contents)
+
+    def _variances(self, flow: bool) -> Array:
+        squares = self.sums_of_squares
+        found = np.asarray(self.contents if squares is None else squares, dtype=np.float64)
+        return self._inner(self._spread(np.where(found > 0, found, 0.0)), flow)
+
+    def _spread(self, filled: Array) -> Array:
+        """Return an array of all bins from the values of the filled ones."""
         self._must_fit()
-        contents, squares = self.contents, self.sums_of_squares
-        values = np.zeros(self._with_flow, dtype=contents.dtype)
-        values[tuple(self.coordinates.T)] = contents
-        variances = np.zeros(self._with_flow)
-        variances[tuple(self.coordinates.T)] = contents if squares is None else squares
-        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+        cells = np.zeros(self._with_flow, dtype=filled.dtype)
+        cells[tuple(self.coordinates.T)] = filled
+        return cells
 
 
 @behavior("THn", "THnT<")
@@ -157,14 +174,17 @@ class THn(_ManyAxes):
     """A histogram that stores all bins."""
 
     def _dense(self, array: Any) -> Array:
-        cells = np.asarray(array.member("fData"))
+        cells = np.asarray(array._fresh("fData"))
         if cells.size != math.prod(self._with_flow):
             raise CorruptError(f"{place_of(self)}: {cells.size} cells for axes of {self._with_flow} bins (with flow)")
         return cells.reshape(self._with_flow)
 
-    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
-        values = self._dense(self.member("fArray"))
+    def _cells(self) -> Array:
+        return self._dense(self.member("fArray"))
+
+    def _variances(self, flow: bool) -> Array:
         squares = self.member("fSumw2")
-        stored = squares is not None and len(squares.member("fData")) == values.size
-        variances = self._dense(squares) if stored else values.astype(np.float64)
-        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+        stored = squares is not None and len(squares.member("fData")) == math.prod(self._with_flow)
+        found = self._inner(self._dense(squares) if stored else self._cells(), flow).astype(np.float64, copy=False)
+        found[~(found > 0)] = 0.0
+        return found

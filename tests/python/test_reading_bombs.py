@@ -1,0 +1,121 @@
+"""Small files whose contents are large: no reading of a file below a megabyte takes 512 MiB."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+
+MOST = 512 << 20
+CHILD = """
+import json, resource, sys, warnings
+import sapwood
+
+warnings.simplefilter("ignore")
+
+
+def size(field):
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def outcome(path, code):
+    try:
+        with sapwood.open(path) as file:
+            return str(eval(code, {"file": file}))
+    except sapwood.SapwoodError as error:
+        return type(error).__name__
+
+
+plain, path, code = sys.argv[1:]
+outcome(plain, code)
+# Far above the bound: whatever goes beyond it is seen as memory, not as an allocation that fails.
+limit = size("VmSize") + (8 << 30)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+with open("/proc/self/clear_refs", "w") as peaks:
+    peaks.write("5")
+before = size("VmRSS")
+found = outcome(path, code)
+print(json.dumps([found, size("VmHWM") - before]))
+"""
+
+
+def write_histogram(dtype: type) -> Callable[[Path, int], None]:
+    """Return a function that writes an empty histogram of as many bytes as are given."""
+
+    def write(path: Path, size: int) -> None:
+        bins = size // np.dtype(dtype).itemsize
+        with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+            file["h"] = np.zeros(bins, dtype), np.arange(bins + 1.0)
+
+    return write
+
+
+def write_text(path: Path, size: int) -> None:
+    """Write a text of one letter."""
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        file["text"] = "x" * size
+
+
+def write_zeros(make: str) -> Callable[[Path, int], None]:
+    """Return a function that writes as many bytes of zeros as are given, as a tree or an RNTuple."""
+
+    def write(path: Path, size: int) -> None:
+        options = {"basket_size": 15 << 20} if make == "mktree" else {}
+        with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+            table = getattr(file, make)("t", {"x": "float64"}, **options)
+            zeros = np.zeros(2 << 20)
+            for _ in range(max(1, size // zeros.nbytes)):
+                table.extend({"x": zeros[: size // 8]})
+
+    return write
+
+
+TREE, NTUPLE = write_zeros("mktree"), write_zeros("mkrntuple")
+MIB = 1 << 20
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "size", "code", "expected"),
+    [
+        (write_histogram(np.float64), 156 * MIB, "len(file['h'].values())", str(156 * MIB // 8)),
+        (write_histogram(np.float64), 156 * MIB, "len(file['h'].to_numpy())", "2"),
+        (write_histogram(np.float64), 156 * MIB, "file['h'].variances().sum()", "0.0"),
+        (write_histogram(np.float64), 200 * MIB, "file['h'].values()", "LimitError"),
+        (write_text, 150 * MIB, "len(file['text'])", str(150 * MIB)),
+        (write_text, 200 * MIB, "len(file['text'])", "LimitError"),
+        (TREE, 256 * MIB, "len(file['t']['x'].array())", str(256 * MIB // 8)),
+        (TREE, 2048 * MIB, "file['t'].arrays()", "LimitError"),
+        (TREE, 2048 * MIB, "file['t']['x'].array(library='np')", "LimitError"),
+        (TREE, 2048 * MIB, "sum(len(step) for step in file['t'].iterate())", str(2048 * MIB // 8)),
+        (NTUPLE, 256 * MIB, "len(file['t']['x'].array())", str(256 * MIB // 8)),
+        (NTUPLE, 2048 * MIB, "file['t'].arrays()", "LimitError"),
+    ],
+    ids=[
+        "histogram", "histogram with edges", "histogram with variances", "histogram beyond the limit", "text",
+        "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
+        "RNTuple beyond the limit",
+    ],
+)  # fmt: skip
+def test_a_small_file_takes_little_memory(
+    tmp_path: Path, write: Callable[[Path, int], None], size: int, code: str, expected: str
+) -> None:
+    plain, bomb = tmp_path / "plain.root", tmp_path / "bomb.root"
+    write(plain, 8000)
+    write(bomb, size)
+    assert bomb.stat().st_size < 1_000_000
+    command = [sys.executable, "-c", CHILD, str(plain), str(bomb), code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found, growth = json.loads(done.stdout)
+    assert found == expected
+    assert growth < MOST, f"{growth >> 20} MiB"
