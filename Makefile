@@ -114,7 +114,7 @@ sdist: build ## the source as it is published, in build/sdist
 
 conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md
 	npm install --silent --prefix build/jsroot --ignore-scripts --omit=optional jsroot@7.11.2
-	$(BIN)/python benches/conformance.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
+	$(BIN)/python benches/conformance/run.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
 
 readme: build ## the README is short and its example runs
