@@ -11,12 +11,22 @@ CATCH = r"""
 #include <execinfo.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 #include <cstdio>
 int place_of_stack = -1;
-void write_stack(int which) {
+void write_stack(int which, siginfo_t *, void *context) {
    void *frames[60];
+   signal(SIGALRM, SIG_DFL);
+   alarm(20); // with a damaged heap, what follows may wait for a lock
    dprintf(place_of_stack, "signal %d\n", which);
+#ifdef __x86_64__
+   auto *registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+   if (registers[REG_RIP] >= 0 && registers[REG_RIP] < 65536) { // the call of a function that is none
+      dprintf(place_of_stack, "call of address %llx\n", static_cast<unsigned long long>(registers[REG_RIP]));
+      backtrace_symbols_fd(reinterpret_cast<void **>(registers[REG_RSP]), 1, place_of_stack);
+   }
+#endif
    backtrace_symbols_fd(frames, backtrace(frames, 60), place_of_stack);
    signal(which, SIG_DFL);
    raise(which);
@@ -31,8 +41,8 @@ void catch_death(int place) {
    space.ss_size = sizeof other;
    sigaltstack(&space, nullptr);
    struct sigaction act{};
-   act.sa_handler = write_stack;
-   act.sa_flags = SA_ONSTACK | SA_NODEFER;
+   act.sa_sigaction = write_stack;
+   act.sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO;
    for (int one : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigaction(one, &act, nullptr);
 }
 """
@@ -70,7 +80,12 @@ def frames(text: str, most: int = 3) -> str:
         names = [f"{function} ({path.rpartition('/')[2]}:{line})" for path, line, function in found]
         return " < ".join(names[:most])
     number = re.search(r"^signal (\d+)", text, re.MULTILINE)
-    symbols = [symbol for library, symbol in _SYMBOL.findall(text) if symbol and not _LIBRARIES.search(library)]
+    every = [(library, symbol) for library, symbol in _SYMBOL.findall(text) if symbol]
+    # An address in page 0 ends the walk: what called it may be in a library that is left out.
+    symbols = [symbol for library, symbol in every if not _LIBRARIES.search(library)] or [
+        symbol for library, symbol in every if "cppyy" in library
+    ]
     names = list(dict.fromkeys(_short(name) for name in _demangled(symbols)))
     signal = NAMES.get(int(number[1]), f"signal {number[1]}") if number else ""
+    signal += " by a call of no function" if "call of address" in text else ""
     return f"{signal} in {' < '.join(names[:most])}" if names else signal

@@ -25,10 +25,12 @@ READ = """import { openFile } from 'jsroot/io';
 import { TSelector, treeProcess } from 'jsroot/tree';
 import { rntupleProcess } from 'jsroot/rntuple';
 const [path, name = 't', column = 'value'] = process.argv.slice(2), selector = new TSelector();
-const table = await (await openFile(path)).readObject(name);
 selector.addBranch(column, 'one');
 selector.Process = function () { console.log('got', this.tgtobj.one); };
-await (table._typename === 'TTree' ? treeProcess : rntupleProcess)(table, selector, { numentries: 3 });
+try {
+  const table = await (await openFile(path)).readObject(name);
+  await (table._typename === 'TTree' ? treeProcess : rntupleProcess)(table, selector, { numentries: 3 });
+} catch (error) { console.log('got', String(error)); }
 """
 
 
@@ -59,6 +61,9 @@ class Seen(NamedTuple):
     there: bool
 
 
+_WRONG = r"[\w.]*(Error|Exception|UnknownInterpretation|CannotBeAwkward)\b|FATAL|Error in"
+
+
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -71,11 +76,10 @@ def _run(command: Sequence[str], folder: Path, stack: Path | None = None) -> str
     if done.returncode < 0:
         text = stack.read_text(errors="replace") if stack is not None and stack.exists() else ""
         return f"the process ends: {frames(text) or f'signal {-done.returncode}'}"
-    told = [line for line in lines if line.startswith("got")]
-    wrong = [
-        line for line in lines if re.match(r"^[\w.]*(Error|Exception|RException)\b|^FATAL|^Error in|uproot\.", line)
-    ]
-    return " / ".join([*told[:4], *wrong[-1:]]) or (lines[-1] if lines else "nothing")
+    told = [line for line in lines if re.match(r"got\b(?! =)", line)]
+    wrong = [place for place, line in enumerate(lines) if re.match(_WRONG, line)]
+    error = [" ".join(lines[wrong[-1] :])] if wrong else []
+    return " / ".join([*told[:4], *error]) or (lines[-1] if lines else "nothing")
 
 
 def see(faults: Iterable[Fault], python: str, jsroot: Path | None, folders: Sequence[Path]) -> list[Seen]:
@@ -96,7 +100,7 @@ def see(faults: Iterable[Fault], python: str, jsroot: Path | None, folders: Sequ
                 said = _run([python, "-W", "ignore", "-c", f"import ROOT\n{fault.root}"], folder)
             stack = folder / "stack"
             if fault.reader == "jsroot":
-                script = jsroot / "read.mjs"
+                script = jsroot.resolve() / "read.mjs"
                 script.write_text(READ)
                 output = _run(["node", str(script), *fault.code.split()], folder)
             else:
@@ -104,6 +108,7 @@ def see(faults: Iterable[Fault], python: str, jsroot: Path | None, folders: Sequ
                 script.write_text(fault.code)
                 child = [str(Path(__file__).resolve()), "--child", fault.reader, str(script), str(stack)]
                 output = _run([python, "-W", "ignore", *child], folder, stack)
+            output = output.replace(f"{folder}/", "")
         there = re.search(fault.got, output) is not None
         if not there:
             print(f"not seen: {fault.reader}: {fault.title}: {output[:300]} {said[:300]}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -21,9 +22,9 @@ sys.path.insert(0, str(HERE.parent))
 from cases import CASES, Case, Sapwood  # noqa: E402
 from stacks import CATCH, frames  # noqa: E402
 
-SECONDS = 120.0
+SECONDS = 60.0
 """Processor time for a file."""
-ASLEEP = 120.0
+ASLEEP = 90.0
 """A child that has used no processor time for this long, and waits, waits for ever."""
 MEMORY = 8 << 30
 ENTRIES = 100
@@ -78,12 +79,29 @@ def _member(found: Mapping[str, Any], name: str) -> Any:
     if name in found:
         return found[name]
     for key, one in found.items():
-        if key.replace("/", ".").rpartition(".")[2].partition("[")[0] == name:
+        if _last(key) == name:
             return one
+    if below := {key: one for key, one in found.items() if re.split(r"[/.]", key)[0] == name}:
+        return below
     for one in found.values():
         if isinstance(one, Mapping) and (inner := _member(one, name)) is not None:
             return inner
     return None
+
+
+def _last(name: str) -> str:
+    return re.split(r"[/.]", name)[-1].partition("[")[0]
+
+
+def _listed(found: Mapping[str, Any], wanted: list[Any]) -> Any:
+    """Return the members of a split collection as its items, or those of a pair as a list."""
+    members = {_last(name): one for name, one in found.items()}
+    names = next((names for names in PARTS if members.keys() == set(names)), None)
+    columns = [members[name] for name in names] if names else list(members.values())
+    if all(isinstance(one, list) for one in columns) and (not wanted or isinstance(wanted[0], list | Mapping)):
+        rows = zip(*columns, strict=True)
+        return [list(row) if names else dict(zip(members, row, strict=True)) for row in rows]
+    return columns if names else found
 
 
 def covers(found: Any, wanted: Any, near: float = 0) -> bool:
@@ -91,6 +109,8 @@ def covers(found: Any, wanted: Any, near: float = 0) -> bool:
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(covers(_member(found, k), one, near) for k, one in wanted.items())
     if isinstance(wanted, list):
+        if isinstance(found, Mapping):
+            found = _listed(found, wanted)
         same = isinstance(found, list) and len(found) == len(wanted)
         return same and all(covers(a, b, near) for a, b in zip(found, wanted, strict=True))
     if near and isinstance(wanted, int | float) and isinstance(found, int | float):
@@ -150,7 +170,8 @@ def column_values(column: Any) -> Any:
         if not parts:
             raise
     else:
-        if not parts or found != [{}] * len(found):
+        # The branch of a split collection has the numbers of its items.
+        if not parts or any(isinstance(one, list) or (one and isinstance(one, dict)) for one in found):
             return found
     members = {name: ak.to_list(column[name].array()) for name in column.keys(recursive=True) if leaf(column[name])}
     return [dict(zip(members, row, strict=True)) for row in zip(*members.values(), strict=True)]
@@ -302,8 +323,10 @@ def _start_root(folder: str, place: int) -> None:
     os.chdir(folder)
     ROOT.gInterpreter.Declare(CATCH)
     ROOT.catch_death(place)
+    # PyROOT's own would call Python without its lock.
+    ROOT.gInterpreter.ProcessLine("SetErrorHandler(DefaultErrorHandler);")
     ROOT.gInterpreter.AddIncludePath(str(HERE))
-    library = Path(folder, "libtypes.so")
+    library = Path(folder).parent / "libtypes.so"
     if library.exists():
         ROOT.gSystem.Load(str(library))
         ROOT.gInterpreter.Declare(f'#include "{HERE}/root.h"')
@@ -355,6 +378,8 @@ def _said(log: Any) -> str:
 
 # In the parent.
 
+_FATAL = r"^(?:Fatal in .*|FATAL ERROR.*|\w*Error: .*|corrupted .*|double free.*|(?:free|malloc|realloc|munmap_chunk)\(\): .*)"
+
 
 class Reader:
     """A child process that reads with one library, started again when it has died."""
@@ -398,9 +423,13 @@ class Reader:
         stack = Path(self._folder, f"{self.name}.stack")
         text = stack.read_text(errors="replace") if stack.exists() else ""
         stack.unlink(missing_ok=True)
-        said = Path(self._folder, f"{self.name}.errors").read_text(errors="replace")
-        fatal = [line for line in said.splitlines() if "FATAL ERROR" in line]
-        return frames(text) or "".join(fatal[:1])
+        log = Path(self._folder, f"{self.name}.log")
+        printed = log.read_text(errors="replace") if log.exists() else ""
+        printed += Path(self._folder, f"{self.name}.errors").read_text(errors="replace")
+        fatal = re.findall(_FATAL, printed, re.MULTILINE)
+        script = re.findall(r"^\s+at (\S+).*\(.*/(\w+\.mjs:\d+)", printed, re.MULTILINE)
+        where = frames(text) or " < ".join(f"{name} ({line})" for name, line in script[:3])
+        return "; ".join(filter(None, [where, *fatal[:1]]))
 
     def _used(self) -> tuple[float, bool]:
         """Return the processor time of the child, and whether it waits for something."""
@@ -442,7 +471,7 @@ def _given(case: Case, of: str) -> Any:
     import numpy as np
 
     if case.data is not None:
-        return ak.Array(case.data) if isinstance(case.data[0], dict) else case.data
+        return case.data
     if (of.isidentifier() and "int" in of) or of in ("bool", "float32", "float64"):
         return np.array(case.values, of)
     if of in ("Long_t",):
@@ -474,7 +503,7 @@ def write_with_sapwood(folder: Path) -> dict[tuple[str, int], str]:
                     make = file.mktree if kind == "tree" else file.mkrntuple
                     make("t", {"value": asked.of}, **asked.options).extend({"value": _given(case, str(asked.of))})
             except (sapwood.SapwoodError, TypeError, ValueError) as error:
-                errors[kind, number] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                errors[kind, number] = f"says: {' '.join(str(error).split())[:200]}"
                 path.unlink(missing_ok=True)
     return errors
 

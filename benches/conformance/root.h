@@ -163,7 +163,7 @@ int same_texts(const char *path, std::vector<std::string> values)
    tree->SetBranchAddress("value", found);
    if (tree->GetEntries() != Long64_t(values.size())) return 0;
    for (size_t i = 0; i < values.size(); i++)
-      if (tree->GetEntry(i) <= 0 || values[i] != found) return 0;
+      if (tree->GetEntry(i) < 0 || values[i] != found) return 0;
    return 1;
 }
 int same_clones(const char *path, std::vector<std::vector<Point>> values)

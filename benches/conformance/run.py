@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ def _write_with(root: Reader, folder: Path) -> dict[tuple[str, int], str]:
             path = folder / f"ROOT-{kind}-{number}.root"
             got = root.ask({"path": str(path), "write": kind, "case": number})
             if got.get("answer") != "":
-                errors[kind, number] = got.get("said") or got.get("error") or str(got.get("answer"))
+                errors[kind, number] = f"says: {got.get('said') or got.get('error') or got.get('answer')}"
                 path.unlink(missing_ok=True)
     root.close()
     return errors
@@ -97,8 +98,7 @@ def types(readers: Sequence[Reader], folder: Path) -> Types:
                     cells.append("–")
                     continue
                 marks = []
-                for reader in readers:
-                    got = reader.ask({"path": str(path), "case": number, "kind": kind})
+                for reader, got in _ask(readers, {"path": str(path), "case": number, "kind": kind}):
                     read += 1
                     if "answer" in got and agrees(got["answer"], case, case.near if kind == "ntuple" else 0):
                         continue
@@ -114,13 +114,18 @@ def types(readers: Sequence[Reader], folder: Path) -> Types:
     return made._replace(read=read)
 
 
+def _ask(readers: Sequence[Reader], request: dict[str, Any]) -> list[tuple[Reader, dict[str, Any]]]:
+    """Ask all readers at the same time."""
+    with ThreadPoolExecutor(len(readers)) as pool:
+        return list(zip(readers, pool.map(lambda reader: reader.ask(request), readers), strict=True))
+
+
 def _explained(case: str, kind: str, writer: str, why: str) -> str:
     """Return why a type is not written, with what is known of it."""
-    why = re.sub(r"^(Unsupported|Argument|Type|Value)\w*Error: ", "", why)
     for pattern, text in NOT_WRITTEN:
         if re.search(pattern, f"{writer} {kind} {case}: {why}"):
             return text
-    return f"{writer} says: {why}"
+    return f"{writer} {why}" if why.startswith("says: ") else why
 
 
 def _cell(text: str) -> str:
@@ -193,8 +198,8 @@ def files(readers: Sequence[Reader], folders: Iterable[Path]) -> Files:
     for path in sorted(path for folder in folders for path in folder.resolve().rglob("*.root")):
         version = _version(path)
         number[version] += 1
-        for reader in readers:
-            got = reader.ask({"path": str(path)})
+        print(path.name, file=sys.stderr)
+        for reader, got in _ask(readers, {"path": str(path)}):
             answer = got.get("answer", {"read": 0, "failed": 0, "reasons": {"the file": got.get("error", "")}})
             count = counts[version][reader.name]
             count["read"] += answer["read"]
@@ -297,7 +302,8 @@ def page(names: Sequence[str], versions: str, types_: Types, real: Files) -> str
     """Return the page of types and files."""
     lines = [
         f"# Conformance\n\nMade by `make conformance`; do not edit. {versions}\n",
-        f"[Other readers](other-readers.md) describes the faults of ROOT, uproot and jsroot.\n\n{_ours(types_, real)}\n",
+        "[Other readers](other-readers.md) describes the faults of ROOT, uproot and jsroot.\n",
+        f"{_ours(types_, real)}\n",
         OF_TYPES.rstrip(),
         *types_.rows,
         "\n### What is not written, and why\n\n| type | reason |\n|---|---|",
@@ -385,25 +391,35 @@ def main() -> None:
     types_, real, seen = Types([], [], [], [], 0), Files([], [], [], [], [], []), []
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         folder = Path(scratch)
-        commands = {"sapwood": [sys.executable, child, "sapwood", scratch]}
+        commands = {"sapwood": [sys.executable, child, "sapwood"]}
         if python:
-            commands |= {name: [python, child, name, scratch] for name in ("ROOT", "uproot")}
-            if chosen.only != "faults":
+            commands |= {name: [python, child, name] for name in ("ROOT", "uproot")}
+            if chosen.only in (None, "types"):
                 build_classes(python, folder)
         if chosen.jsroot:
             script = chosen.jsroot / "conformance.mjs"
             script.write_text((HERE / "jsroot.mjs").read_text())
-            commands["jsroot"] = ["node", str(script), str(ENTRIES)]
-        readers = [Reader(name, commands[name], folder) for name in READERS if name in commands]
-        for reader in readers:
-            stack.callback(reader.close)
-        if chosen.only in (None, "types"):
-            types_ = types(readers, folder)
-        if chosen.only in (None, "files") and chosen.files:
-            real = files(readers, chosen.files)
-        if chosen.only in (None, "faults") and python:
-            seen = see(FAULTS, python, chosen.jsroot, chosen.files)
-    names = [reader.name for reader in readers]
+            commands["jsroot"] = ["node", str(script)]
+        names = [name for name in READERS if name in commands]
+
+        def start(part: str) -> list[Reader]:
+            place = folder / part
+            place.mkdir()
+            readers = [Reader(name, [*commands[name], str(place)], place) for name in names]
+            for reader in readers:
+                stack.callback(reader.close)
+            return readers
+
+        parts: dict[str, Callable[[], Any]] = {"types": lambda: types(start("types"), folder)}
+        if chosen.files:
+            parts["files"] = lambda: files(start("files"), chosen.files)
+        if python:
+            parts["faults"] = lambda: see(FAULTS, python, chosen.jsroot, chosen.files)
+        with ThreadPoolExecutor(len(parts)) as pool:
+            going = {name: pool.submit(part) for name, part in parts.items() if chosen.only in (None, name)}
+        types_ = going["types"].result() if "types" in going else types_
+        real = going["files"].result() if "files" in going else real
+        seen = going["faults"].result() if "faults" in going else seen
     told = ", ".join(f"{name} {_release(name, chosen)}" for name in names)
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     versions = f"Versions: {told}; {today}."
