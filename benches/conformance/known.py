@@ -359,8 +359,10 @@ NOT_WRITTEN = [
 CAUSES = [
     (
         r"^ROOT .*call of no function",
-        "PyROOT asks an object of a class without a dictionary for its class, by a virtual function that such an "
-        "object does not have (`Cppyy::GetActualClass`)",
+        (
+            "PyROOT asks an object of a class without a dictionary for its class, by a virtual function that such an "
+            "object does not have (`Cppyy::GetActualClass`)"
+        ),
     ),
     (
         r"(corrupted|double free|free\(\)|malloc\(\)|munmap_chunk)",
@@ -382,5 +384,3 @@ CAUSES = [
     ),
 ]
 """Why processes die: a pattern of where they do, and the cause."""
-CRASHES = ""
-"""What is known of crashes of ROOT for damaged files."""

@@ -378,7 +378,8 @@ def _said(log: Any) -> str:
 
 # In the parent.
 
-_FATAL = r"^(?:Fatal in .*|FATAL ERROR.*|\w*Error: .*|corrupted .*|double free.*|(?:free|malloc|realloc|munmap_chunk)\(\): .*)"
+_HEAP = r"corrupted .*|double free.*|(?:free|malloc|realloc|munmap_chunk)\(\): .*"
+_FATAL = rf"^(?:Fatal in .*|FATAL ERROR.*|\w*Error: .*|{_HEAP})"
 
 
 class Reader:

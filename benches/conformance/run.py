@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from cases import CASES
 from faults import READ, Seen, see
-from known import CAUSES, CRASHES, FAULTS, NOT_WRITTEN
+from known import CAUSES, FAULTS, NOT_WRITTEN
 from readers import ENTRIES, HERE, MEMORY, SECONDS, Reader, agrees, write_with_sapwood
 
 TOP = HERE.parent.parent
@@ -271,14 +271,16 @@ readers and ROOT have {MEMORY >> 30} GiB of address space.
 """
 OF_LESS = """### Files that were not read as a whole
 
-The number of things that were not read, and the first of them.
+The number of things that were not read, and the first of them. [Where processes
+died](other-readers.md#where-processes-died) has the causes of deaths.
 
 | file | reader | what |
 |---|---|---|
 """
-OF_DEATHS = """### Where processes died
+OF_DEATHS = """## Where processes died
 
-The innermost functions, `A < B` if B called A, without those of the C and C++ libraries.
+Public files with which a process ended or did not end. The innermost functions, `A < B` if B called A, without those of
+the C and C++ libraries. Most of these files have classes of experiments without dictionaries, which ROOT emulates.
 
 | reader | where | files | cause |
 |---|---|---|---|
@@ -320,8 +322,6 @@ def page(names: Sequence[str], versions: str, types_: Types, real: Files) -> str
             f"\n{OF_LESS.rstrip()}",
             *real.less,
         ]
-    if real.died:
-        lines += [f"\n{OF_DEATHS.rstrip()}", *real.died]
     return "\n".join(lines) + "\n"
 
 
@@ -331,11 +331,12 @@ Made by `make conformance`, which runs each script again; do not edit. {versions
 
 Found while the readers were compared ([Conformance](conformance.md), [Correctness](correctness.md)). Each fault has
 what it takes, what is expected and what came, so that it can be reported. Public files are in scikit-hep-testdata, in
-the tests of go-hep, or in the validation files of RNTuple. {unseen}
+the tests of go-hep, or in the validation files of RNTuple. Crashes of ROOT with damaged files are in
+[Correctness](correctness.md#damaged-files-beside-root-and-uproot). {unseen}
 """
 
 
-def others(versions: str, seen: Sequence[Seen], after: str) -> str:
+def others(versions: str, seen: Sequence[Seen], died: Sequence[str]) -> str:
     """Return the page of faults."""
     gone = [one for one in seen if not one.there]
     unseen = f"{len(gone)} faults of earlier versions were not seen again and are left out." if gone else ""
@@ -345,8 +346,8 @@ def others(versions: str, seen: Sequence[Seen], after: str) -> str:
         if reader == "jsroot":
             lines.append(f"\n`node read.mjs FILE NAME COLUMN` runs this script:\n\n```js\n{READ.strip()}\n```")
         lines += [_described(one) for one in seen if one.fault.reader == reader and one.there]
-        if reader == "ROOT" and after:
-            lines.append(f"\n{after}")
+    if died:
+        lines += [f"\n{OF_DEATHS.rstrip()}", *died]
     return "\n".join(lines) + "\n"
 
 
@@ -423,7 +424,7 @@ def main() -> None:
     told = ", ".join(f"{name} {_release(name, chosen)}" for name in names)
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     versions = f"Versions: {told}; {today}."
-    pages = {PAGE: page(names, versions, types_, real), OTHERS: others(versions, seen, CRASHES)}
+    pages = {PAGE: page(names, versions, types_, real), OTHERS: others(versions, seen, real.died)}
     for path, text in pages.items():
         if chosen.keep and not chosen.only:
             path.write_text(text)
