@@ -146,13 +146,13 @@ JSROOT := mkdir -p build/jsroot && cp packaging/jsroot/*.json build/jsroot && np
 
 conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md
 	$(JSROOT)
-	$(BIN)/python benches/conformance.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
+	$(BIN)/python benches/conformance/run.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
 
 try-conformance: try ## the types of the page on conformance, read with WHEEL and with packages fixed by hashes: build/conformance.md
 	build/try/bin/python -m pip install --quiet --require-hashes --no-deps -r packaging/conformance.txt
 	$(JSROOT)
-	env -u VIRTUAL_ENV build/try/bin/python benches/conformance.py --root build/try/bin/python --jsroot build/jsroot > build/conformance.md
+	env -u VIRTUAL_ENV build/try/bin/python benches/conformance/run.py --root build/try/bin/python --jsroot build/jsroot > build/conformance.md
 
 readme: build ## the README is short and its example runs
 	$(BIN)/python tests/readme.py

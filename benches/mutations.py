@@ -12,7 +12,8 @@ Every tree is read whole and every object once. Each damaged file counts once fo
 
 Mutation N damages file N modulo the number of files, so that any number of mutations covers all files alike. With
 ``--state`` each outcome is appended to a file, and a run goes on where the last one stopped. ROOT reads each damaged
-file in a fork, since a damaged file can leave classes behind in a process that has read it. With ``--checksums`` the
+file in a fork, since a damaged file can leave classes behind in a process that has read it. A second table groups the
+crashes of ROOT by the functions in which they happened. ``--readers ROOT`` runs ROOT alone. With ``--checksums`` the
 checksums of the intact file lie beside each damaged file, where sapwood compares with them.
 """
 
@@ -36,9 +37,10 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPOSITORY / "tests" / "damage"))
+sys.path[:0] = [str(REPOSITORY / "tests" / "damage"), str(REPOSITORY / "benches")]
 
 import mutate  # noqa: E402
+from stacks import CATCH, frames  # noqa: E402
 
 OUTCOMES = ("crash", "hang", "over memory", "detected", "same", "different")
 MEMORY = 2 << 30
@@ -205,12 +207,14 @@ def _limit(cpu: bool) -> None:
 
 def _forked(path: str, number: int) -> dict[str, Any]:
     """Read with ROOT in a process that ends with it."""
+    import ROOT
+
     out, into = os.pipe()
     process = os.fork()
     if process == 0:
         os.close(out)
-        for one in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGXCPU):
-            signal.signal(one, signal.SIG_DFL)  # ROOT's own would start a debugger
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        ROOT.catch_death(2)  # ROOT's own handlers would start a debugger
         _limit(cpu=True)
         with os.fdopen(into, "w") as pipe:
             json.dump(_answer("ROOT", path, number), pipe)
@@ -240,6 +244,8 @@ def child(reader: str) -> None:
         import ROOT
 
         ROOT.gROOT.SetBatch(True)
+        ROOT.gInterpreter.Declare(CATCH)
+        ROOT.catch_death(2)
     read: Callable[[str, int], dict[str, Any]] = lambda path, number: _answer(reader, path, number)  # noqa: E731
     for line in sys.stdin:
         number, _, path = line.rstrip("\n").partition(" ")
@@ -258,6 +264,8 @@ def child(reader: str) -> None:
             answer["said"] = answer.get("said", 0) + len(_SAID.findall(said))
             if answer.get("crash") and (b"bad_alloc" in said or b"out of memory" in said):
                 answer["memory"] = True
+            if answer.get("crash"):
+                answer["where"] = frames(said.decode("utf-8", "replace"))
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -271,6 +279,7 @@ class Reader:
         self.name, self.python, self.files = name, python, files
         self.process: subprocess.Popen[bytes] | None = None
         self.expected: list[dict[str, Any]] = []
+        self.where = ""
         self._start()
 
     def _start(self) -> None:
@@ -337,6 +346,7 @@ class Reader:
     def outcome(self, number: int) -> str:
         """Class what came of the file that was sent."""
         answer = self._receive()
+        self.where = (answer or {}).get("where", "")
         if not answer:
             self.close()
             return "hang" if answer is None else "crash"
@@ -387,6 +397,11 @@ def _print_table(outcomes: Sequence[dict[str, Any]], files: Sequence[str], names
                      for n in names if outcome[n] == "different")  # fmt: skip
         print(f"| `{file}` | {' | '.join(str(of[name]) for name in names)} |")
 
+    where = Counter(outcome.get("where", "") for outcome in outcomes if outcome.get("ROOT") == "crash")
+    print("\n| crashes of ROOT | number |\n|---|---:|")
+    for name, times in where.most_common():
+        print(f"| `{name}` | {times} |")
+
 
 def main() -> None:
     """Damage the files, have them read, and print the table."""
@@ -396,6 +411,7 @@ def main() -> None:
     parser.add_argument("--mutations", type=int, default=1000, help="how many, over all files (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--root", metavar="PYTHON", help="a Python with ROOT and uproot")
+    parser.add_argument("--readers", default=",".join(READERS), help="which (default %(default)s)")
     parser.add_argument("--state", type=Path, help="append the outcomes to this file, and go on from it")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep files there that sapwood missed or died of")
     parser.add_argument("--checksums", action="store_true", help="put the checksums of the intact file beside each")
@@ -405,6 +421,7 @@ def main() -> None:
     pythons = {"sapwood": sys.executable}
     if chosen.root:
         pythons |= {"ROOT": chosen.root, "uproot": chosen.root}
+    pythons = {name: python for name, python in pythons.items() if name in chosen.readers.split(",")}
     about = {"seed": chosen.seed, "files": [path.name for path in files], "readers": list(pythons)}
     if chosen.checksums:
         about["checksums"] = True
@@ -433,10 +450,12 @@ def main() -> None:
                 for reader in readers:
                     reader.send(place, damaged)
                 outcome = {"n": number, **{reader.name: reader.outcome(place) for reader in readers}}
+                if where := next((reader.where for reader in readers if reader.where), ""):
+                    outcome["where"] = where
                 outcomes.append(outcome)
                 if log is not None:
                     print(json.dumps(outcome), file=log, flush=True)
-                if chosen.keep and outcome["sapwood"] not in ("detected", "same"):
+                if chosen.keep and outcome.get("sapwood", "same") not in ("detected", "same"):
                     chosen.keep.mkdir(parents=True, exist_ok=True)
                     (chosen.keep / f"{number}-{outcome['sapwood'].replace(' ', '-')}.root").write_bytes(data)
     _print_table(outcomes, [path.name for path in files], list(pythons))

@@ -41,5 +41,5 @@ def test_root_reads_what_sapwood_reads(root_python: Path, corpus: Path, tmp_path
 
 def test_each_is_explained() -> None:
     listed = json.loads((TESTS / "corpus" / "exceptions.json").read_text())
-    page = (TESTS.parent / "docs" / "correctness.md").read_text()
+    page = (TESTS.parent / "docs" / "other-readers.md").read_text()
     assert {e["file"] for e in listed if f"`{e['file']}`" not in page} == set()

@@ -62,7 +62,9 @@ def to_columns(
     for name, values in _table(data):
         try:
             pairs = _pairs(values, ("vector", maps[name])) if name in maps else values
-            found[name] = to_column(pairs, missing=missing)
+            # NumPy would take the pairs for another dimension.
+            paired = name in maps and isinstance(pairs, list)
+            found[name] = (_from_iterable if paired else to_column)(pairs, missing=missing)
         except SapwoodError as error:
             raise type(error)(f"{name!r}: {error}" if name else str(error)) from error
     return found

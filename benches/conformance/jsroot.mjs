@@ -4,7 +4,7 @@ import { openFile } from 'jsroot/io';
 import { TSelector, treeProcess } from 'jsroot/tree';
 import { rntupleProcess } from 'jsroot/rntuple';
 
-const ENTRIES = Number(process.argv[2]);
+const ENTRIES = 100;
 const TREES = ['TTree', 'TNtuple', 'TNtupleD'];
 console.log = console.error = console.warn = () => {};
 
@@ -77,7 +77,7 @@ async function values(path) {
 for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   let answer;
-  try { answer = { answer: request.cpp ? await values(request.path) : await count(request.path) }; }
+  try { answer = { answer: request.case !== undefined ? await values(request.path) : await count(request.path) }; }
   catch (error) { answer = { error: String(error?.message ?? error).slice(0, 160) }; }
   process.stdout.write(JSON.stringify(answer) + '\n');
 }
