@@ -84,7 +84,7 @@ fuzz-surface:
 fuzz-answers:
 	$(BIN)/python fuzz/answers.py --seed 1 --seconds 25 --mutations 100
 
-sanitize: $(VENV)/.ready ## Rust tests under Miri and the sanitizers; needs a nightly toolchain (an hour; TOOLS="miri address thread")
+sanitize: $(VENV)/.ready ## tests under Miri, the sanitizers and Valgrind; needs a nightly toolchain (an hour or two; TOOLS="miri address thread python replay start")
 	$(BIN)/python tests/support/sanitize.py $(TOOLS)
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values

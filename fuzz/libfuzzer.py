@@ -26,7 +26,9 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BUILT = HERE / "target" / "x86_64-unknown-linux-gnu" / "release"
-TARGETS = ["file", "ntuple", "tree", "streamer_info", "zebra", "codecs", "expression"]
+TARGETS = [
+    "file", "ntuple", "tree", "streamer_info", "zebra", "codecs", "expression", "objects", "update", "http", "xrootd",
+]  # fmt: skip
 LIMITS = ["-timeout=1200", "-rss_limit_mb=3000", "-malloc_limit_mb=1024"]
 
 

@@ -148,6 +148,14 @@ def main() -> None:
         size = int.from_bytes(data[at + 6 : at + 9], "little")
         end = at + 9 + int.from_bytes(data[at + 3 : at + 6], "little")
         seeds["codecs"][name] = (size // 16).to_bytes(2, "big") + data[at:end]
+    # The first byte of an update says how to update; the other targets take their inputs as choices.
+    seeds["update"] = {name: bytes([13 * number]) + data for number, (name, data) in enumerate(seeds["file"].items())}
+    seeds["update"]["ntuple"] = b"\x06" + seeds["ntuple"]["ours"]
+    for target, length, count in (("objects", 48, 24), ("http", 600, 24), ("xrootd", 900, 24)):
+        made = choices.integers(0, 256, (count, length), np.uint8)
+        # Zeros are what a correct server does, and a byte that is not changed.
+        made[choices.random(made.shape) < 0.7] = 0
+        seeds[target] = {str(number): row.tobytes() for number, row in enumerate(made)}
     corpus = os.environ.get("SAPWOOD_CORPUS")
     if corpus and os.environ.get("SAPWOOD_FUZZ_CORPUS"):
         for path in sorted(Path(corpus, "files").glob("*.root")):

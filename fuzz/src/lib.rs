@@ -1,6 +1,19 @@
 //! What the fuzzers call: each function takes any bytes and must return, whatever they are.
 
+mod choices;
+mod http;
+mod objects;
+mod servers;
+mod update;
+mod xrootd;
+
 use arrow_buffer::Buffer;
+use choices::Choices;
+pub use http::http;
+pub use objects::objects;
+pub use update::update;
+pub use xrootd::xrootd;
+
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
 use sapwood_root::array::{Column, Number};
@@ -8,13 +21,18 @@ use sapwood_root::compress::decode;
 use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
+use sapwood_root::error::Result;
+use sapwood_root::file::writer::DirectoryId;
 use sapwood_root::file::{Directory, Key, RootFile, kinds};
 use sapwood_root::ntuple::envelope::{Locator, checksum};
 use sapwood_root::ntuple::verify::verify;
 use sapwood_root::ntuple::NTuple;
+use sapwood_root::output::OutputFile;
 use sapwood_root::streamer::Classes;
+use sapwood_root::streamer::declare::Shape;
 use sapwood_root::read::{Carry, Part, read, read_with};
 use sapwood_root::tree::Tree;
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
 use sapwood_root::table::Table;
 use sapwood_root::zebra::collect::Collector;
 use sapwood_root::zebra::fz::{FzFile, Meaning};
@@ -24,7 +42,7 @@ use sapwood_root::zebra::rz::{Cycle, RzDirectory, RzFile, table_and_banks};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 7] = [
+pub const TARGETS: [(&str, fn(&[u8])); 11] = [
     ("file", file),
     ("streamer_info", streamer_info),
     ("tree", tree),
@@ -32,6 +50,10 @@ pub const TARGETS: [(&str, fn(&[u8])); 7] = [
     ("codecs", codecs),
     ("zebra", zebra),
     ("expression", expression),
+    ("objects", objects),
+    ("update", update),
+    ("http", http),
+    ("xrootd", xrootd),
 ];
 
 fn pool() -> &'static ThreadPool {
@@ -115,6 +137,40 @@ pub fn ntuple(data: &[u8]) {
     if let Some(ntuple) = opened(&data).and_then(|file| NTuple::read(&file, &key).ok()) {
         read_ntuple(&ntuple, 1);
     }
+}
+
+/// Adds a tree of numbers, lists, texts and lists of texts to a file.
+fn small_tree(out: &mut OutputFile, directory: DirectoryId, name: &str) -> Result<()> {
+    const ENTRIES: usize = 12;
+    let spec = |name: &str, kind| BranchSpec { name: name.into(), kind, compression: None };
+    let object = |shape, split_level| BranchKind::Object { shape, split_level, member_wise: false };
+    let number = Shape::Number(Number::F32);
+    let offsets = |count: usize, each: usize| Buffer::from_vec((0..=count).map(|i| (i * each) as i64).collect());
+    let floats = |count: usize| Column::Number {
+        number: Number::F32,
+        values: Buffer::from_vec((0..count).map(|i| i as f32).collect::<Vec<f32>>()),
+    };
+    let text = |count: usize| Column::Text { offsets: offsets(count, 4), bytes: Buffer::from_vec(b"text".repeat(count)) };
+    let list = |values| Column::List { offsets: offsets(ENTRIES, 3), values: Box::new(values) };
+    let specs = [
+        spec("x", BranchKind::Numbers { number: number.clone(), dims: vec![] }),
+        spec("n", BranchKind::Counter),
+        spec("j", BranchKind::Counted { number: number.clone(), dims: vec![], counter: 1 }),
+        spec("s", BranchKind::Text),
+        spec("v", object(Shape::Vector(Box::new(number.clone())), 0)),
+        spec("vs", object(Shape::Vector(Box::new(Shape::Text)), 0)),
+        spec("vv", object(Shape::Vector(Box::new(Shape::Vector(Box::new(number)))), 0)),
+    ];
+    let nested = Column::List { offsets: offsets(3 * ENTRIES, 2), values: Box::new(floats(6 * ENTRIES)) };
+    let columns = [
+        floats(ENTRIES), list(floats(3 * ENTRIES)), text(ENTRIES), list(floats(3 * ENTRIES)), list(text(3 * ENTRIES)),
+        list(nested),
+    ];
+    let options = TreeOptions { auto_flush: 5, ..TreeOptions::default() };
+    let tree = TreeWriter::new(&mut out.file, directory, name, &specs, options)?;
+    let tree = out.add(tree);
+    let (tree, file) = out.table_mut(tree)?;
+    tree.extend(file, &columns)
 }
 
 fn opened(data: &[u8]) -> Option<Arc<RootFile>> {
@@ -272,27 +328,6 @@ fn read_table(table: &dyn Table) {
             let part = Part { table, fields: &[field], start: stop / 4 * step, stop: stop / 4 * (step + 1) };
             let _ = read_with(pool, &[part], Some(&carry), None);
         }
-    }
-}
-
-/// Bytes as choices; zeros when they are spent.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
-        self.0 = rest;
-        first
-    }
-    fn below(&mut self, most: usize) -> usize {
-        usize::from(self.byte()) % most.max(1)
-    }
-    fn of<T: Copy>(&mut self, known: &[(&str, T)]) -> T {
-        known[self.below(known.len())].1
-    }
-    fn bound(&mut self) -> Option<i64> {
-        let byte = self.byte();
-        (byte != 0).then(|| i64::from(byte as i8))
     }
 }
 

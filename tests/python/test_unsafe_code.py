@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def test_missing_parts_of_the_toolchain_are_named(
     assert sanitize.main() == 1
     assert "NOT RUN: a nightly toolchain not installed" in capsys.readouterr().err
     answer(0)
-    assert sanitize.missing() == ["miri", "rust-src"]
+    monkeypatch.setattr(sanitize.shutil, "which", lambda name: None if name == "valgrind" else name)
+    assert sanitize.missing() == ["miri", "rust-src", "valgrind"]
 
 
 @pytest.mark.parametrize(
@@ -65,3 +67,11 @@ def test_a_run_without_passed_tests_is_a_failure(
     last = capsys.readouterr().out.splitlines()[-1]
     assert ("5 tests passed, 0 failed, 1 ignored" in last) is good, last
     assert ("FAILED" in last) is not good
+
+
+def test_a_step_without_its_summary_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, code, good in (("3 passed", 0, True), ("3 passed", 1, False), ("none", 0, False)):
+        program = f"import sys; print({text!r}); sys.exit({code})"
+        assert sanitize.step("name", [sys.executable, "-c", program], {}, r"^(\d+ passed)$") is good
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith("name: ok: 3 passed" if good else "name: FAILED"), last

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes that may be allocated at a time.
 const MEMORY: usize = 512 << 20;
+/// Targets that take longer, and by which factor fewer of their inputs are mutated.
+const SLOW: [(&str, usize); 4] = [("objects", 1), ("update", 4), ("http", 8), ("xrootd", 8)];
 /// Seconds that one input may take.
 const SECONDS: u64 = 10;
 
@@ -108,6 +110,12 @@ fn run(target: usize, data: &[u8], kept: &Path) {
 }
 
 fn main() {
+    // A panic of any thread is a finding.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
     let (mut mutations, mut seed, mut cases) = (0usize, 1u64, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -146,7 +154,8 @@ fn main() {
         run(*target, data, &PathBuf::from(format!("artifacts/{name}-{number}")));
         counts[*target] += 1;
         let others: Vec<&[u8]> = contents.iter().filter(|(t, _)| t == target).map(|(_, d)| d.as_slice()).collect();
-        let share = mutations / contents.len();
+        let slow = SLOW.iter().find(|(slow, _)| *slow == name).map_or(1, |(_, factor)| *factor);
+        let share = mutations / contents.len() / slow;
         for mutation in 0..share {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ ((number as u64) << 32) ^ (mutation as u64 + 1));
             random.below(2);
