@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sapwood.columns import Array, is_settled
+from sapwood.columns import Array, Type, is_settled
 from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import FUNCTIONS, Expression, dotted
 from sapwood.table.query import Formula, Leaf, Node, Query
@@ -226,23 +227,15 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
     settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
     if not settled or not all(_entry_by_entry(node, False) for node in nodes):
         return None
-    own = set(query.fields)  # the index knows nothing of friends
+    own = frozenset(query.fields)  # the index knows nothing of friends
     found: list[Predicate] = []
     for cuts in selections:
-        usable = [
-            node for node in cuts if _entry_by_entry(node, True) and (not query.beside or _fields_of(node) <= own)
-        ]
-        known = tuple(one for one in map(_of_node, usable) if one is not UNKNOWN)
+        usable = [node for node in cuts if _entry_by_entry(node, True)]
+        known = tuple(one for one in (_of_node(node, own) for node in usable) if one.names())
         if not known:
             return None
         found.append(All(known))
     return any_of(found) if found else None
-
-
-def _fields_of(node: Node) -> set[Field]:
-    if isinstance(node, Formula):
-        return {field for one in node.names.values() for field in _fields_of(one)}
-    return {node.field} if isinstance(node, Leaf) else {field for _, one in node.fields for field in _fields_of(one)}
 
 
 def _entry_by_entry(node: Node, flat: bool) -> bool:
@@ -251,7 +244,12 @@ def _entry_by_entry(node: Node, flat: bool) -> bool:
         return _elementwise(node.expression) and all(_entry_by_entry(one, flat) for one in node.names.values())
     if not flat:
         return True
-    return isinstance(node, Leaf) and node.field.type is not None and node.field.type[0] == "number"
+    return isinstance(node, Leaf) and node.field.type is not None and is_number_or_none(node.field.type)
+
+
+def is_number_or_none(kind: Type) -> bool:
+    """Return whether a type has one number per entry, or a missing one."""
+    return (kind[1] if kind[0] == "option" else kind)[0] == "number"
 
 
 _WITHIN_ENTRIES = {"ak.fill_none", "ak.is_none", "ak.ones_like", "ak.where", "ak.zeros_like"}
@@ -278,49 +276,66 @@ def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
     return name.startswith("ak.") and any(isinstance(axis, int) and axis > 0 for axis in axes)
 
 
-def _of_node(node: Node) -> Predicate:
+def _of_node(node: Node, own: AbstractSet[Field]) -> Predicate:
+    """Return the condition that a value is not 0."""
     if isinstance(node, Formula):
-        return _of_syntax(node.expression.root, node)
-    return Compare(_key(node.field), "!=", 0) if isinstance(node, Leaf) else UNKNOWN
+        return _of_syntax(node.expression.root, node, own)
+    return Compare(_key(node.field), "!=", 0) if isinstance(node, Leaf) and node.field in own else UNKNOWN
 
 
 def _key(field: Any) -> str:
     return field.path_in(field.table)
 
 
-def _of_syntax(root: ast.AST, formula: Formula) -> Predicate:
+def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Predicate:
+    """Return an expression as a predicate; `own` are the fields of the table, without those of its friends."""
     match root:
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
-            return _of_syntax(left, formula) & _of_syntax(right, formula)
+            return _of_syntax(left, formula, own) & _of_syntax(right, formula, own)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _of_syntax(left, formula) | _of_syntax(right, formula)
+            return _of_syntax(left, formula, own) | _of_syntax(right, formula, own)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return All(tuple(_of_syntax(one, formula, own) for one in values))
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any_of(_of_syntax(one, formula, own) for one in values)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return ~_of_syntax(operand, formula) if _is_condition(operand) else UNKNOWN
+            return ~_of_syntax(operand, formula, own) if _is_condition(operand, formula) else UNKNOWN
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             operation = _OPERATIONS[type(op)]
-            number, field = _number(right), _field(left, formula)
+            number, field = _number(right), _field(left, formula, own)
             if number is None or field is None:
-                number, field, operation = _number(left), _field(right, formula), MIRRORED[operation]
+                number, field, operation = _number(left), _field(right, formula, own), MIRRORED[operation]
             return UNKNOWN if number is None or field is None else Compare(field, operation, number)
-        case ast.Name() | ast.Attribute():
-            node = formula.names.get(_name(root) or "")
+        case ast.Name() | ast.Attribute() | ast.Call():
+            node = formula.names.get(_name(root, formula) or "")
+            if isinstance(node, Formula):
+                return _of_syntax(node.expression.root, node, own)
             # Of a number that is not a condition, single bits may be asked.
-            return _of_node(node) if isinstance(node, Leaf) and node.field.type == ("number", "bool") else UNKNOWN
+            return _of_node(node, own) if node is not None and _is_bool(node) else UNKNOWN
         case _:
             return UNKNOWN
 
 
-def _is_condition(root: ast.AST) -> bool:
+def _is_condition(root: ast.AST, formula: Formula) -> bool:
     """Return whether an expression has bool values, so that ``~`` means "not"."""
     match root:
-        case ast.Compare():
+        case ast.Compare() | ast.BoolOp():
             return True
         case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
-            return _is_condition(left) and _is_condition(right)
+            return _is_condition(left, formula) and _is_condition(right, formula)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return _is_condition(operand)
+            return _is_condition(operand, formula)
+        case ast.Name() | ast.Attribute() | ast.Call():
+            node = formula.names.get(_name(root, formula) or "")
+            if isinstance(node, Formula):
+                return _is_condition(node.expression.root, node)
+            return node is not None and _is_bool(node)
         case _:
             return False
+
+
+def _is_bool(node: Node) -> bool:
+    return isinstance(node, Leaf) and node.field.type in (("number", "bool"), ("option", ("number", "bool")))
 
 
 def _number(node: ast.AST) -> Number | None:
@@ -333,19 +348,20 @@ def _number(node: ast.AST) -> Number | None:
             return None
 
 
-def _field(node: ast.AST, formula: Formula) -> str | None:
-    name = _name(node)
+def _field(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> str | None:
+    name = _name(node, formula)
     found = formula.names.get(name) if name is not None else None
     while isinstance(found, Formula):
         # An alias that only renames.
-        name = _name(found.expression.root)
-        found = found.names.get(name) if name is not None else None
-    return _key(found.field) if isinstance(found, Leaf) else None
+        formula = found
+        name = _name(formula.expression.root, formula)
+        found = formula.names.get(name) if name is not None else None
+    return _key(found.field) if isinstance(found, Leaf) and found.field in own else None
 
 
-def _name(node: ast.AST) -> str | None:
+def _name(node: ast.AST, formula: Formula) -> str | None:
     match node:
-        case ast.Call(func=ast.Name(), args=[ast.Constant(value=str() as name)]):
+        case ast.Call(args=[ast.Constant(value=str() as name)]) if formula.expression.called(node)[1] is None:
             return name
         case _:
             return dotted(node)
