@@ -6,12 +6,14 @@ import importlib.util
 import json
 import os
 import shutil
+import stat
 import struct
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import awkward as ak
@@ -764,7 +766,11 @@ def test_of_an_index_only_what_a_cut_needs_is_read_with_few_calls(
 
 def test_an_index_of_another_user_is_not_used(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = os.getuid() + 1
-    monkeypatch.setattr(index, "_owners", lambda file, _: (os.fstat(file).st_uid + 2, data))
+    own = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: own + 3)
+    monkeypatch.setattr(index, "_owner_of_data", lambda _: data)
+    others = {"st_uid": own + 2, "st_mode": stat.S_IFREG, "st_size": 0}
+    monkeypatch.setattr(os, "fstat", lambda _: SimpleNamespace(**others))
     with (
         sapwood.open(f"{indexed}:t") as table,
         pytest.warns(SapwoodWarning, match=r"is not used: it belongs to user \d+"),

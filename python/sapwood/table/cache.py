@@ -2,8 +2,9 @@
 
 A file holds one field over a range of entries that was read, usually whole clusters. Its name is a hash of the source
 (UUID, size and version of the ROOT file, when it was touched last, table, field, the places of its pages) and the
-range. Reading other entries uses the cached ones among them, joined from several files if necessary. Each array of the column is one row of a column
-of large lists, so that arrays of any lengths fit into one record batch and can be used directly in the mapped file.
+range. Reading other entries uses the cached ones among them, joined from several files if necessary. Each array of
+the column is one row of a column of large lists, so that arrays of any lengths fit into one record batch and can be
+used directly in the mapped file.
 
 A file is written under a temporary name, in space that was reserved for it, and renamed when it is complete. It is not
 synced: the checksums of its arrays and of their description are compared when a process uses the file first.

@@ -39,7 +39,7 @@ from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.table.cache import hold, release
 from sapwood.table.identity import identity_of, places_of, sample_of, touched
-from sapwood.table.predicates import Bounds, Predicate
+from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
 SUFFIX = ".sapwood-index"
@@ -148,19 +148,17 @@ class FieldZones:
     def _bound(self, zone: int, values: Array) -> None:
         (self.low[zone],), (self.high[zone],), self.nan[zone] = _native.extremes_of(np.ascontiguousarray(values))
 
-    def bounds(self) -> Bounds:
-        """Return the bounds that predicates use."""
-        return Bounds(
-            self.low, self.high, self.count - self.missing - self.nan > 0, self.nan > 0, self.missing > 0,
-            self.count - self.missing > 0,
-        )  # fmt: skip
+    @property
+    def known(self) -> Array:
+        """Whether any value of each zone is neither missing nor NaN, so that the bounds have a meaning."""
+        return self.count > self.missing + self.nan
 
     def merged(self, firsts: Sequence[int]) -> FieldZones:
         """Join zones; `firsts` are the numbers of those that begin a joined one, and the end."""
         if len(firsts) == len(self.low) + 1:
             return self
         merged = FieldZones.of(self.low.dtype, len(firsts) - 1)
-        known = self.bounds().known
+        known = self.known
         for zone, (first, end) in enumerate(pairwise(firsts)):
             own = slice(first, end)
             low, high = self.low[own][known[own]], self.high[own][known[own]]
@@ -240,12 +238,7 @@ class Zones:
 
     def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries, between two entries, in which the predicate can be true."""
-
-        def bounds(name: str) -> Bounds | None:
-            found = self.fields.get(name)
-            return None if found is None else found.bounds()
-
-        possible = np.asarray(predicate.possible(bounds).true)
+        possible = np.asarray(predicate.can_be(True, self.fields.get))
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
@@ -376,11 +369,21 @@ def _name_in_set(path: str) -> str:
     return path.replace("%", "%25").replace(".", _DOT)
 
 
+def _counts_of(kind: columns.Type | None) -> tuple[str, ...]:
+    """Return the counts that the type of a field leaves open: of a number in each entry, only those of NaN."""
+    if kind is None or kind[0] not in ("number", "option"):
+        return _COUNTS
+    nan = ("nan",) if (number_type(kind) or np.dtype(bool)).kind == "f" else ()
+    return nan if kind[0] == "number" else ("count", "missing", *nan)
+
+
 class _Stored(_Read):
     """The fields of an index in the file, read at their first use."""
 
     rest = False
     """Whether the last entries are in no zone."""
+    lengths: Array
+    """The numbers of entries of the zones."""
 
     def __init__(self, stored: Table, table: Table) -> None:
         super().__init__()
@@ -409,9 +412,12 @@ class _Stored(_Read):
             found = self._columns([*_RANGES, *(one for places in wanted.values() for one in places)], numbers)
         except (SapwoodError, KeyError, ValueError):
             # Damage of a field is reported when the field is used.
-            return self._columns(_RANGES, numbers)
+            found = self._columns(_RANGES, numbers)
+            self.lengths = found[1].astype(np.int64)
+            return found
         rest = iter(found[len(_RANGES) :])
         self._ahead = {name: [next(rest) for _ in places] for name, places in wanted.items()}
+        self.lengths = found[1].astype(np.int64)
         return found[: len(_RANGES)]
 
     def _numbers(self, names: Sequence[str]) -> dict[str, int]:
@@ -428,7 +434,7 @@ class _Stored(_Read):
         if field is None or field.path_in(self._table) != name or number_type(field.type) is None:
             return []
         path = _name_in_set(name)
-        return [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_COUNTS)]
+        return [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_counts_of(field.type))]
 
     def _read(self, name: str) -> FieldZones | None:
         places = self._places_of(name)
@@ -444,10 +450,14 @@ class _Stored(_Read):
                 arrays = self._columns(places, numbers)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"its statistics of {name!r} cannot be read ({error})")
-        types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
+        types = [kind, kind, *(np.dtype(np.int64) for _ in arrays[2:])]
         if [one.dtype for one in arrays] != types:
             return _not_used(self._stored.object_path, f"{name!r} has another type now")
-        found = FieldZones(*arrays)
+        counts = dict(zip(_counts_of(self._table[name].type), arrays[2:], strict=True))
+        none = np.zeros(len(self.lengths), np.int64)
+        found = FieldZones(
+            arrays[0], arrays[1], counts.get("count", self.lengths), *(counts.get(one, none) for one in _COUNTS[1:])
+        )
         return FieldZones.joined([found, FieldZones.unknown(kind)]) if self.rest else found
 
 
@@ -483,16 +493,15 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
-def _owners(file: int, table: Table) -> tuple[int, int]:
-    """Return the users who own an open index and the data."""
-    return os.fstat(file).st_uid, Path(table.file.file_path).stat().st_uid
+def _owner_of_data(table: Table) -> int:
+    return Path(table.file.file_path).stat().st_uid
 
 
-def _distrust(file: int, table: Table) -> str | None:
-    """Return why an index is not trusted, or None: its author decides which entries cuts leave out."""
-    owner, data = _owners(file, table)
-    trusted = owner in (data, os.getuid(), 0)
-    return None if trusted else f"it belongs to user {owner}, and the data to user {data}"
+def _distrust(owner: int, table: Table) -> str | None:
+    """Return why an index of a user is not trusted, or None: its author decides which entries cuts leave out."""
+    if owner in (os.getuid(), 0) or owner == (data := _owner_of_data(table)):
+        return None
+    return f"it belongs to user {owner}, and the data to user {data}"
 
 
 def _not_used(path: Path | str, why: str) -> None:
@@ -528,8 +537,11 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
     except OSError as error:
         return _not_used(path, f"it cannot be opened ({error})")
     try:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
             return _in_file(table, names)
+        if why := _distrust(about.st_uid, table):
+            return _not_used(path, why)
         return _beside(number, path, table, names)
     except _DAMAGE as error:
         return _not_used(path, f"it is damaged ({error})")
@@ -539,8 +551,6 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
 
 def _beside(file: int, path: str, table: Table, names: Sequence[str]) -> Zones | None:
     """Return the index in a file beside that of the table."""
-    if why := _distrust(file, table):
-        return _not_used(path, why)
     ahead = os.pread(file, _AHEAD, 0)
     if _is_earlier(ahead):
         return _not_used(path, "an earlier version of sapwood has made it; make it again with sapwood stats --index")
@@ -677,7 +687,7 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
     try:
         with path.open("rb", buffering=0) as file:
             header = _header(file.fileno(), os.pread(file.fileno(), _HEAD.size, 0))
-            if header["file"] != identity or _distrust(file.fileno(), table):
+            if header["file"] != identity or _distrust(os.fstat(file.fileno()).st_uid, table):
                 return {}
             for name, own in header["tables"].items():
                 directory = None if name == table.object_path else _directory(file.fileno(), own, b"")

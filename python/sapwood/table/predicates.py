@@ -1,7 +1,7 @@
 """Predicates: conditions on fields that can be decided from the smallest and largest value of each zone.
 
 A zone is a range of entries with bounds in an index (`sapwood.table.index`). A predicate returns for each zone whether
-it can be true for any of its entries, and whether it can be false for any. Both are possible for conditions without
+it can be true for any of its entries, or whether it can be false for any. Both are possible for conditions without
 bounds (`UNKNOWN`). In case of doubt a zone is kept: it is excluded only if no entry can pass.
 """
 
@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,26 +25,18 @@ Number = bool | int | float
 """A constant of a comparison."""
 
 
-class Bounds(NamedTuple):
-    """Bounds and counts of one field in each zone; bools have the bounds 0 and 1."""
+class Bounds(Protocol):
+    """Bounds and counts of one field in each zone; bools have the bounds 0 and 1.
+
+    `low` and `high` have a meaning only in zones with a value that is neither missing nor NaN. `count` are all values,
+    also those that are `missing` or `nan`.
+    """
 
     low: Array
     high: Array
-    known: Array
-    """Whether any value of the zone is neither missing nor NaN; only then `low` and `high` have a meaning."""
-    nan: Array
-    """Whether any value is NaN."""
+    count: Array
     missing: Array
-    """Whether any value is missing."""
-    present: Array
-    """Whether any value is not missing."""
-
-
-class Possible(NamedTuple):
-    """Whether a predicate can be true, and whether it can be false, for any entry of each zone."""
-
-    true: Array | bool
-    false: Array | bool
+    nan: Array
 
 
 BoundsOf = Callable[[str], Bounds | None]
@@ -54,15 +46,15 @@ BoundsOf = Callable[[str], Bounds | None]
 class Predicate:
     """A condition that sapwood cannot analyse: it may be true or false anywhere."""
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Return the possible results in each zone."""
-        del bounds
-        return Possible(true=True, false=True)
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return for each zone whether the condition can have this outcome for any entry."""
+        del outcome, bounds
+        return True
 
     def names(self) -> list[str]:
         """Return the names of the fields whose bounds the predicate uses."""
         found: list[str] = []
-        self.possible(found.append)
+        self.can_be(True, found.append)
         return list(dict.fromkeys(found))
 
     def __and__(self, other: Predicate) -> Predicate:
@@ -87,10 +79,10 @@ class Constant(Predicate):
 
     value: bool | None
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Return the possible results."""
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return whether the constant is the outcome."""
         del bounds
-        return Possible(true=self.value is True, false=self.value is False)
+        return self.value is outcome
 
 
 @dataclass(frozen=True)
@@ -99,10 +91,9 @@ class Not(Predicate):
 
     of: Predicate
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Swap the possible results of the condition."""
-        inner = self.of.possible(bounds)
-        return Possible(inner.false, inner.true)
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return where the condition can have the other outcome."""
+        return self.of.can_be(not outcome, bounds)
 
 
 @dataclass(frozen=True)
@@ -111,14 +102,13 @@ class All(Predicate):
 
     of: tuple[Predicate, ...]
 
-    def possible(self, bounds: BoundsOf) -> Possible:
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Combine: all can be true, or one can be false."""
-        parts = [one.possible(bounds) for one in self.of]
-        true: Array | bool = True
-        false: Array | bool = False
-        for part in parts:
-            true, false = true & part.true, false | part.false
-        return Possible(true, false)
+        found: Array | bool = outcome
+        for one in self.of:
+            part = one.can_be(outcome, bounds)
+            found = found & part if outcome else found | part
+        return found
 
 
 @dataclass(frozen=True)
@@ -127,10 +117,12 @@ class Missing(Predicate):
 
     name: str
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Look whether there are missing values, and others."""
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Look whether there are missing values, or others."""
         found = bounds(self.name)
-        return Possible(true=True, false=True) if found is None else Possible(found.missing, found.present)
+        if found is None:
+            return True
+        return found.missing > 0 if outcome else found.count > found.missing
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ class Compare(Predicate):
     """A field is compared with a number.
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
-    nor larger nor equal.
+    nor larger nor equal. A comparison with a missing value is neither true nor false.
     """
 
     name: str
@@ -146,41 +138,47 @@ class Compare(Predicate):
     value: Number
     nan_is_largest: bool = False
 
-    def possible(self, bounds: BoundsOf) -> Possible:
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
         if found is None or value != value or _beyond(value, found.low.dtype):
-            return Possible(true=True, false=True)
+            return True
+        # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.
+        operation = self.operation if outcome else _OPPOSITE[self.operation]
         try:
             with np.errstate(all="ignore"):
-                true, false = self._between(found.low, found.high, value)
+                able = _between(operation, found.low, found.high, value)
                 if found.low.dtype == np.float32 and float(np.float32(value)) != value:
                     # Engines differ: the constant is rounded to the type of the field, or the field is widened.
-                    wide = self._between(found.low.astype(np.float64), found.high.astype(np.float64), float(value))
-                    true, false = true | wide[0], false | wide[1]
+                    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+                    able = able | _between(operation, low, high, float(value))
         except OverflowError:
-            return Possible(true=True, false=True)
-        true, false = true & found.known, false & found.known
-        if self.nan_is_largest or self.operation == "!=":
-            true = true | found.nan
-        if self.nan_is_largest or self.operation != "!=":
-            false = false | found.nan
-        return Possible(true, false)
+            return True
+        able = able & (found.count > found.missing + found.nan)
+        if self.nan_is_largest or (self.operation == "!=") is outcome:
+            able = able | (found.nan > 0)
+        return able
 
-    def _between(self, low: Array, high: Array, value: Any) -> tuple[Array, Array]:
-        match self.operation:
-            case "<":
-                return low < value, ~(high < value)
-            case "<=":
-                return low <= value, ~(high <= value)
-            case ">":
-                return high > value, ~(low > value)
-            case ">=":
-                return high >= value, ~(low >= value)
-            case _:
-                equal = (low <= value) & (high >= value), ~((low == value) & (high == value))
-                return equal if self.operation == "==" else equal[::-1]
+
+_OPPOSITE: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+def _between(operation: str, low: Array, high: Array, value: Any) -> Array:
+    """Return whether a comparison is true for any number between bounds."""
+    match operation:
+        case "<":
+            return low < value
+        case "<=":
+            return low <= value
+        case ">":
+            return high > value
+        case ">=":
+            return high >= value
+        case "==":
+            return (low <= value) & (high >= value)
+        case _:
+            return (low != value) | (high != value)
 
 
 def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
