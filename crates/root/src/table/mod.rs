@@ -40,7 +40,7 @@ mod page;
 pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
-pub use kept::{Kept, PageCache, Tail};
+pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
 };
