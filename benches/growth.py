@@ -33,8 +33,8 @@ CLUSTER = 1_000_000
 """Entries of the clusters that are repeated."""
 JOB = 20_000_000
 """Entries of the file of a job."""
-PASSES = 50
-"""How often a job reads it: a job takes about a second."""
+PASSES = 25
+"""How often a job reads it: a job takes about half a second."""
 
 CHILD = """
 import json, sys, time

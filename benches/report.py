@@ -610,8 +610,8 @@ def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | Non
         + "\n".join(table)
         + "\n\n"
         f"Reading: what `sapwood lab predict` gives for jobs that each read {job['files']} files of\n"
-        f"{job['file']:.2f} MB, with one million entries each: measured here are {job['open']:.2f} ms to open a file and\n"
-        f"{1e6 * job['decoding']:.1f} ns an entry. The rate of the storage is assumed, as is that the cores are\n"
+        f"{job['file']:.2f} MB, with one million entries each: measured here are {job['open']:.2f} ms to open\n"
+        f"a file and {1e6 * job['decoding']:.1f} ns an entry. The rate of the storage is assumed, as is that the cores are\n"
         "independent. The storage is the only thing that jobs share, and limits the largest number of jobs in each\n"
         "column. Only the prediction for jobs on one machine was checked (above).\n\n" + "\n".join([*heads, *rates])
     )
