@@ -584,9 +584,9 @@ def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | Non
     alike = [run for one in result["results"] if one["axis"] == "jobs" for run in one["runs"] if "before" in run]
     if alike and jobs:
         base, own = statistics.median(run["before"] for run in alike), max(memory for _, memory in jobs.values())
-        measured = f"{base / 1e6:.0f} MB of Python with its imports, {own / 1e6:.0f} MB for steps of 10 MB"
+        measured = f"{base / 1e6:.0f} MB of Python with its imports, at most {own / 1e6:.0f} MB for steps of 10 MB"
         carried = f"{cores * (base + own) / 1e9:.0f} GB on all cores"
-        rows.append(["memory of a core", f"{measured}, the same for any number of jobs", carried])
+        rows.append(["memory of a core", f"{measured}, with {min(jobs)} to {max(jobs)} jobs", carried])
     for kind in ("processes", "dask") if trains else ():
         record, name = trains or ({}, "")
         about, link = record["overhead"][kind], f"[result](../../benches/results/{name})"
@@ -613,9 +613,9 @@ def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | Non
         + "\n\n"
         f"Reading: what `sapwood lab predict` gives for jobs that each read {job['files']} files of\n"
         f"{job['file']:.2f} MB, with one million entries each: measured here are {job['open']:.2f} ms to open\n"
-        f"a file and {1e6 * job['decoding']:.1f} ns an entry. The rate of the storage is assumed, as is that the cores are\n"
-        "independent. The storage is the only thing that jobs share, and limits the largest number of jobs in each\n"
-        f"column. {checked}\n\n" + "\n".join([*heads, *rates])
+        f"a file and {1e6 * job['decoding']:.1f} ns an entry. The rate of the storage is assumed, and that the cores\n"
+        "are independent. The storage is the only thing that jobs share, and limits the largest number of jobs in\n"
+        f"each column. {checked}\n\n" + "\n".join([*heads, *rates])
     )
 
 
