@@ -5,13 +5,15 @@ its own: the time of the operation without imports, and the peak memory above th
 is the median of `--rounds` rounds, of one where a round takes over a tenth of `--budget`. Where ten times the time of
 the point before exceeds `--budget` seconds, a point is not measured, and the result says so.
 
-    benches/growth.py [--axis NAME]... [--rounds N] [--budget SECONDS] [--quick] [--keep]
+The costs of one job, and what two jobs gain, predict the time of more jobs, which is compared with the measured time.
+With `--onto`, axes that are not measured are those of an older result, which the new one names.
+
+    benches/growth.py [--axis NAME]... [--onto RESULT.json] [--rounds N] [--budget SECONDS] [--quick] [--keep]
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import statistics
@@ -30,7 +32,9 @@ ENTRIES_A_FILE = 10_000
 CLUSTER = 1_000_000
 """Entries of the clusters that are repeated."""
 JOB = 20_000_000
-"""Entries that each job reads."""
+"""Entries of the file of a job."""
+PASSES = 25
+"""How often a job reads it: a job takes about half a second."""
 
 CHILD = """
 import json, sys, time
@@ -52,7 +56,7 @@ sys.stdin.readline()
 before, begin = peak(), time.perf_counter()
 """
 CLOSING = """
-print(json.dumps({"wall": time.perf_counter() - begin, "memory": peak() - before}))
+print(json.dumps({"wall": time.perf_counter() - begin, "memory": peak() - before, "before": before}))
 """
 FILES = 'names = [str(folder / "links" / f"{number:06d}.root") for number in range(size)]\n'
 ONE = 'name = folder / f"{axis}-{{size}}.root"\n'
@@ -75,7 +79,7 @@ OPERATIONS: dict[str, dict[str, str]] = {
         "read": 'assert entries(f"{name}:t") == size',
         "merge": 'merge(folder / "merged.root", [name] * 2)',
     },
-    "jobs": {"read": f'assert entries(f"{{folder}}/job.root:t") == {JOB}'},
+    "jobs": {"read": f'for _ in range({PASSES}):\n    assert entries(f"{{folder}}/job.root:t") == {JOB}'},
 }
 POINTS: dict[str, tuple[int, ...]] = {
     "files": (1, 10, 100, 1_000, 10_000, 100_000),
@@ -149,7 +153,34 @@ def measure(folder: Path, axis: str, operation: str, size: int) -> dict[str, flo
         raise SystemExit(f"{axis}, {operation}, {size}: {failed[0][-2000:]}")
     found = [json.loads(text) for text, _ in outputs]
     (folder / "merged.root").unlink(missing_ok=True)
-    return {"wall": max(one["wall"] for one in found), "memory": max(one["memory"] for one in found)}
+    return {name: max(one[name] for one in found) for name in ("wall", "memory", "before")}
+
+
+def medians(results: list[dict[str, Any]], axis: str, operation: str) -> dict[int, float]:
+    """Return the median seconds of an operation at each point."""
+    wanted = [one for one in results if (one["axis"], one["operation"]) == (axis, operation)]
+    return {one["size"]: statistics.median(run["wall"] for run in one["runs"]) for one in wanted}
+
+
+def check(results: list[dict[str, Any]], cores: int) -> dict[str, Any] | None:
+    """Predict the time of more than two jobs from that of one and of two, beside what was measured.
+
+    The speed of the processors with two busy jobs is what two jobs gained here; it does not grow beyond the cores.
+    """
+    from sapwood.lab.studies.predict import parse
+    from sapwood.lab.studies.queues import simulate
+
+    taken = medians(results, "jobs", "read")
+    if not {1, 2} <= taken.keys() or cores != 2:
+        return None
+    speeds = [1.0, 2 * taken[1] / taken[2]]
+    job = {"files": PASSES, "file": 1.0, "events": JOB, "decoding": 1e3 * taken[1] / PASSES / JOB}
+    described = {"processor": speeds, "jobs": list(taken), "storage": [{"rate": 1e9}], "job": job}
+    where, load, jobs = parse(json.dumps(described), "check.json")
+    times = {
+        str(count): {"predicted": simulate(where, load, count).seconds, "measured": taken[count]} for count in jobs
+    }
+    return {"processor": speeds, "times": times}
 
 
 def site(results: list[dict[str, Any]], stored: int) -> dict[str, Any] | None:
@@ -160,12 +191,9 @@ def site(results: list[dict[str, Any]], stored: int) -> dict[str, Any] | None:
     from sapwood.lab.studies.predict import parse
     from sapwood.lab.studies.queues import simulate
 
-    times = {
-        (entry["axis"], entry["operation"], entry["size"]): statistics.median(run["wall"] for run in entry["runs"])
-        for entry in results
-    }
     try:
-        opening, reading = times["files", "open", 1_000] / 1_000, times["entries", "read", CLUSTER]
+        opening = medians(results, "files", "open")[1_000] / 1_000
+        reading = medians(results, "entries", "read")[CLUSTER]
     except KeyError:
         return None
     job = {"files": 20, "file": stored / 1e6, "events": CLUSTER, "open": 1e3 * opening}
@@ -182,6 +210,7 @@ def main() -> None:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--axis", action="append", choices=list(POINTS), help="only this axis; may be repeated")
+    parser.add_argument("--onto", type=Path, help="result of which the other axes are kept")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=60, help="seconds that one point may take")
     parser.add_argument("--quick", action="store_true", help="the first three points of each axis")
@@ -189,12 +218,19 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     record: dict[str, Any] = {"host": host.host(), "software": host.software(), "budget": given.budget, "results": []}
-    record |= {"entries_a_file": ENTRIES_A_FILE, "job": JOB, "rounds": given.rounds}
+    record |= {"entries_a_file": ENTRIES_A_FILE, "job": JOB, "passes": PASSES, "rounds": given.rounds}
+    axes: list[str] = given.axis or list(POINTS)
+    if given.onto:
+        older = json.loads(given.onto.read_text())
+        record["results"] = [one for one in older["results"] if one["axis"] not in axes]
+        record["left_out"] = older["left_out"]
+        record["older"] = {name: older[name] for name in ("host", "software", "rounds", "budget")}
+        record["older"] |= {"file": given.onto.name, "axes": [one for one in POINTS if one not in axes]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder / "file.root", 1, ENTRIES_A_FILE)
         write(folder / "cluster.root", 1, CLUSTER)
-        for axis in given.axis or POINTS:
+        for axis in axes:
             last = dict.fromkeys(OPERATIONS[axis], 0.0)
             left_out: dict[str, list[int]] = {operation: [] for operation in last}
             for size in POINTS[axis][:3] if given.quick else POINTS[axis]:
@@ -221,11 +257,9 @@ def main() -> None:
                     )
             record.setdefault("left_out", {})[axis] = {one: sizes for one, sizes in left_out.items() if sizes}
         record["site"] = site(record["results"], (folder / "cluster.root").stat().st_size)
+        record["check"] = check(record["results"], record["host"]["cpus"])
     if given.keep:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H%M")
-        out = HERE / "results" / f"growth-{now}-{record['software']['commit'][:8]}.json"
-        out.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"result: {out}; benches/report.py makes the page of it")
+        print(f"result: {host.keep('growth', record)}; benches/report.py makes the page of it")
 
 
 if __name__ == "__main__":

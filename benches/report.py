@@ -526,7 +526,7 @@ GROWTH = {
     "files": ("files", "all files are links to one file with one branch of 10,000 entries"),
     "branches": ("branches", "10 entries each, one file; two such files are merged"),
     "entries": ("entries", "one branch of 8-bit integers, clusters of a million repeated; two such files are merged"),
-    "jobs": ("jobs at once", "each reads 20 million entries; the time until the last one ends"),
+    "jobs": ("jobs at once", "each reads 20 million entries {passes} times; the time until the last one ends"),
 }
 
 
@@ -534,15 +534,98 @@ _NOISE = 1e6
 """Bytes of memory from which on its growth has an exponent."""
 
 
-def growth_page(result: dict[str, Any], name: str) -> str:
-    """Return the page on growth."""
+def _points(result: dict[str, Any], axis: str, operation: str) -> dict[int, tuple[float, float]]:
+    """Return the median seconds and bytes of an operation at each point."""
+    wanted = [one for one in result["results"] if (one["axis"], one["operation"]) == (axis, operation)]
+    middle = {one["size"]: [statistics.median(run[what] for run in one["runs"]) for what in ("wall", "memory")]
+              for one in wanted}  # fmt: skip
+    return {size: (seconds, memory) for size, (seconds, memory) in middle.items()}
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.4f}" if value < 1 else f"{value:.2f}"
+
+
+def growth_check(result: dict[str, Any]) -> str:
+    """Return the part on the jobs that were measured beside those that one and two of them predict."""
+    check, cores = result["check"], result["host"]["cpus"]
+    rows = [_row(["jobs at once", "measured, s", "predicted, s", "off by"]), _row(["---:"] * 4)]
+    for count, one in check["times"].items():
+        off = f"{100 * (one['predicted'] / one['measured'] - 1):+.0f} %".replace("-", "−")
+        given = int(count) <= cores
+        rows.append(_row([count, f"{one['measured']:.2f}", f"{one['predicted']:.2f}", "given" if given else off]))
+    return (
+        "### Prediction and measurement\n\n"
+        f"On {cores} processors, time does not grow up to {cores} jobs and grows in proportion from there, if the\n"
+        f"processors are independent. Two jobs did the work of {check['processor'][1]:.2f} jobs in the time of one.\n"
+        "From this and the cost of one job, `sapwood lab predict` predicts the time of more jobs:\n\n" + "\n".join(rows)
+    )
+
+
+SITE_CORES = 1_000
+
+
+def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | None) -> str:
+    """Return the part that carries the curves to a site of 1,000 cores."""
+    site, cores = result["site"], SITE_CORES
+    job, curves = site["job"], site["curves"]
+    files = {one: _points(result, "files", one) for one in ("open", "plan", "merge")}
+    branches, jobs = _points(result, "branches", "merge"), _points(result, "jobs", "read")
+    rows: list[list[str]] = []
+    if most := files["plan"].get(100_000):
+        measured = f"{most[0]:.1f} s, {most[1] / 1e6:.0f} MB in one process"
+        alone = f"unless each job opens its 100 files itself: {files['open'][100][0]:.4f} s"
+        rows.append(["planning 100,000 files", measured, f"all cores wait {most[0]:.1f} s, {alone}"])
+    if (few := files["merge"].get(1_000)) and (two := branches.get(1_000)):
+        measured = f"1,000 files of one branch: {few[0]:.2f} s, {few[1] / 1e6:.1f} MB"
+        measured += f"; two files of 1,000 branches: {two[0]:.3f} s"
+        carried = f"{few[0]:.2f} s with one branch, {cores / 2 * two[0]:.0f} s with 1,000 branches, on one core"
+        rows.append(["merging the outputs of all jobs", measured, carried])
+    alike = [run for one in result["results"] if one["axis"] == "jobs" for run in one["runs"] if "before" in run]
+    if alike and jobs:
+        base, own = statistics.median(run["before"] for run in alike), max(memory for _, memory in jobs.values())
+        measured = f"{base / 1e6:.0f} MB of Python with its imports, at most {own / 1e6:.0f} MB for steps of 10 MB"
+        carried = f"{cores * (base + own) / 1e9:.0f} GB on all cores"
+        rows.append(["memory of a core", f"{measured}, with {min(jobs)} to {max(jobs)} jobs", carried])
+    for kind in ("processes", "dask") if trains else ():
+        record, name = trains or ({}, "")
+        about, link = record["overhead"][kind], f"[result](../../benches/results/{name})"
+        carried = (
+            f"with steps of 1 s: {about['cpu ms'] / 10:.2f} % of the cores; if all of it were in the coordinating "
+        )
+        carried += f"process, that would be busy for {about['ms'] * cores / 10:.0f} % of the time"
+        measured = f"{about['ms']:.2f} ms, {about['cpu ms']:.2f} ms of the processor ({link})"
+        rows.append([f"the engine for a step ({kind})", measured, carried])
+    checked = "Only the prediction for jobs on one machine was checked (above)."
+    checked = checked if result.get("check") else "Nothing here checks the prediction."
+    table = [_row(["what", "measured", f"for {cores:,} cores"]), _row(["---"] * 3), *map(_row, rows)]
+    heads = [
+        _row(["jobs", *(f"storage of {int(rate) / 1000:g} GB/s" for rate in curves)]),
+        _row(["---:"] * (1 + len(curves))),
+    ]
+    rates = [
+        _row([count, *(f"{curve[count] / 1000:.2f} GB/s" for curve in curves.values())])
+        for count in next(iter(curves.values()))
+    ]
+    return (
+        f"## A site of {cores:,} cores\n\nThe curves above, carried to jobs on {cores:,} cores:\n\n"
+        + "\n".join(table)
+        + "\n\n"
+        f"Reading: what `sapwood lab predict` gives for jobs that each read {job['files']} files of\n"
+        f"{job['file']:.2f} MB, with one million entries each: measured here are {job['open']:.2f} ms to open\n"
+        f"a file and {1e6 * job['decoding']:.1f} ns an entry. The rate of the storage is assumed, and that the cores\n"
+        "are independent. The storage is the only thing that jobs share, and limits the largest number of jobs in\n"
+        f"each column. {checked}\n\n" + "\n".join([*heads, *rates])
+    )
+
+
+def growth_page(result: dict[str, Any], name: str, trains: tuple[dict[str, Any], str] | None = None) -> str:
+    """Return the page on growth; `trains` is a result with what the engine costs for each step."""
     parts = []
-    for axis, (word, what) in GROWTH.items():
-        found: dict[str, dict[int, tuple[float, float]]] = {}
-        for entry in result["results"]:
-            if entry["axis"] == axis:
-                middle = [statistics.median(run[one] for run in entry["runs"]) for one in ("wall", "memory")]
-                found.setdefault(entry["operation"], {})[entry["size"]] = (middle[0], middle[1])
+    for axis, (word, about) in GROWTH.items():
+        what = about.format(passes=result.get("passes", 1)).replace(" 1 times", "")
+        found = {one: _points(result, axis, one) for one in ("open", "plan", "read", "merge")}
+        found = {one: points for one, points in found.items() if points}
         sizes = sorted({size for points in found.values() for size in points})
         heads = [word, *(head for one in found for head in (f"{one}, s", "exponent", "MB", "exponent"))]
         rows = [_row(heads), _row(["---:"] * len(heads))]
@@ -560,30 +643,23 @@ def growth_page(result: dict[str, Any], name: str) -> str:
                     powers[0] = f"{math.log(seconds / old_seconds) / math.log(size / before):.2f}"
                     if min(memory, old_memory) > _NOISE:
                         powers[1] = f"{math.log(memory / old_memory) / math.log(size / before):.2f}"
-                shown = f"{seconds:.4f}" if seconds < 1 else f"{seconds:.2f}"
-                cells += [shown, powers[0], f"{memory / 1e6:.1f}", powers[1]]
+                cells += [_seconds(seconds), powers[0], f"{memory / 1e6:.1f}", powers[1]]
             rows.append(_row(cells))
         parts.append(f"## {word.capitalize()}\n\n{what[0].upper()}{what[1:]}.\n\n" + "\n".join(rows))
+    if result.get("check"):
+        parts.append(growth_check(result))
     if result.get("site"):
-        job, curves = result["site"]["job"], result["site"]["curves"]
-        rows = [
-            _row(["jobs", *(f"storage of {int(rate) / 1000:g} GB/s" for rate in curves)]),
-            _row(["---:"] * (1 + len(curves))),
-        ]
-        rows += [
-            _row([count, *(f"{curve[count] / 1000:.2f} GB/s" for curve in curves.values())])
-            for count in next(iter(curves.values()))
-        ]
-        parts.append(
-            "## A site of 1,000 cores\n\n"
-            f"What `sapwood lab predict` gives for jobs that each read {job['files']} files of {job['file']:.2f} MB,\n"
-            f"with one million entries each: measured here are {job['open']:.2f} ms to open a file and\n"
-            f"{1e6 * job['decoding']:.1f} ns an entry. The storage is assumed. It is the only thing that jobs share,\n"
-            "and it limits the largest number of jobs in each column. Nothing here checks the prediction.\n\n"
-            + "\n".join(rows)
-        )
+        parts.append(growth_site(result, trains))
     host, software = result["host"], result["software"]
     body = "\n\n".join(parts)
+    origin = ""
+    if older := result.get("older"):
+        of, by = older["host"], older["software"]["commit"][:12]
+        axes = ", ".join(GROWTH[axis][0] for axis in older["axes"])
+        origin = (
+            f"\nThe curves of {axes} are from [{older['file']}](../../benches/results/{older['file']}): {of['cpu']},\n"
+            f"{of['cpus']} CPUs, Linux {of['kernel']}, sapwood at {by}, {older['rounds']} rounds.\n"
+        )
     return f"""# Growth
 
 Generated by `make bench-growth` from [{name}](../../benches/results/{name}),
@@ -602,7 +678,7 @@ Opening counts entries or lists branches. Planning is `explain` of all branches,
 
 Machine: {host["cpu"]}, {host["cpus"]} CPUs, {host["memory"]}, Linux {host["kernel"]}, load {host["load"]:.1f} at the
 start. Python {host["python"]}, sapwood {software["sapwood"]} at {software["commit"][:12]}.
-"""
+{origin}"""
 
 
 def site_figure(result: dict[str, Any]) -> str:
@@ -853,7 +929,7 @@ def kept_pages() -> dict[Path, str]:
         text = merging_page(json.loads(merging[-1].read_text()), merging[-1].name)
         found[TOP / "docs" / "performance" / "merging.md"] = text
     if growth := sorted(results.glob("growth-*.json")):
-        text = growth_page(json.loads(growth[-1].read_text()), growth[-1].name)
+        text = growth_page(json.loads(growth[-1].read_text()), growth[-1].name, newest("trains-*.json"))
         found[TOP / "docs" / "performance" / "growth.md"] = text
     if site := sorted(results.glob("site-*.json")):
         kept = json.loads(site[-1].read_text())

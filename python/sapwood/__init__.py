@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from sapwood import reading as reading
     from sapwood import source as source
     from sapwood import writing as writing
-    from sapwood._native import __version__, counters, kept_memory, num_threads, set_kept_memory, set_num_threads
+    from sapwood._native import (
+        __version__,
+        counters,
+        kept_memory,
+        num_threads,
+        set_basket_cache,
+        set_kept_memory,
+        set_num_threads,
+    )
     from sapwood.cache import LRUArrayCache, LRUCache
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.containers import (
@@ -204,6 +212,7 @@ __all__ = [
     "register_interpretation",
     "reset_classes",
     "scan_polars",
+    "set_basket_cache",
     "set_kept_memory",
     "set_num_threads",
     "to_pyroot",
@@ -226,6 +235,7 @@ __getattr__, __dir__ = lazily(
             "counters",
             "kept_memory",
             "num_threads",
+            "set_basket_cache",
             "set_kept_memory",
             "set_num_threads",
         ),

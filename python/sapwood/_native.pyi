@@ -1173,6 +1173,13 @@ def set_kept_memory(limit: int) -> int:
     never exceed the largest size that was in use at one time. 0 keeps none. Returns the previous limit.
     """
 
+def set_basket_cache(limit: int) -> int:
+    """Set the maximum size of the cache of decompressed baskets, which small reads use; the default is 64 MiB.
+
+    All open files of the process share the cache. Baskets above the new limit are dropped at once; 0 keeps none.
+    Returns the previous limit.
+    """
+
 def kept_memory() -> int:
     """Return the present size of the kept buffers of deleted arrays, in bytes."""
 

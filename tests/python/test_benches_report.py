@@ -6,6 +6,9 @@ import json
 import re
 import runpy
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = runpy.run_path(str(ROOT / "benches" / "report.py"))
@@ -39,3 +42,37 @@ def test_the_page_of_sites_fits_its_result() -> None:
     assert found is not None and row is not None
     ours, theirs = (float(rate.replace("\u2009", "")) for rate in row.groups())
     assert float(found[1]) == round(ours / theirs, 2)
+
+
+def test_predicted_jobs_stand_beside_measured_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benches"))
+    growth = runpy.run_path(str(ROOT / "benches" / "growth.py"))
+    times = {1: 1.0, 2: 1.25, 4: 2.0, 8: 5.0}
+
+    def entry(axis: str, operation: str, size: int, seconds: float) -> dict[str, Any]:
+        run = {"wall": seconds, "memory": 3e7, "before": 7e7}
+        return {"axis": axis, "operation": operation, "size": size, "runs": [run]}
+
+    results = [entry("jobs", "read", jobs, seconds) for jobs, seconds in times.items()]
+    check = growth["check"](results, 2)
+    # Two jobs gain 1.6: four take 2.5 s, eight 5 s.
+    predicted = {jobs: round(one["predicted"], 2) for jobs, one in check["times"].items()}
+    assert predicted == {"1": 1.0, "2": 1.25, "4": 2.5, "8": 5.0}
+    assert growth["check"](results[1:], 2) is None and growth["check"](results, 64) is None
+    results += [entry("files", one, 10**n, 10**n / 1e4) for one in ("open", "plan", "merge") for n in range(6)]
+    results += [entry("branches", "merge", 1000, 0.05), entry("entries", "read", 1_000_000, 0.003)]
+    host = {"cpu": "one", "cpus": 2, "memory": "1 kB", "kernel": "k", "load": 0.5, "python": "3"}
+    software = {"commit": "abc", "sapwood": "0"}
+    older = {"host": {**host, "cpu": "another"}, "software": software, "rounds": 9, "file": "old.json"}
+    result = {"results": results, "check": check, "host": host, "software": software, "rounds": 2, "budget": 60}
+    result |= {"site": growth["site"](results, 900_000), "passes": 50, "older": {**older, "axes": ["files"]}}
+    trains = {"overhead": {one: {"ms": 0.2, "cpu ms": 0.3} for one in ("processes", "dask")}}
+    kept = json.loads(json.dumps(result))
+    page = " ".join(REPORT["growth_page"](kept, "new.json", (trains, "trains.json")).split())
+    assert "| 4 | 2.00 | 2.50 | +25 % |" in page and "| 8 | 5.00 | 5.00 | +0 % |" in page
+    assert "| 2 | 1.25 | 1.25 | given |" in page
+    assert "20 million entries 50 times" in page
+    assert "planning 100,000 files | 10.0 s, 30 MB in one process" in page
+    assert "| 100 GB on all cores |" in page
+    assert "0.03 % of the cores; if all of it were in the coordinating process, that would be busy for 20 %" in page
+    assert "The curves of files are from [old.json]" in page and "another, 2 CPUs" in page

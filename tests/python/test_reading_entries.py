@@ -101,6 +101,31 @@ def test_what_is_kept_is_not_counted_again(path: Path) -> None:
     assert not trace["length"][trace["cause"] == "carried"].any()
 
 
+def test_the_size_of_the_cache_can_be_set(path: Path, everything: Any) -> None:
+    def baskets(tree: Any, entries: range) -> int:
+        before = tree.file.counters()["baskets"]
+        for entry in entries:
+            assert ak.array_equal(tree.arrays(entry_start=entry, entry_stop=entry + 1), everything[entry : entry + 1])
+        return tree.file.counters()["baskets"] - before
+
+    entries = range(0, ENTRIES, 1000)
+    with sapwood.open(path) as file:
+        tree = file["t"]
+        assert baskets(tree, entries) == 4 * CLUSTERS
+        assert sapwood.set_basket_cache(0) == ROOM
+        try:
+            assert baskets(tree, entries) == 4 * len(entries)
+            # A limit of one cluster serves entries in order, but not those read before.
+            assert sapwood.set_basket_cache(150_000) == 0
+            assert baskets(tree, entries) == 4 * CLUSTERS
+            assert baskets(tree, range(1)) == 4
+            with pytest.raises(sapwood.ArgumentError, match="must not be negative"):
+                sapwood.set_basket_cache(-1)
+        finally:
+            assert sapwood.set_basket_cache(ROOM) == 150_000
+        assert baskets(tree, range(5)) == 0
+
+
 def test_large_readings_neither_fill_nor_ask(path: Path) -> None:
     with sapwood.open(path) as file:
         tree = file["t"]

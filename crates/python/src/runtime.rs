@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use sapwood_io::{PerProcess, Source, Token, cancel, lock};
 use sapwood_root::array::pool::{self as buffers, Hold};
 use sapwood_root::file::RootFile;
-use sapwood_root::table::Table;
+use sapwood_root::table::{Table, set_most_cached};
 use sapwood_root::{Error, ErrorKind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -79,12 +79,22 @@ fn num_threads() -> PyResult<usize> {
     Ok(pool()?.current_num_threads())
 }
 
+fn memory_limit(limit: i64) -> PyResult<usize> {
+    usize::try_from(limit).map_err(|_| {
+        raise(Error::argument(format!("the memory limit must not be negative, but is {limit} bytes")))
+    })
+}
+
 #[pyfunction]
 fn set_kept_memory(limit: i64, py: Python<'_>) -> PyResult<usize> {
-    let bytes = usize::try_from(limit).map_err(|_| {
-        raise(Error::argument(format!("the memory limit must not be negative, but is {limit} bytes")))
-    })?;
+    let bytes = memory_limit(limit)?;
     Ok(py.detach(|| buffers::set_most_kept(bytes)))
+}
+
+#[pyfunction]
+fn set_basket_cache(limit: i64, py: Python<'_>) -> PyResult<usize> {
+    let bytes = memory_limit(limit)?;
+    Ok(py.detach(|| set_most_cached(bytes)))
 }
 
 #[pyfunction]
@@ -283,5 +293,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(set_kept_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(set_basket_cache, module)?)?;
     module.add_function(wrap_pyfunction!(kept_memory, module)?)
 }

@@ -21,8 +21,8 @@ const LARGE: usize = 2 << 20;
 const SMALLEST_PROVIDED: usize = 16 << 10;
 /// Minimum size of a range that is checked for being in memory already.
 const SMALLEST_CHECKED: usize = 64 << 10;
-/// A reading with a buffer of this size tries a large page.
-const TRIED: usize = 4 << 20;
+/// A reading with a buffer of this size tries a large page: a million numbers of 32 bits.
+const TRIED: usize = 3500 << 10;
 /// Otherwise one is tried for this many bytes of small pages, on a virtual machine: they take fifty times as long as
 /// a slow large page, with the decoding of their values.
 const TRIED_VIRTUAL: usize = 512 << 20;

@@ -28,6 +28,8 @@ pub const SMALLEST: usize = 64 << 10;
 const WASTE: usize = 2;
 /// The same during a [`Hold`].
 const HELD_WASTE: usize = 4;
+/// A kept buffer that lacks at most this part of the requested size grows.
+const SHORT: usize = 9;
 /// Ratio of a kept buffer to a lack of room from which other buffers are removed for it, if there are any.
 const MANY_TIMES: usize = 4;
 
@@ -257,7 +259,7 @@ impl Drop for Hold {
 /// Returns an empty buffer with room for this many items, or with less room if there is not enough memory.
 pub fn with_capacity<T: Item>(items: usize) -> Vec<T> {
     let bytes = items.saturating_mul(size_of::<T>());
-    let mut buffer: Vec<T> = take(bytes);
+    let mut buffer: Vec<T> = take(bytes, bytes);
     buffer.clear();
     if buffer.capacity() < items {
         // A failed reservation is not an error here: the estimate may be too large, and growing reports its own
@@ -268,8 +270,8 @@ pub fn with_capacity<T: Item>(items: usize) -> Vec<T> {
     buffer
 }
 
-/// Rounds `bytes` up, so that the buffer can be reused if the next step needs a little more. Untouched pages cost
-/// nothing.
+/// Rounds the likely size of a growing buffer up, so that it can be reused if the next step needs a little more.
+/// Untouched pages cost nothing.
 fn roomy(bytes: usize) -> usize {
     if bytes < SMALLEST { bytes } else { bytes.saturating_add(bytes / 8) }
 }
@@ -286,19 +288,23 @@ pub struct Filled {
 impl Filled {
     /// Creates a buffer of this many bytes.
     pub fn new(bytes: usize) -> Result<Self> {
-        let filled = Self::among_others(bytes, true)?;
+        let filled = Self::among_others(bytes)?;
         let large = LargePages::of(filled.room().into_iter().collect(), &[]);
         large.addresses().iter().for_each(|&page| large.request(page));
         Ok(filled)
     }
-    /// Creates one of several buffers that share [`LargePages`], with spare room for the next step if there is one.
-    pub fn among_others(bytes: usize, steps: bool) -> Result<Self> {
-        let mut buffer = take(bytes);
+    /// Creates one of several buffers that share [`LargePages`].
+    ///
+    /// It has no spare room for a larger step, because with large pages that would be in memory. The next step grows it
+    /// instead: the allocator of the Python module moves its pages, and only those of the new end are fresh.
+    pub fn among_others(bytes: usize) -> Result<Self> {
+        let mut buffer = take(bytes, bytes - bytes / SHORT);
         let fresh = buffer.capacity() == 0;
         if fresh {
-            buffer = zeroed(if steps { roomy(bytes) } else { bytes })?;
+            buffer = zeroed(bytes)?;
             count(&buffer);
         } else if buffer.len() < bytes {
+            buffer = grown(buffer, bytes)?;
             buffer.resize(bytes, 0);
         }
         Ok(Self { buffer, bytes, fresh })
@@ -335,16 +341,31 @@ impl Drop for Filled {
     }
 }
 
-/// Returns the smallest kept buffer with enough room and little waste; otherwise an empty buffer.
-fn take<T: Item>(bytes: usize) -> Vec<T> {
+/// Makes room for this many bytes in a lent buffer.
+fn grown(mut buffer: Vec<u8>, bytes: usize) -> Result<Vec<u8>> {
+    let before = room(&buffer);
+    if buffer.try_reserve_exact(bytes.saturating_sub(buffer.len())).is_err() {
+        give_back(buffer);
+        return Err(no_memory(bytes));
+    }
+    if room(&buffer) > before {
+        let gone = pool().lend(room(&buffer) - before);
+        drop(gone);
+    }
+    Ok(buffer)
+}
+
+/// Returns the kept buffer of `least` bytes or more whose size is nearest to `bytes`, if that does not waste much;
+/// otherwise an empty buffer.
+fn take<T: Item>(bytes: usize, least: usize) -> Vec<T> {
     if bytes < SMALLEST {
         return Vec::new();
     }
     let mut pool = pool();
     let largest = bytes.saturating_mul(if pool.holds > 0 { HELD_WASTE } else { WASTE });
-    let suits = |buffer: &Memory| T::is(buffer) && (bytes..=largest).contains(&buffer.size());
+    let suits = |buffer: &Memory| T::is(buffer) && (least..=largest).contains(&buffer.size());
     let suitable = pool.buffers.iter().enumerate().filter(|(_, (_, buffer))| suits(buffer));
-    let best = suitable.min_by_key(|(_, (_, buffer))| buffer.size()).map(|(place, _)| place);
+    let best = suitable.min_by_key(|(_, (_, buffer))| buffer.size().abs_diff(bytes)).map(|(place, _)| place);
     let Some(place) = best else { return Vec::new() };
     let (_, buffer) = pool.buffers.remove(place);
     pool.kept -= buffer.size();
@@ -404,6 +425,10 @@ pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
     Buffer::from(Bytes::from_owner(Pooled(T::wrap(buffer))))
 }
 
+fn no_memory(bytes: usize) -> Error {
+    Error::limit(format!("no memory for a column of {bytes} bytes"))
+}
+
 /// Returns this many zeros. Memory pages are provided when they are touched.
 #[allow(
     unsafe_code,
@@ -412,7 +437,7 @@ pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
 )]
 pub fn zeroed(bytes: usize) -> Result<Vec<u8>> {
     use std::alloc::Layout;
-    let refused = || Error::limit(format!("no memory for a column of {bytes} bytes"));
+    let refused = || no_memory(bytes);
     if bytes == 0 {
         return Ok(Vec::new());
     }
@@ -443,8 +468,33 @@ mod tests {
         assert_eq!((again.bytes().len(), again.bytes().as_ptr()), (size - 8, place));
         assert_eq!(again.share().len(), size - 8);
         drop(Filled::new(size).unwrap());
-        assert!(pool().buffers.iter().any(|(_, buffer)| buffer.size() == roomy(size)));
+        assert!(pool().buffers.iter().any(|(_, buffer)| buffer.size() == size));
         assert!(Filled::new(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn a_buffer_that_is_a_little_too_small_grows() {
+        // No other test uses this size.
+        let size = (3 << 20) + 54_321;
+        let _hold = Hold::new();
+        let has = |size: usize| pool().buffers.iter().any(|(_, buffer)| buffer.size() == size);
+        let mut first = Filled::new(size).unwrap();
+        first.bytes().fill(1);
+        drop(first.share());
+        assert!(has(size), "no spare room is kept");
+        let more = size + size / 9;
+        let mut again = Filled::new(more).unwrap();
+        assert!(!has(size) && again.room().is_none(), "its memory was used before");
+        assert_eq!((again.bytes().len(), again.bytes()[size - 1], again.bytes()[more - 1]), (more, 1, 0));
+        drop(again);
+        assert!(has(more));
+        // A buffer that lacks more does not.
+        assert!(Filled::new(more + more / 3).unwrap().room().is_some());
+        // The nearest one is taken, also if another one need not grow: that one may be just right for another column.
+        let (small, large) = ((7 << 20) + 54_321, (8 << 20) + 54_321);
+        drop([1 << 20, small, large].map(|size| Filled::new(size).unwrap()));
+        let _taken = Filled::new(small + 1000).unwrap();
+        assert!(!has(small) && has(large));
     }
 
     #[test]
@@ -508,7 +558,7 @@ mod tests {
     fn unused_buffers_are_returned() {
         let size = (5 << 20) + 4_321;
         drop(Filled::new(size).unwrap().share());
-        let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.size() == roomy(size));
+        let is_kept = || pool().buffers.iter().any(|(_, buffer)| buffer.size() == size);
         let end = Instant::now() + 10 * KEPT_FOR;
         while is_kept() && Instant::now() < end {
             thread::sleep(KEPT_FOR / 4);

@@ -342,8 +342,7 @@ impl<'a> Stages<'a> {
                     .within(self.place(other)));
             }
             let budget = &self.reading.budget;
-            let steps = matches!(self.reading.keeps, Keeps::Steps(_));
-            let target = Group::new(group, budget, steps)
+            let target = Group::new(group, budget)
                 .map_err(|error| error.within(self.place(first)).of_column(first.column));
             self.groups.push(target?);
         }

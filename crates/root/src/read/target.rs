@@ -51,9 +51,8 @@ pub enum GroupValues {
 }
 
 impl Group {
-    /// Creates the group of lanes that share a slot, in the order of their parts. `steps`: others follow that are read
-    /// likewise.
-    pub fn new(lanes: &[RunLane<'_>], budget: &Budget, steps: bool) -> Result<Self> {
+    /// Creates the group of lanes that share a slot, in the order of their parts.
+    pub fn new(lanes: &[RunLane<'_>], budget: &Budget) -> Result<Self> {
         let mut shares = Vec::with_capacity(lanes.len());
         let (mut first, mut stored, mut packed, mut unpacked) = (0usize, 0u64, 0u64, 0u64);
         let mut bits = 0u64;
@@ -86,7 +85,7 @@ impl Group {
                 Error::corrupt(format!("{first} values of {size} bytes cannot be in pages of {stored} bytes"))
             })?;
             budget.take(bytes as u64)?;
-            pool::Filled::among_others(bytes, steps)
+            pool::Filled::among_others(bytes)
         };
         let values = match (target, size) {
             (Some(Target::Direct { number, each, .. }), Some(size)) => {

@@ -5,11 +5,11 @@ use super::page::Page;
 use crate::array::{pages, pool};
 use sapwood_io::{PerProcess, lock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Maximum size of the page cache in bytes, over all tables of the process.
-const ROOM: usize = 64 << 20;
+static MOST_CACHED: AtomicUsize = AtomicUsize::new(64 << 20);
 /// Approximate memory of a page besides its bytes.
 const OVERHEAD: usize = 256;
 
@@ -25,7 +25,8 @@ pub struct Kept {
     most: usize,
     /// Bytes counted for each page in addition to its own.
     besides: usize,
-    room: usize,
+    /// Bytes of the pages, and of those that will be stored in reserved room.
+    used: usize,
     /// Each page with the number of the last read that used it.
     tails: BTreeMap<Key, (Arc<Tail>, u64)>,
     by_use: BTreeSet<(u64, Key)>,
@@ -66,7 +67,7 @@ impl Held {
 impl Kept {
     /// Creates a cache of at most `most` bytes that counts `besides` bytes extra for each page.
     pub const fn new(most: usize, besides: usize) -> Self {
-        Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new(), arena: None }
+        Self { most, besides, used: 0, tails: BTreeMap::new(), by_use: BTreeSet::new(), arena: None }
     }
     /// Creates a cache whose large pages use the same memory again and again.
     fn with_arena(most: usize, besides: usize) -> Self {
@@ -85,7 +86,7 @@ impl Kept {
     fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
         let (tail, used) = self.tails.remove(&key)?;
         self.by_use.remove(&(used, key));
-        self.room += tail.bytes.as_slice().len() + self.besides;
+        self.used -= tail.bytes.as_slice().len() + self.besides;
         Some(tail)
     }
     /// Reserves room for this many bytes. If necessary, evicts the least recently used pages, but none used by this or
@@ -95,13 +96,20 @@ impl Kept {
         if bytes > self.most {
             return false;
         }
-        while self.room < bytes {
+        while self.used + bytes > self.most {
             if !self.evict(reading) {
                 return false;
             }
         }
-        self.room -= bytes;
+        self.used += bytes;
         true
+    }
+    /// Changes the maximum size, and evicts what exceeds it.
+    fn resize(&mut self, most: usize) {
+        self.most = most;
+        while self.used > most && self.evict(u64::MAX) {}
+        // Pages that stay keep their memory.
+        self.arena = Some(Arc::new(Mutex::new(Arena::new(most))));
     }
     /// Removes the least recently used page, unless this or a later read used it.
     fn evict(&mut self, reading: u64) -> bool {
@@ -122,7 +130,7 @@ impl Kept {
             (buffer.capacity() >= bytes).then_some(Held::Buffer(buffer))
         };
         if held.is_none() {
-            locked.room += bytes + locked.besides;
+            locked.used -= bytes + locked.besides;
         }
         held
     }
@@ -229,7 +237,17 @@ impl Drop for Tail {
 /// The cache of this process. A forked child gets a new one, because another thread may have held the inherited one.
 fn cache() -> &'static Mutex<Kept> {
     static KEPT: PerProcess<Mutex<Kept>> = PerProcess::empty();
-    KEPT.get(|_| Mutex::new(Kept::with_arena(ROOM, OVERHEAD)))
+    KEPT.get(|_| Mutex::new(Kept::with_arena(MOST_CACHED.load(Ordering::Relaxed), OVERHEAD)))
+}
+
+/// Sets the maximum size of the page cache of the process in bytes; returns the previous one.
+pub fn set_most_cached(bytes: usize) -> usize {
+    let mut kept = lock(cache());
+    let before = MOST_CACHED.swap(bytes, Ordering::Relaxed);
+    if before != bytes {
+        kept.resize(bytes);
+    }
+    before
 }
 
 static TABLES: AtomicU64 = AtomicU64::new(0);
@@ -289,9 +307,15 @@ mod tests {
     }
 
     fn held(kept: &Mutex<Kept>) -> Vec<u64> {
+        held_beside(kept, 0)
+    }
+
+    /// The pages that are kept while this many bytes are reserved.
+    fn held_beside(kept: &Mutex<Kept>, reserved: usize) -> Vec<u64> {
         let kept = lock(kept);
         let used: usize = kept.tails.values().map(|(tail, _)| tail.bytes.as_slice().len() + OVERHEAD).sum();
-        assert_eq!((used + kept.room, kept.tails.len()), (kept.most, kept.by_use.len()));
+        assert_eq!((used + reserved, kept.tails.len()), (kept.used, kept.by_use.len()));
+        assert!(kept.used <= kept.most);
         kept.tails.keys().map(|key| key.2).collect()
     }
 
@@ -328,7 +352,7 @@ mod tests {
             for address in addresses() {
                 (first, last) = (first.min(address), last.max(address));
             }
-            most = most.max((16 << 20) - lock(&kept).room);
+            most = most.max(lock(&kept).used);
         }
         assert!(last - first < 16 << 20, "all pages are in one range of 16 MiB");
         assert!(most > 12 << 20, "little room is lost between pages: {most}");
@@ -340,6 +364,26 @@ mod tests {
         let read = lock(&kept).get((0, 0, 299), 301).unwrap();
         (302..320).for_each(|page| put(&kept, page, 3 << 20, page));
         assert!(!held(&kept).contains(&299) && read.page().data.iter().all(|byte| *byte == 299_u64 as u8));
+    }
+
+    #[test]
+    fn a_smaller_cache_evicts_the_pages_used_longest_ago() {
+        let kept = Mutex::new(Kept::with_arena(4 << 20, OVERHEAD));
+        (0..4).for_each(|page| put(&kept, page, 1 << 20, page));
+        assert!(lock(&kept).reserve(10_000, 4));
+        lock(&kept).resize((2 << 20) + 50_000);
+        assert_eq!(held_beside(&kept, 10_000 + OVERHEAD), [2, 3]);
+        put(&kept, 5, 600 << 10, 5);
+        assert_eq!(held_beside(&kept, 10_000 + OVERHEAD), [3, 5]);
+        lock(&kept).used -= 10_000 + OVERHEAD;
+        let read = lock(&kept).get((0, 0, 5), 6).unwrap();
+        lock(&kept).resize(0);
+        put(&kept, 6, 1000, 7);
+        assert_eq!(held(&kept), [0_u64; 0]);
+        assert!(read.page().data.iter().all(|byte| *byte == 5), "a page that is read stays whole");
+        lock(&kept).resize(4 << 20);
+        (0..6).for_each(|page| put(&kept, page, 1 << 20, 8 + page));
+        assert_eq!(held(&kept), [2, 3, 4, 5]);
     }
 
     #[test]

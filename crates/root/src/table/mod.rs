@@ -42,7 +42,7 @@ pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
 pub use identity::{places_hash, sample_hash};
-pub use kept::{Kept, PageCache, Tail};
+pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
 };
