@@ -151,7 +151,7 @@ def main() -> None:
     # The first byte of an update says how to update; the other targets take their inputs as choices.
     seeds["update"] = {name: bytes([13 * number]) + data for number, (name, data) in enumerate(seeds["file"].items())}
     seeds["update"]["ntuple"] = b"\x06" + seeds["ntuple"]["ours"]
-    for target, length, count in (("objects", 48, 24), ("http", 600, 24), ("xrootd", 900, 24)):
+    for target, length, count in (("objects", 48, 8), ("http", 600, 8), ("xrootd", 900, 8)):
         made = choices.integers(0, 256, (count, length), np.uint8)
         # Zeros are what a correct server does, and a byte that is not changed.
         made[choices.random(made.shape) < 0.7] = 0

@@ -64,6 +64,9 @@ pub fn update(data: &[u8]) {
     }
 }
 
+/// What stands for the bytes of an object beside its fields.
+const OBJECT: usize = usize::MAX;
+
 /// What could be read: a number for the bytes of each object and the values of each field.
 type Contents = HashMap<String, HashMap<usize, u64>>;
 
@@ -90,15 +93,17 @@ fn walk(file: &Arc<RootFile>, directory: &Directory, path: &str, depth: usize, f
     }
 }
 
+/// The stored object, whether its class is known or not, and the fields of a table.
 fn values(file: &Arc<RootFile>, key: &Key) -> HashMap<usize, u64> {
-    if let Ok(tree) = Tree::read(file, key) {
-        return fields(&tree);
+    let mut found = match (Tree::read(file, key), NTuple::read(file, key)) {
+        (Ok(tree), _) => fields(&tree),
+        (_, Ok(ntuple)) => fields(&ntuple),
+        _ => HashMap::new(),
+    };
+    if let Ok(bytes) = file.object(key) {
+        found.insert(OBJECT, digest(|hasher| bytes.hash(hasher)));
     }
-    if let Ok(ntuple) = NTuple::read(file, key) {
-        return fields(&ntuple);
-    }
-    let bytes = file.object(key).ok();
-    bytes.map(|bytes| digest(|hasher| bytes.hash(hasher))).map(|value| (usize::MAX, value)).into_iter().collect()
+    found
 }
 
 fn fields(table: &dyn Table) -> HashMap<usize, u64> {
@@ -107,8 +112,7 @@ fn fields(table: &dyn Table) -> HashMap<usize, u64> {
         let columns = read(pool(), &[Part { table, fields: &[field], start: 0, stop }]).ok()?;
         Some((field, digest(|hasher| columns.iter().for_each(|column| hash(column, hasher)))))
     };
-    let found = (0..table.num_fields().min(64)).filter_map(read);
-    found.chain([(usize::MAX, stop)]).collect()
+    (0..table.num_fields().min(64)).filter_map(read).collect()
 }
 
 fn digest(take: impl FnOnce(&mut DefaultHasher)) -> u64 {

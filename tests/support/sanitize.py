@@ -3,7 +3,8 @@
     sanitize.py [miri|address|thread|python|replay|start]...    all of them by default
 
 `miri`, `address` and `thread` run the Rust tests, `python` the tests of columns with an extension module compiled for
-AddressSanitizer, `replay` the fuzz targets without libFuzzer, and `start` the program that starts processes, with Valgrind.
+AddressSanitizer, `replay` the fuzz targets without libFuzzer, and `start` the program that starts processes, with
+Valgrind.
 
 It needs a nightly toolchain with Miri and the sources of the standard library, GCC with AddressSanitizer, and Valgrind:
 

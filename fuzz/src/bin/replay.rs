@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Bytes that may be allocated at a time.
 const MEMORY: usize = 512 << 20;
 /// Targets that take longer, and by which factor fewer of their inputs are mutated.
-const SLOW: [(&str, usize); 4] = [("objects", 1), ("update", 4), ("http", 8), ("xrootd", 8)];
+const SLOW: [(&str, usize); 3] = [("update", 4), ("http", 64), ("xrootd", 64)];
 /// Seconds that one input may take.
 const SECONDS: u64 = 10;
 
