@@ -160,18 +160,23 @@ def test_a_node_of_slurm_that_goes_down_ends_the_run(
     site["options"] |= {"interface": "lo", "log_directory": str(slurm), "local_directory": str(slurm),
                         "scheduler_options": {"dashboard_address": None}}  # fmt: skip
 
-    def take_down() -> None:
-        wait((tmp_path / "began").exists)
-        subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=down", "reason=test"], check=True)
+    ended = threading.Event()
 
-    down = threading.Thread(target=take_down)
+    def keep_down() -> None:
+        wait((tmp_path / "began").exists)
+        while not ended.wait(1):  # this cluster returns nodes to service
+            subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=down", "reason=test"], check=False)
+
+    down = threading.Thread(target=keep_down)
     down.start()
     try:
         with pytest.raises(SapwoodError, match=rf"all workers of slurm are gone.*job \d+ is .*node {NODE} is down"):
             go(tmp_path / "slow.py", folder, site)
     finally:
+        ended.set()
         down.join()
-        subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=resume"], check=True)
+        subprocess.run(["scontrol", "update", f"nodename={NODE}", "state=resume"], check=False)
+        subprocess.run(["scancel", f"--user={os.getuid()}"], check=False)
 
 
 SUBMIT = """#!{python}

@@ -935,7 +935,8 @@ def _state_of_slurm(jobs: Sequence[str]) -> tuple[str, bool]:
     ]
     partitions = {known[job][2] for job in jobs if len(known.get(job, ())) == 3}
     lines = _ask_slurm("sinfo", "--noheader", "--Node", "--format=%N|%T", *_of_partitions(partitions)) or []
-    nodes = dict(line.strip().partition("|")[::2] for line in lines if "|" in line)
+    pairs = (line.strip().partition("|") for line in lines if "|" in line)
+    nodes = {name: state for name, _, state in pairs}
     lost = [f"node {name} is {state}" for name, state in nodes.items() if _UNAVAILABLE.match(state)]
     more = f"{len(lost) - _LISTED} more nodes are not available"
     said += lost[:_LISTED] + [more] * (len(lost) > _LISTED)
