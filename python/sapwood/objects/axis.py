@@ -17,6 +17,11 @@ Array = np.ndarray[Any, Any]
 _MANY = 10_000_000
 """Number of bins that an axis may always have, whatever the size of its object: edges of 80 MB."""
 
+_MANY_EDGES = 24_000_000
+"""Number of bins whose edges may always be computed: 192 MB."""
+_EDGES_PER_BYTE = 48
+"""Maximum number of edges for each stored byte of the object: 384 bytes of float64."""
+
 
 class AxisTraits:
     """Properties of an axis for Python's histogram interface (UHI)."""
@@ -103,8 +108,18 @@ class TAxis(TNamed):
         ----------
         flow
             Add -inf and inf.
+
+        Raises
+        ------
+        LimitError
+            The edges are computed, and would take over 192 MB and 384 times the stored bytes of the object.
         """
         if self.is_regular:
+            bins = len(self)
+            if bins > _MANY_EDGES and self.parent is not None and bins > _EDGES_PER_BYTE * self.parent.fNbytes:
+                raise LimitError(
+                    f"{self!r} has {bins} bins, whose edges are too many for an object of few stored bytes"
+                )
             inner = np.linspace(self.low, self.high, len(self) + 1)
         else:
             inner = np.array(self.member("fXbins"), dtype=np.float64)
