@@ -96,6 +96,8 @@ MIB = 1 << 20
         (write_histogram("D"), 200 * MIB, "file['h'].values()", "LimitError"),
         (write_histogram("C"), 30 * MIB, "len(file['h'].values())", str(30 * MIB)),
         (write_histogram("C"), 30 * MIB, "file['h'].to_numpy()", "LimitError"),
+        (write_histogram("C"), 30 * MIB, "file['h'].variances()", "LimitError"),
+        (write_histogram("C"), 30 * MIB, "file['h'].to_boost()", "LimitError"),
         (write_text, 150 * MIB, "len(file['text'])", str(150 * MIB)),
         (write_text, 200 * MIB, "len(file['text'])", "LimitError"),
         (TREE, 256 * MIB, "len(file['t']['x'].array())", str(256 * MIB // 8)),
@@ -107,7 +109,7 @@ MIB = 1 << 20
     ],
     ids=[
         "histogram", "histogram with edges", "histogram with variances", "histogram of Boost",
-        "histogram beyond the limit", "many bins", "many edges", "text",
+        "histogram beyond the limit", "many bins", "many edges", "many variances", "many bins of Boost", "text",
         "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
         "RNTuple beyond the limit",
     ],

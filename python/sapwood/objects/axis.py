@@ -17,10 +17,23 @@ Array = np.ndarray[Any, Any]
 _MANY = 10_000_000
 """Number of bins that an axis may always have, whatever the size of its object: edges of 80 MB."""
 
-_MANY_EDGES = 24_000_000
-"""Number of bins whose edges may always be computed: 192 MB."""
-_EDGES_PER_BYTE = 48
-"""Maximum number of edges for each stored byte of the object: 384 bytes of float64."""
+_MANY_NUMBERS = 24_000_000
+"""Number of edges, or of variances, that may always be computed: 192 MB."""
+_NUMBERS_PER_BYTE = 48
+"""Maximum number of these for each stored byte of the object: 384 bytes of float64."""
+
+
+def check_computed(model: Model, count: int) -> None:
+    """Check that an array of computed numbers is not too large for the object.
+
+    Raises
+    ------
+    LimitError
+        It would take over 192 MB, and over 384 times the stored bytes of the object.
+    """
+    if count > _MANY_NUMBERS and model.parent is not None and count > _NUMBERS_PER_BYTE * model.parent.fNbytes:
+        size = model.parent.fNbytes
+        raise LimitError(f"{model!r}: {count} bins are too many to compute numbers for each, for {size} stored bytes")
 
 
 class AxisTraits:
@@ -115,11 +128,7 @@ class TAxis(TNamed):
             The edges are computed, and would take over 192 MB and 384 times the stored bytes of the object.
         """
         if self.is_regular:
-            bins = len(self)
-            if bins > _MANY_EDGES and self.parent is not None and bins > _EDGES_PER_BYTE * self.parent.fNbytes:
-                raise LimitError(
-                    f"{self!r} has {bins} bins, whose edges are too many for an object of few stored bytes"
-                )
+            check_computed(self, len(self))
             inner = np.linspace(self.low, self.high, len(self) + 1)
         else:
             inner = np.array(self.member("fXbins"), dtype=np.float64)
