@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sapwood
+import sapwood.new
 
 MOST = 512 << 20
 CHILD = """
@@ -47,13 +48,14 @@ print(json.dumps([found, size("VmHWM") - before]))
 """
 
 
-def write_histogram(dtype: type) -> Callable[[Path, int], None]:
+def write_histogram(kind: str) -> Callable[[Path, int], None]:
     """Return a function that writes an empty histogram of as many bytes as are given."""
 
     def write(path: Path, size: int) -> None:
-        bins = size // np.dtype(dtype).itemsize
+        dtype = np.dtype({"C": np.int8, "D": np.float64}[kind])
+        bins = size // dtype.itemsize
         with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
-            file["h"] = np.zeros(bins, dtype), np.arange(bins + 1.0)
+            file["h"] = sapwood.new.TH((np.zeros(bins, dtype), np.arange(bins + 1.0)), kind)
 
     return write
 
@@ -87,10 +89,15 @@ MIB = 1 << 20
 @pytest.mark.parametrize(
     ("write", "size", "code", "expected"),
     [
-        (write_histogram(np.float64), 156 * MIB, "len(file['h'].values())", str(156 * MIB // 8)),
-        (write_histogram(np.float64), 156 * MIB, "len(file['h'].to_numpy())", "2"),
-        (write_histogram(np.float64), 156 * MIB, "file['h'].variances().sum()", "0.0"),
-        (write_histogram(np.float64), 200 * MIB, "file['h'].values()", "LimitError"),
+        (write_histogram("D"), 156 * MIB, "len(file['h'].values())", str(156 * MIB // 8)),
+        (write_histogram("D"), 156 * MIB, "len(file['h'].to_numpy())", "2"),
+        (write_histogram("D"), 156 * MIB, "file['h'].variances().sum()", "0.0"),
+        (write_histogram("D"), 156 * MIB, "len(file['h'].to_boost().axes)", "1"),
+        (write_histogram("D"), 200 * MIB, "file['h'].values()", "LimitError"),
+        (write_histogram("C"), 30 * MIB, "len(file['h'].values())", str(30 * MIB)),
+        (write_histogram("C"), 30 * MIB, "file['h'].to_numpy()", "LimitError"),
+        (write_histogram("C"), 30 * MIB, "file['h'].variances()", "LimitError"),
+        (write_histogram("C"), 30 * MIB, "file['h'].to_boost()", "LimitError"),
         (write_text, 150 * MIB, "len(file['text'])", str(150 * MIB)),
         (write_text, 200 * MIB, "len(file['text'])", "LimitError"),
         (TREE, 256 * MIB, "len(file['t']['x'].array())", str(256 * MIB // 8)),
@@ -101,7 +108,8 @@ MIB = 1 << 20
         (NTUPLE, 2048 * MIB, "file['t'].arrays()", "LimitError"),
     ],
     ids=[
-        "histogram", "histogram with edges", "histogram with variances", "histogram beyond the limit", "text",
+        "histogram", "histogram with edges", "histogram with variances", "histogram of Boost",
+        "histogram beyond the limit", "many bins", "many edges", "many variances", "many bins of Boost", "text",
         "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
         "RNTuple beyond the limit",
     ],

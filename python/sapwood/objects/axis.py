@@ -17,6 +17,24 @@ Array = np.ndarray[Any, Any]
 _MANY = 10_000_000
 """Number of bins that an axis may always have, whatever the size of its object: edges of 80 MB."""
 
+_MANY_NUMBERS = 24_000_000
+"""Number of edges, or of variances, that may always be computed: 192 MB."""
+_NUMBERS_PER_BYTE = 48
+"""Maximum number of these for each stored byte of the object: 384 bytes of float64."""
+
+
+def check_computed(model: Model, count: int) -> None:
+    """Check that an array of computed numbers is not too large for the object.
+
+    Raises
+    ------
+    LimitError
+        It would take over 192 MB, and over 384 times the stored bytes of the object.
+    """
+    if count > _MANY_NUMBERS and model.parent is not None and count > _NUMBERS_PER_BYTE * model.parent.fNbytes:
+        size = model.parent.fNbytes
+        raise LimitError(f"{model!r}: {count} bins are too many to compute numbers for each, for {size} stored bytes")
+
 
 class AxisTraits:
     """Properties of an axis for Python's histogram interface (UHI)."""
@@ -103,8 +121,14 @@ class TAxis(TNamed):
         ----------
         flow
             Add -inf and inf.
+
+        Raises
+        ------
+        LimitError
+            The edges are computed, and would take over 192 MB and 384 times the stored bytes of the object.
         """
         if self.is_regular:
+            check_computed(self, len(self))
             inner = np.linspace(self.low, self.high, len(self) + 1)
         else:
             inner = np.array(self.member("fXbins"), dtype=np.float64)

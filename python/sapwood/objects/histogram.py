@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, SapwoodWarning, UnsupportedError
-from sapwood.objects.axis import TAxis
+from sapwood.objects.axis import TAxis, check_computed
 from sapwood.objects.basic import TNamed
 from sapwood.objects.buffer import emptied, pending
 from sapwood.objects.model import Model, Unreadable, behavior, place_of, present
@@ -123,7 +123,9 @@ class Histogram(TNamed):
 
     def _variances(self, flow: bool) -> Array:
         sums = self._per_cell("fSumw2")
-        found = self._inner(self._shaped(self._stored() if sums is None else sums), flow)
+        cells = self._stored() if sums is None else sums
+        check_computed(self, cells.size)
+        found = self._inner(self._shaped(cells), flow)
         found = found.astype(np.float64, copy=False)
         found[~(found > 0)] = 0.0
         return found
@@ -206,6 +208,7 @@ class Histogram(TNamed):
         import boost_histogram as bh
 
         values = self.values(flow=True)
+        check_computed(self, values.size)
         filled = values != 0
         variances = None
         if self.weighted:
