@@ -112,7 +112,7 @@ wheels: build ## cross-build wheels for other processors and C libraries (TARGET
 sdist: build ## the source as it is published, in build/sdist
 	rm -rf build/sdist && $(BIN)/maturin sdist --out build/sdist
 
-conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md
+conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md, docs/other-readers.md
 	npm install --silent --prefix build/jsroot --ignore-scripts --omit=optional jsroot@7.11.2
 	$(BIN)/python benches/conformance/run.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
