@@ -366,7 +366,7 @@ NOT_WRITTEN = [
     (r"^sapwood .*neither a NumPy", "sapwood does not write this type"),
     (r"^sapwood TTree .*missing values", "trees have no missing values"),
     (r"^sapwood TTree .*several types", "trees have no unions"),
-    (r"RNTuples have no field type|(deque|list)<.*is not supported", "an RNTuple has no such field"),
+    (r"RNTuples have no field type|(deque|list)<.*is not supp", "an RNTuple has no such field"),
     (r"cannot be stored natively", "ROOT stores classes with a streamer of their own in streamed fields only"),
     (r"unknown type: (float|Point)\*", "ROOT has no fields of raw pointers"),
     (r"^ROOT TTree enum", "`TTree::Branch` takes no enumeration; members of classes may be enumerations"),
@@ -395,7 +395,7 @@ CAUSES = [
     (r"ReadLeaves function has not been configured", "a branch of an unknown class is fatal, in place of an error"),
     (r"Unsupported value type 18", "a container of `bool` without a dictionary is fatal, in place of an error"),
     (
-        r"^jsroot .*mjs",
+        r"^jsroot .*died",
         "an error within a basket does not reach the promise of `treeProcess`: nobody can catch it, and Node.js ends",
     ),
 ]

@@ -282,7 +282,7 @@ OF_DEATHS = """## Where processes died
 Public files with which a process ended or did not end. The innermost functions, `A < B` if B called A, without those of
 the C and C++ libraries. Most of these files have classes of experiments without dictionaries, which ROOT emulates.
 
-| reader | where | files | cause |
+| reader | where | files | cause, as far as the functions show |
 |---|---|---|---|
 """
 
