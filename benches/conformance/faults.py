@@ -21,12 +21,13 @@ from stacks import CATCH, frames  # noqa: E402
 
 SECONDS = 300
 """Processor time for a script."""
-READ = """import { openFile } from 'jsroot/io';
+READ = """import { inspect } from 'node:util';
+import { openFile } from 'jsroot/io';
 import { TSelector, treeProcess } from 'jsroot/tree';
 import { rntupleProcess } from 'jsroot/rntuple';
 const [path, name = 't', column = 'value'] = process.argv.slice(2), selector = new TSelector();
 selector.addBranch(column, 'one');
-selector.Process = function () { console.log('got', this.tgtobj.one); };
+selector.Process = function () { console.log('got', inspect(this.tgtobj.one, { breakLength: Infinity })); };
 try {
   const table = await (await openFile(path)).readObject(name);
   await (table._typename === 'TTree' ? treeProcess : rntupleProcess)(table, selector, { numentries: 3 });

@@ -50,6 +50,8 @@ def normal(value: Any, of: str = "") -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, Mapping):
+        if value.get("_typename") == "TClonesArray" and "arr" in value:
+            return normal(value["arr"], of)
         members = {str(name): normal(one, of) for name, one in value.items() if name != "_typename"}
         for names in PARTS:
             if members.keys() == set(names):

@@ -282,7 +282,7 @@ OF_DEATHS = """## Where processes died
 Public files with which a process ended or did not end. The innermost functions, `A < B` if B called A, without those of
 the C and C++ libraries. Most of these files have classes of experiments without dictionaries, which ROOT emulates.
 
-| reader | where | files | cause |
+| reader | where | files | cause, as far as the functions show |
 |---|---|---|---|
 """
 
@@ -376,6 +376,21 @@ def reader_title(title: str) -> str:
     return title[0].upper() + title[1:]
 
 
+ANEW = {("types", PAGE): "\n## Files\n", ("faults", OTHERS): "\n## Where processes died\n"}
+"""Parts that can be kept alone: the heading of what stays as it is, up to the end of the page."""
+
+
+def _with_new_part(old: str, new: str, until: str) -> str:
+    """Return a page with the new text up to a heading, and the old text from there on."""
+    rest = old.partition(until)
+    about_files = re.search(r" It (does not read as a whole|reads all files).*", old)
+    begin = new.partition(until)[0]
+    if about_files and "\n## Types\n" in begin:
+        head, types_, tail = begin.partition("\n\n## Types\n")
+        begin = f"{head.rstrip()}{about_files[0]}{types_}{tail}"
+    return f"{begin.rstrip()}\n{rest[1]}{rest[2]}"
+
+
 def main() -> None:
     """Read everything and print or keep the pages."""
     parser = argparse.ArgumentParser(description="Compare what readers read of the same files.")
@@ -384,7 +399,7 @@ def main() -> None:
     parser.add_argument(
         "--files", type=Path, action="append", default=[], metavar="FOLDER", help="public files; may be repeated"
     )
-    parser.add_argument("--only", choices=["types", "files", "faults"], help="leave out the rest, and keep nothing")
+    parser.add_argument("--only", choices=["types", "files", "faults"], help="run this part alone")
     parser.add_argument("--keep", action="store_true", help=f"write {PAGE.relative_to(TOP)}, {OTHERS.relative_to(TOP)}")
     chosen = parser.parse_args()
     python = str(Path(chosen.root).absolute()) if chosen.root else ""
@@ -426,10 +441,12 @@ def main() -> None:
     versions = f"Versions: {told}; {today}."
     pages = {PAGE: page(names, versions, types_, real), OTHERS: others(versions, seen, real.died)}
     for path, text in pages.items():
-        if chosen.keep and not chosen.only:
-            path.write_text(text)
-        else:
+        if not chosen.keep:
             print(text)
+        elif not chosen.only:
+            path.write_text(text)
+        elif (chosen.only, path) in ANEW:
+            path.write_text(_with_new_part(path.read_text(), text, ANEW[chosen.only, path]))
 
 
 def _release(name: str, chosen: argparse.Namespace) -> str:

@@ -675,6 +675,17 @@ def test_maps_of_arrow(path: Path) -> None:
         file["t"] = pa.table({"m": pa.array([None], one.type)})
 
 
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("of", ["map<int, float>", "multimap<int, float>"])
+def test_maps_of_numbers_of_one_length(path: Path, make: str, of: str) -> None:
+    for data in ([{1: 0.5}], [{1: 0.5}, {2: 1.5}], [{}], [[(1, 0.5)], [(2, 1.5)]]):
+        with sapwood.recreate(path) as file:
+            getattr(file, make)("t", {"m": of}).extend({"m": data})
+        with sapwood.open(path) as file:
+            pairs = [[*one.items()] if isinstance(one, dict) else one for one in data]
+            assert file["t/m"].array().to_list() == pairs, data
+
+
 def test_dicts_in_lists_are_maps_where_the_type_says_so(path: Path) -> None:
     data = [[{"a": 1.0}, {"b": 2.0, "c": 3.0}], [], [{}]]
     with sapwood.recreate(path) as file:
