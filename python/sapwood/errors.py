@@ -277,10 +277,41 @@ def stacklevel() -> int:
 
 
 def similar(name: str, names: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
-    """Return the names that are most like one that is missing, to suggest them: `count` at most."""
+    """Return the names that are most like one that is missing, in any case, to suggest them: `count` at most."""
     from difflib import get_close_matches
 
-    return get_close_matches(name, list(names), count, cutoff)
+    known: dict[str, list[str]] = {}
+    for one in names:
+        known.setdefault(one.lower(), []).append(one)
+    found = get_close_matches(name.lower(), known, count, cutoff)
+    return [one for lower in found for one in known[lower]][:count]
+
+
+_FEW = 10
+"""Maximum number of names that an error lists if none is similar."""
+
+
+def near_it(name: str, names: Iterable[str], listing: str = "") -> str:
+    """Return what an error about a missing name adds: similar names, or all if they are few, and how to list all.
+
+    Parameters
+    ----------
+    name
+        The name that is missing.
+    names
+        Those that are there.
+    listing
+        The call that lists them, such as ``keys()``.
+    """
+    known = list(dict.fromkeys(names))
+    near = similar(name, known)
+    if near:
+        found = f"; near it: {', '.join(near)}"
+    elif len(known) <= _FEW:
+        return f"; there {'is' if len(known) == 1 else 'are'}: {', '.join(known) or 'none'}"
+    else:
+        found = ""
+    return f"{found}; {listing} lists all" if listing and len(known) > len(near) else found
 
 
 def suggestion(name: str, names: Iterable[str], count: int = 3) -> str:

@@ -14,7 +14,7 @@ from sapwood.errors import (
     LimitError,
     NotFoundError,
     UnsupportedError,
-    similar,
+    near_it,
     warn_of_lost_keys,
 )
 from sapwood.files.handle import FileHandle, uuid_of
@@ -754,10 +754,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         if not hint:
             return NotFoundError(f"not found: {where!r} ({why})")
         names = [name for name, _, _ in islice(self._all(True, "", set()), _NAMES_COMPARED)]
-        near = similar(where, names, 5, 0.4) or names[:10]
         error = NotFoundError(
-            f"not found: {where!r} ({why})\n"
-            f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
+            f"not found: {where!r} ({why}){near_it(where, names, 'keys()')}\n"
             f"in directory {self.object_path!r} of file {self.file_path}"
         )
         error.key, error.because, error.keys = where, why, names

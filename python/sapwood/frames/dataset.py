@@ -15,10 +15,9 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, without_secrets
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, near_it, without_secrets
 from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.frames.source import PIECE, FrameSource
-from sapwood.show.units import listed
 from sapwood.storage.locate import Files
 from sapwood.table.explain import Explanations
 from sapwood.table.predicates import UNKNOWN, All, Predicate
@@ -100,6 +99,11 @@ class _Scannable:
         options
             ``batch_size``, ``use_threads`` and ``memory_pool`` as in `pyarrow.dataset.Scanner.from_batches`; others
             have no effect.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such column.
         """
         source = self._source
         filters = [one for one in (self._filter, filter) if one is not None]
@@ -107,6 +111,7 @@ class _Scannable:
         schema = source.schema()
         wanted = None if columns is None else _names(columns)
         named = set() if both is None else names_in(both)
+        _check_names(source, [*(wanted or ()), *(named or ())])
         names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
         tables = source.tables(names, UNKNOWN if both is None else of_arrow(both, source.numbers))
         read = pa.schema([schema.field(name) for name in names])
@@ -180,8 +185,7 @@ class _Scannable:
                 predicates.append(of_polars(one, source.numbers))
             named = None if named is None or names is None else named | names
         used = source.names if wanted is None or named is None else [*wanted, *named]
-        if unknown := [name for name in [*(wanted or ()), *(named or ())] if name not in source.types]:
-            raise NotFoundError(f"no such column: {unknown[0]!r}; there are: {listed(source.names)}")
+        _check_names(source, [*(wanted or ()), *(named or ())])
         needed = source.needed(used)
         return source.explain(needed, All(tuple(predicates)) if predicates else UNKNOWN, analyze)
 
@@ -328,6 +332,13 @@ def _names(columns: Columns) -> list[str]:
             raise ArgumentError(f"cannot find out which columns this expression needs: {expression}")
         found += names
     return found
+
+
+def _check_names(source: FrameSource, names: Sequence[str]) -> None:
+    """Raise an error for the first column that does not exist; Arrow itself adds some like ``__filename``."""
+    for name in names:
+        if name not in source.types and not name.startswith("__"):
+            raise NotFoundError(f"no such column: {name!r}{near_it(name, source.names, 'schema.names')}")
 
 
 def dataset(files: Files, **options: object) -> Dataset:

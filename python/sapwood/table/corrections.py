@@ -26,7 +26,7 @@ from sapwood.errors import (
     NotFoundError,
     SapwoodError,
     UnsupportedError,
-    similar,
+    near_it,
     storage_error,
 )
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_symbolic
@@ -347,9 +347,7 @@ class Corrections:
         from sapwood import _native
 
         if name not in self._known:
-            near = similar(name, self.names, 3, 0.5)
-            hint = f"; near it: {', '.join(near)}" if near else ""
-            raise NotFoundError(f"unknown correction {name!r}{hint}")
+            raise NotFoundError(f"unknown correction {name!r}{near_it(name, self.names)}")
         given, place = self._known[name]
         strings = tuple(value if isinstance(value, str) else None for value in values)
         made = self._made.get((name, strings))

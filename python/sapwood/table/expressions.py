@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, SapwoodError, similar
+from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, SapwoodError, near_it
 from sapwood.table.functions import LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
 
@@ -495,8 +495,7 @@ class Expression:
                 self._check(node)
 
     def _unknown(self, name: str, node: ast.AST) -> NoReturn:
-        near = similar(name, self._names, 3, 0.5)
-        hint = f"; near it: {', '.join(near)}" if near else ""
+        hint = near_it(name, self._names, "keys()")
         self._fail(f"{name!r} is neither a {self._word} nor an alias{hint}", node, NotFoundError)
 
     def _value(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:

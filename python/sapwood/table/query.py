@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -501,6 +502,13 @@ class Query:
                 return node
         return None
 
+    def friend_columns(self) -> Iterator[str]:
+        """Iterate over the names of the columns of friends that can be opened, each after the name of its friend."""
+        friends = self.source.friends if isinstance(self.source, Table) else {}
+        for name, friend in friends.items():
+            with suppress(SapwoodError):
+                yield from (f"{name}.{path}" for path, field in friend.table.walk(True) if not field.is_group)
+
     def _column_of(self, friend: FriendElement, column: str) -> Leaf | Group | None:
         known = self._beside.get(friend.name)
         query = Query(friend.table, []) if known is None else known.query
@@ -556,6 +564,7 @@ class _Names:
             yield field.name
             if path != field.name:
                 yield path
+        yield from self._query.friend_columns()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Foreign, Type
-from sapwood.errors import ArgumentError, NotFoundError, no_form, similar
+from sapwood.errors import ArgumentError, NotFoundError, near_it, no_form
 from sapwood.garbage import no_garbage
 from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
@@ -193,12 +193,8 @@ class HasFields:
 
     def _missing(self, where: str) -> NotFoundError:
         names = self.keys()
-        near = similar(where, names, 5, 0.4) or names[:10]
-        error = NotFoundError(
-            f"no such {self.words.field}: {where!r}\n"
-            f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
-            f"{self.location}"
-        )
+        hint = near_it(where, names, "keys()")
+        error = NotFoundError(f"no such {self.words.field}: {where!r}{hint}\n{self.location}")
         error.key, error.keys = where, names
         error.file_path, error.object_path = self.file.file_path, self.object_path
         return error

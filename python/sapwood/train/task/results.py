@@ -19,7 +19,7 @@ from sapwood.errors import (
     SapwoodError,
     SapwoodWarning,
     UnsupportedError,
-    similar,
+    near_it,
     stacklevel,
 )
 from sapwood.table.expressions import MAX_DEPTH, Expression
@@ -283,8 +283,7 @@ class Declared(Task):
         changed = {(vary, name): None for one in given for vary, names in one.items() for name in names}
         for variation, name in changed:
             if name not in used:
-                near = similar(name, sorted(used), 3, 0.5)
-                hint = f"; near it: {', '.join(near)}" if near else ""
+                hint = near_it(name, sorted(used))
                 message = f"the variation {variation!r} changes {name!r}, which no result uses{hint}"
                 warnings.warn(message, SapwoodWarning, stacklevel=stacklevel())
 
