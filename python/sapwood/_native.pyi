@@ -121,6 +121,11 @@ class File:
         The version is an ETag or a date. For a local file it is the time of its last change in nanoseconds, and the
         server is empty.
         """
+    def touched(self) -> int | None:
+        """Return when the content or the description of a local file was changed last, in nanoseconds.
+
+        Programs cannot set this time. None if the system does not keep it, and for files that are not local.
+        """
 
 @final
 class Key:
@@ -275,6 +280,12 @@ class Table:
     def same_shape(self, other: Table, /) -> bool:
         """Return whether the other table has the same fields, aliases and classes."""
 
+    def places_hash(self, field: int) -> int:
+        """Return a hash of the places of all pages of a field and of those that it needs, and of their entries."""
+    def sample_hash(self, field: int) -> int:
+        """Read pieces of up to 64 pages of a field, and return their hash; pages in the table's record are included."""
+    def numbers_of(self, paths: Sequence[str]) -> list[int | None]:
+        """Return the numbers of fields, given by their names from the top down, joined by dots."""
     def plan(
         self, fields: Sequence[int], start: int, stop: int
     ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
@@ -473,6 +484,8 @@ class ZebraFile:
         """List the requests that did not go well."""
     def stored_version(self) -> tuple[str, str] | None:
         """Return who states the version of the file, and the version."""
+    def touched(self) -> int | None:
+        """Return when the content or the description of a local file was changed last, in nanoseconds."""
 
 @final
 class RzFile(ZebraFile):

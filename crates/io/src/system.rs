@@ -1,7 +1,7 @@
 //! What the standard library offers in another way on each system: reads and writes at offsets, and what the system
 //! knows of a file. Windows is only compiled: nothing was run there.
 
-pub use here::{is_alone, is_at, permissions, read_exact_at, space, write_all_at};
+pub use here::{is_alone, is_at, permissions, read_exact_at, space, touched, write_all_at};
 
 #[cfg(unix)]
 mod here {
@@ -31,6 +31,12 @@ mod here {
     pub fn is_alone(path: &Path, about: &Metadata) -> Result<bool> {
         let named = path.symlink_metadata()?;
         Ok(named.is_file() && named.nlink() == 1 && (named.dev(), named.ino()) == (about.dev(), about.ino()))
+    }
+    /// When the content or the description of a file was changed last, in nanoseconds of the system's clock, if the
+    /// system keeps a time that programs cannot set (`st_ctime`).
+    #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
+    pub fn touched(about: &Metadata) -> Option<i64> {
+        Some(about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec()))
     }
     /// The permission bits of a file, if the system has them.
     #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
@@ -86,6 +92,10 @@ mod here {
     /// Whether the path names the open file.
     pub fn is_at(path: &Path, file: &File, _about: &Metadata) -> Result<bool> {
         Ok(Handle::from_path(path)? == Handle::from_file(file.try_clone()?)?)
+    }
+    /// Programs can set all times of a file.
+    pub fn touched(_about: &Metadata) -> Option<i64> {
+        None
     }
     /// There are no permission bits: the system has lists of users.
     pub fn permissions(_about: &Metadata) -> Option<u32> {

@@ -155,6 +155,10 @@ impl PyFile {
     fn stored_version(&self) -> Option<(String, String)> {
         self.file.source().version().map(|version| (version.of, version.tag))
     }
+    /// Returns when the content or the description of a local file was changed last, in nanoseconds.
+    fn touched(&self) -> Option<i64> {
+        self.file.source().touched()
+    }
     fn __repr__(&self) -> String {
         format!("<File {:?}>", self.file.name())
     }

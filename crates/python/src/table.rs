@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
-use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, whole};
+use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, places_hash, sample_hash, whole};
 use std::sync::Arc;
 
 /// A table of entries, of any format.
@@ -78,6 +78,27 @@ impl PyTable {
     }
     fn codecs(&self, py: Python<'_>, pages: Vec<(usize, usize)>) -> PyResult<Vec<Option<u32>>> {
         with_table(py, &*self.table, || Ok(codecs(&*self.table, &pages)))
+    }
+    fn places_hash(&self, py: Python<'_>, field: usize) -> u64 {
+        py.detach(|| places_hash(&*self.table, field))
+    }
+    fn sample_hash(&self, py: Python<'_>, field: usize) -> PyResult<u64> {
+        with_table(py, &*self.table, || sample_hash(&*self.table, field))
+    }
+    /// Returns the numbers of fields, given by their names from the top down, joined by dots.
+    fn numbers_of(&self, py: Python<'_>, paths: Vec<String>) -> Vec<Option<usize>> {
+        let table = &*self.table;
+        let number = |path: &String| {
+            let mut names = path.split('.');
+            let is = |name: &str, index: usize| table.field(index).is_some_and(|field| field.name == name);
+            let first = names.next()?;
+            let at_top = |&index: &usize| table.field(index).is_some_and(|field| field.parent.is_none());
+            let top = (0..table.num_fields()).filter(at_top).find(|&index| is(first, index))?;
+            names.try_fold(top, |above, name| {
+                table.field(above)?.children.iter().copied().find(|&index| is(name, index))
+            })
+        };
+        py.detach(|| paths.iter().map(number).collect())
     }
     #[allow(clippy::type_complexity, reason = "two plain tables")]
     fn plan(

@@ -155,6 +155,10 @@ impl PyZebraFile {
     fn stored_version(&self) -> Option<(String, String)> {
         self.source.version().map(|version| (version.of, version.tag))
     }
+    /// Returns when the content or the description of a local file was changed last, in nanoseconds.
+    fn touched(&self) -> Option<i64> {
+        self.source.touched()
+    }
 }
 
 #[pyclass(frozen, extends = PyZebraFile, name = "RzFile", module = "sapwood._native")]

@@ -534,7 +534,8 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
         """The attribute set with its index (see `sapwood.recreate`); None if there is none."""
         from sapwood.table.index import INDEX_SET
 
-        return self.attribute_set(INDEX_SET) if INDEX_SET in self.attribute_sets else None
+        known = any(name == INDEX_SET for name, _, _ in self.native.attribute_sets)
+        return AttributeSet(self.native.attribute_set(INDEX_SET), self, INDEX_SET) if known else None
 
     def attribute_set(self, name: str) -> RNTuple:
         """Return an attribute set: an RNTuple whose entries describe ranges of entries of this one.

@@ -1,9 +1,10 @@
 """A cache of decoded columns: Arrow IPC files in a folder, which all processes of a machine share.
 
 A file holds one field over a range of entries that was read, usually whole clusters. Its name is a hash of the source
-(UUID, size and version of the ROOT file, table, field, the places of its pages) and the range. Reading other entries
-uses the cached ones among them, joined from several files if necessary. Each array of the column is one row of a column
-of large lists, so that arrays of any lengths fit into one record batch and can be used directly in the mapped file.
+(UUID, size and version of the ROOT file, when it was touched last, table, field, the places of its pages) and the
+range. Reading other entries uses the cached ones among them, joined from several files if necessary. Each array of
+the column is one row of a column of large lists, so that arrays of any lengths fit into one record batch and can be
+used directly in the mapped file.
 
 A file is written under a temporary name, in space that was reserved for it, and renamed when it is complete. It is not
 synced: the checksums of its arrays and of their description are compared when a process uses the file first.
@@ -28,7 +29,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodWarning, stacklevel
-from sapwood.table.identity import digest, identity_of, places_of
+from sapwood.table.identity import digest, identity_of, places_of, touched
 
 if TYPE_CHECKING:
     from sapwood.table.schema import Table
@@ -92,8 +93,11 @@ class ColumnCache:
             from sapwood import _native
 
             found = identity_of(table)
-            own = [_FORM, _native.__version__, found, table.object_path, table.num_entries]
-            self._identities[table] = None if found is None else json.dumps(own)
+            if found is not None:
+                own = [_FORM, _native.__version__, found, touched(table), table.object_path, table.num_entries]
+                self._identities[table] = json.dumps(own)
+            else:
+                self._identities[table] = None
         file = self._identities[table]
         if file is None:
             return None

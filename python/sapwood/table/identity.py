@@ -1,11 +1,9 @@
-"""Identity of a file and positions of its pages, which tie data outside the file to it."""
+"""What ties data outside of a file to it: the identity of the file, the places of its pages, samples of their bytes."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Any
-
-import numpy as np
 
 from sapwood.table.schema import Table
 
@@ -28,8 +26,30 @@ def identity_of(table: Table) -> dict[str, Any] | None:
     return None if version is None else {"uuid": file.hex_uuid, "size": file.size, "changed": version[1]}
 
 
-def places_of(table: Table, number: int) -> str:
+def touched(table: Table) -> int | None:
+    """Return when the file of a table, or its description (name, owner, rights, times), was changed last.
+
+    Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another one may be a copy, one that was
+    renamed, or one with other values. None for remote files, and where the system does not keep it.
+    """
+    file: Any = table.file
+    return file.native.touched()
+
+
+def places_of(table: Table, number: int) -> int:
     """Return a hash of the places of all pages of a field, given by its number."""
-    rows, _ = table.native.plan([number], 0, table.num_entries)
-    pages = sorted({(row[3], row[4], row[5], row[6]) for row in rows})
-    return digest(np.asarray(pages, dtype="<i8").tobytes())
+    return table.native.places_hash(number)
+
+
+def sample_of(table: Table, number: int) -> int:
+    """Return a hash of the first, middle and last bytes of pages of a field, given by its number.
+
+    Up to 64 pages are sampled, evenly over the file. Where pages have checksums, of their own or of the codec (zlib,
+    LZMA, LZ4), these are in the sample, so that any other value in a sampled page is noticed.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be read.
+    """
+    return table.native.sample_hash(number)

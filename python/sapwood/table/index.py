@@ -1,9 +1,15 @@
 """The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
 
-It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. An index is
-not used if it belongs to another file, is damaged, or was written by another user than the data. The index file has a
-magic, the length of a header in JSON, a hash of the header, the header, and one block of arrays for each field, with
-its hash in the header. Only the blocks that a query needs are read.
+It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. If the time
+that programs cannot set (`touched`) differs too, samples of the pages are compared. An index is not used if it belongs
+to another file, is damaged, or was written by another user than the data. The index file has:
+
+- a magic, the length of a header in JSON, a hash of the header, and the header: the file, and the part of each table;
+- for each table a directory: numbers of zones and fields, edges, a record for each field (`_FIELD`), and their names,
+  each between two zero bytes. The header has its hash;
+- for each field a block with its arrays. The record has its hash.
+
+All numbers are little-endian. Only the blocks that a query needs are read.
 
 Some formats can store the index in the data file itself: a table of zones, each with its entries and the statistics of
 each field in them. Entries without a zone, which were added later, are always read. An index beside the file takes
@@ -14,6 +20,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import struct
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -22,7 +30,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,13 +38,21 @@ from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.table.cache import hold, release
-from sapwood.table.identity import digest, identity_of, places_of
-from sapwood.table.predicates import Bounds, Predicate
+from sapwood.table.identity import identity_of, places_of, sample_of, touched
+from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
 SUFFIX = ".sapwood-index"
 """The suffix that the name of an index adds to that of its file."""
-_MAGIC = b"SAPWIDX1"
+_MAGIC = b"SAPWIDX2"
+_HEAD = struct.Struct("<8sQQ")
+"""Magic, bytes of the header, and its hash."""
+_DIRECTORY = struct.Struct("<QQ")
+"""Numbers of zones and fields."""
+_FIELD = struct.Struct("<8sQQQQ")
+"""Type of the numbers, place of the block, and hashes: of the block, of the places of pages, of a sample of them."""
+_AHEAD = 8 << 10
+"""Bytes of the index that are read first: all but the blocks, unless there are many tables, fields or zones."""
 _MAX_HEADER = 64 << 20
 _COUNTS = ("count", "missing", "nan", "longest")
 INDEX_SET = "sapwood_index"
@@ -132,19 +148,17 @@ class FieldZones:
     def _bound(self, zone: int, values: Array) -> None:
         (self.low[zone],), (self.high[zone],), self.nan[zone] = _native.extremes_of(np.ascontiguousarray(values))
 
-    def bounds(self) -> Bounds:
-        """Return the bounds that predicates use."""
-        return Bounds(
-            self.low, self.high, self.count - self.missing - self.nan > 0, self.nan > 0, self.missing > 0,
-            self.count - self.missing > 0,
-        )  # fmt: skip
+    @property
+    def known(self) -> Array:
+        """Whether any value of each zone is neither missing nor NaN, so that the bounds have a meaning."""
+        return self.count > self.missing + self.nan
 
     def merged(self, firsts: Sequence[int]) -> FieldZones:
         """Join zones; `firsts` are the numbers of those that begin a joined one, and the end."""
         if len(firsts) == len(self.low) + 1:
             return self
         merged = FieldZones.of(self.low.dtype, len(firsts) - 1)
-        known = self.bounds().known
+        known = self.known
         for zone, (first, end) in enumerate(pairwise(firsts)):
             own = slice(first, end)
             low, high = self.low[own][known[own]], self.high[own][known[own]]
@@ -224,12 +238,7 @@ class Zones:
 
     def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries, between two entries, in which the predicate can be true."""
-
-        def bounds(name: str) -> Bounds | None:
-            found = self.fields.get(name)
-            return None if found is None else found.bounds()
-
-        possible = np.asarray(predicate.possible(bounds).true)
+        possible = np.asarray(predicate.can_be(True, self.fields.get))
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
@@ -258,47 +267,91 @@ class _Read(Mapping[str, FieldZones], ABC):
     def _read(self, name: str) -> FieldZones | None: ...
 
 
-class _Blocks(_Read):
-    """The fields of an index, whose blocks are read at their first use; damaged fields are absent."""
+class _Part(NamedTuple):
+    """The part of a table in an index file, whose blocks are read from an open file."""
 
-    def __init__(self, path: Path, start: int, table: Table, zones: int, places: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._path = path
-        self._start = start
-        self._table = table
-        self._zones = zones
-        self._places = places
+    file: int
+    """The number of the open file."""
+    path: str
+    table: Table
+    zones: int
+    records: bytes
+    names: bytes
+    same: bool
+    """Whether nothing was changed since the index was written, so that no sample has to be compared."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+    def place(self, name: str) -> int | None:
+        """Return the number of a field in the directory."""
+        if "\0" in name:
+            return None
+        found = self.names.find(b"\0%b\0" % name.encode())
+        return None if found < 0 else self.names.count(b"\0", 0, found)
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def _read(self, name: str) -> FieldZones | None:
-        place = self._places.get(name)
-        field = self._table.find(name)
-        if place is None or field is None or field.path_in(self._table) != name:
+    def read(self, name: str) -> FieldZones | None:
+        """Read the statistics of a field; None where there are none that can be used."""
+        field = self.table.find(name)
+        if field is None or field.path_in(self.table) != name or (place := self.place(name)) is None:
             return None
         kind = number_type(field.type)
         try:
-            if kind is None or place["type"] != kind.name or place["pages"] != places_of(self._table, field.number):
-                return _not_used(self._path, f"{name!r} is stored otherwise now")
-            length = self._zones * (2 * kind.itemsize + 8 * len(_COUNTS))
-            with self._path.open("rb") as file:
-                file.seek(self._start + place["offset"])
-                data = file.read(length)
-            if len(data) != length or digest(data) != place["hash"]:
-                return _not_used(self._path, f"the block of {name!r} is damaged")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return _not_used(self._path, f"the place of {name!r} is damaged ({error})")
-        arrays: list[Array] = []
-        offset = 0
-        for one in (kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)):
-            stored = np.frombuffer(data, one.newbyteorder("<"), self._zones, offset)
-            arrays.append(stored.astype(one))
-            offset += stored.nbytes
-        return FieldZones(*arrays)
+            typename, start, block_hash, places, sample = _FIELD.unpack_from(self.records, place * _FIELD.size)
+            stored_otherwise = (
+                kind is None or typename.rstrip(b"\0") != kind.name.encode()
+                or places != places_of(self.table, field.number)
+            )  # fmt: skip
+            if kind is None or stored_otherwise:
+                return _not_used(self.path, f"{name!r} is stored otherwise now")
+            if not self.same and sample != sample_of(self.table, field.number):
+                return _not_used(self.path, f"the values of {name!r} were changed after it was made")
+            data = os.pread(self.file, self.zones * (2 * kind.itemsize + 8 * len(_COUNTS)), start)
+            if _hash(data) != block_hash:
+                return _not_used(self.path, f"the block of {name!r} is damaged")
+            return FieldZones(*_arrays(data, kind, self.zones))
+        except (*_DAMAGE, SapwoodError) as error:
+            return _not_used(self.path, f"the place of {name!r} is damaged ({error})")
+
+
+def _arrays(data: bytes, kind: np.dtype[Any], zones: int) -> Iterator[Array]:
+    """Yield the arrays of a block."""
+    offset = 0
+    for one in (kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)):
+        stored = np.frombuffer(data, one.newbyteorder("<"), zones, offset)
+        yield stored.astype(one, copy=False)
+        offset += stored.nbytes
+
+
+def _split(names: bytes) -> list[str]:
+    return names.decode().split("\0")[1:-1]
+
+
+def _hash(data: bytes) -> int:
+    return _native.checksum(np.frombuffer(data, np.uint8))
+
+
+class _Blocks(_Read):
+    """The fields of an index beside a file. Their blocks are read at first use, from a file that is opened again."""
+
+    def __init__(self, part: _Part, names: Sequence[str]) -> None:
+        super().__init__()
+        self._part = part
+        # Read while the file is open.
+        self._known.update((name, part.read(name)) for name in names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_split(self._part.names))
+
+    def __len__(self) -> int:
+        return len(_split(self._part.names))
+
+    def _read(self, name: str) -> FieldZones | None:
+        try:
+            number = os.open(self._part.path, _FLAGS)
+        except OSError as error:
+            return _not_used(self._part.path, f"it cannot be opened ({error})")
+        try:
+            return self._part._replace(file=number).read(name)
+        finally:
+            os.close(number)
 
 
 def index_set(zones: Zones) -> dict[str, Column]:
@@ -316,17 +369,26 @@ def _name_in_set(path: str) -> str:
     return path.replace("%", "%25").replace(".", _DOT)
 
 
+def _counts_of(kind: columns.Type | None) -> tuple[str, ...]:
+    """Return the counts that the type of a field leaves open: of a number in each entry, only those of NaN."""
+    if kind is None or kind[0] not in ("number", "option"):
+        return _COUNTS
+    nan = ("nan",) if (number_type(kind) or np.dtype(bool)).kind == "f" else ()
+    return nan if kind[0] == "number" else ("count", "missing", *nan)
+
+
 class _Stored(_Read):
     """The fields of an index in the file, read at their first use."""
 
     rest = False
     """Whether the last entries are in no zone."""
+    lengths: Array
+    """The numbers of entries of the zones."""
 
     def __init__(self, stored: Table, table: Table) -> None:
         super().__init__()
         self._stored = stored
         self._table = table
-        self._numbers = _numbers_of_fields(stored)
         self._ahead: dict[str, list[Array]] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -344,26 +406,35 @@ class _Stored(_Read):
             The zones cannot be read.
         """
         wanted = {name: places for name in names if (places := self._places_of(name))}
+        numbers = self._numbers([*_RANGES, *(one for places in wanted.values() for one in places)])
+        wanted = {name: places for name, places in wanted.items() if places[0] in numbers}
         try:
-            found = self._columns([*_RANGES, *(one for places in wanted.values() for one in places)])
+            found = self._columns([*_RANGES, *(one for places in wanted.values() for one in places)], numbers)
         except (SapwoodError, KeyError, ValueError):
             # Damage of a field is reported when the field is used.
-            return self._columns(_RANGES)
+            found = self._columns(_RANGES, numbers)
+            self.lengths = found[1].astype(np.int64)
+            return found
         rest = iter(found[len(_RANGES) :])
         self._ahead = {name: [next(rest) for _ in places] for name, places in wanted.items()}
+        self.lengths = found[1].astype(np.int64)
         return found[: len(_RANGES)]
 
-    def _columns(self, names: Sequence[str]) -> list[Array]:
-        return _columns_of(self._stored, {name: self._numbers[name] for name in names})
+    def _numbers(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of the columns that are there."""
+        found: list[int | None] = self._stored.native.numbers_of(names)
+        return {name: number for name, number in zip(names, found, strict=True) if number is not None}
+
+    def _columns(self, names: Sequence[str], numbers: Mapping[str, int]) -> list[Array]:
+        return _columns_of(self._stored, {name: numbers[name] for name in names})
 
     def _places_of(self, name: str) -> list[str]:
-        """Return the names of the columns of a field; none where there are no such columns."""
+        """Return the names of the columns of a field; none if it has no numbers."""
         field = self._table.find(name)
         if field is None or field.path_in(self._table) != name or number_type(field.type) is None:
             return []
         path = _name_in_set(name)
-        places = [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_COUNTS)]
-        return places if places[0] in self._numbers else []
+        return [f"_userData.{_SET_FIELD.format(path, part)}" for part in ("low", "high", *_counts_of(field.type))]
 
     def _read(self, name: str) -> FieldZones | None:
         places = self._places_of(name)
@@ -371,22 +442,23 @@ class _Stored(_Read):
         if kind is None:
             return None
         try:
-            arrays = self._ahead.get(name) or self._columns(places)
+            arrays = self._ahead.get(name)
+            if arrays is None:
+                numbers = self._numbers(places)
+                if places[0] not in numbers:
+                    return None
+                arrays = self._columns(places, numbers)
         except (SapwoodError, KeyError, ValueError) as error:
             return _not_used(self._stored.object_path, f"its statistics of {name!r} cannot be read ({error})")
-        types = [kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)]
+        types = [kind, kind, *(np.dtype(np.int64) for _ in arrays[2:])]
         if [one.dtype for one in arrays] != types:
             return _not_used(self._stored.object_path, f"{name!r} has another type now")
-        found = FieldZones(*arrays)
+        counts = dict(zip(_counts_of(self._table[name].type), arrays[2:], strict=True))
+        none = np.zeros(len(self.lengths), np.int64)
+        found = FieldZones(
+            arrays[0], arrays[1], counts.get("count", self.lengths), *(counts.get(one, none) for one in _COUNTS[1:])
+        )
         return FieldZones.joined([found, FieldZones.unknown(kind)]) if self.rest else found
-
-
-def _numbers_of_fields(stored: Table) -> dict[str, int]:
-    """Return the numbers of the fields of a table by their paths, without making a `Field` of each."""
-    paths: list[str] = []
-    for field in stored.native.fields:
-        paths.append(field.name if field.parent is None else f"{paths[field.parent]}.{field.name}")
-    return {path: number for number, path in enumerate(paths)}
 
 
 def _columns_of(stored: Table, numbers: Mapping[str, int]) -> list[Array]:
@@ -421,16 +493,15 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
-def _owners(file: BinaryIO, table: Table) -> tuple[int, int]:
-    """Return the users who own an open index and the data."""
-    return os.fstat(file.fileno()).st_uid, Path(table.file.file_path).stat().st_uid
+def _owner_of_data(table: Table) -> int:
+    return Path(table.file.file_path).stat().st_uid
 
 
-def _distrust(file: BinaryIO, table: Table) -> str | None:
-    """Return why an index is not trusted, or None: its author decides which entries cuts leave out."""
-    owner, data = _owners(file, table)
-    trusted = owner in (data, os.getuid(), 0)
-    return None if trusted else f"it belongs to user {owner}, and the data to user {data}"
+def _distrust(owner: int, table: Table) -> str | None:
+    """Return why an index of a user is not trusted, or None: its author decides which entries cuts leave out."""
+    if owner in (os.getuid(), 0) or owner == (data := _owner_of_data(table)):
+        return None
+    return f"it belongs to user {owner}, and the data to user {data}"
 
 
 def _not_used(path: Path | str, why: str) -> None:
@@ -443,44 +514,108 @@ def path_for(table: Table) -> Path | None:
     return None if file.is_far or not Path(file.file_path).is_file() else Path(f"{file.file_path}{SUFFIX}")
 
 
+_DAMAGE = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error
+)  # fmt: skip
+"""What reading a damaged index raises."""
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""A pipe must not wait for a writer."""
+
+
 def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
     """Return the index of a table, None where there is none that belongs to it; warn of one that does not.
 
-    Fields with these `names` may be read with it.
+    Fields with these `names` are read with it.
     """
-    path = path_for(table)
-    if path is None or not path.is_file():
+    if table.file.is_far:
         return _in_file(table, names)
+    path = f"{table.file.file_path}{SUFFIX}"
     try:
-        with path.open("rb") as file:
-            if why := _distrust(file, table):
-                return _not_used(path, why)
-            header, start = _header(file)
-        identity = _identity(table)
-        if identity is None or header["file"] != identity:
-            return _not_used(path, "the file was changed after it was made")
-        own = header["tables"].get(table.object_path)
-        if own is None:
-            return None
-        edges: list[int] = own["edges"]
-        fields: dict[str, Any] = own["fields"]
-        sound = edges == sorted(set(edges)) and edges[0] == 0 and edges[-1] == table.num_entries
-        if not sound or not isinstance(fields, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return _not_used(path, "its zones are not those of the table")
-        return Zones(edges, _Blocks(path, start, table, len(edges) - 1, fields))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        number = os.open(path, _FLAGS)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return _in_file(table, names)
+    except OSError as error:
+        return _not_used(path, f"it cannot be opened ({error})")
+    try:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            return _in_file(table, names)
+        if why := _distrust(about.st_uid, table):
+            return _not_used(path, why)
+        return _beside(number, path, table, names)
+    except _DAMAGE as error:
         return _not_used(path, f"it is damaged ({error})")
+    finally:
+        os.close(number)
 
 
-def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
-    head = file.read(len(_MAGIC) + 8 + 32)
-    length = int.from_bytes(head[8:16], "little")
-    if head[:8] != _MAGIC or length > _MAX_HEADER:
+def _beside(file: int, path: str, table: Table, names: Sequence[str]) -> Zones | None:
+    """Return the index in a file beside that of the table."""
+    ahead = os.pread(file, _AHEAD, 0)
+    if _is_earlier(ahead):
+        return _not_used(path, "an earlier version of sapwood has made it; make it again with sapwood stats --index")
+    header = _header(file, ahead)
+    identity = _identity(table)
+    if identity is None or header["file"] != identity:
+        return _not_used(path, "the file was changed after it was made")
+    own = header["tables"].get(table.object_path)
+    if own is None:
+        return None
+    directory = _directory(file, own, ahead)
+    if directory is None or directory.edges[-1] != table.num_entries:
+        return _not_used(path, "its zones are not those of the table")
+    edges, records, block = directory
+    same = own["touched"] is not None and own["touched"] == touched(table)
+    return Zones(edges, _Blocks(_Part(file, path, table, len(edges) - 1, records, block, same), names))
+
+
+def _is_earlier(head: bytes) -> bool:
+    return head[:7] == _MAGIC[:7] and head[7:8] < _MAGIC[7:]
+
+
+def _some(file: int, start: int, length: int, ahead: bytes) -> bytes:
+    """Return bytes of an open file, whose first bytes were read."""
+    data = ahead[start : start + length] if start + length <= len(ahead) else os.pread(file, length, start)
+    if len(data) != length:
+        raise ValueError("it ends too early")
+    return data
+
+
+def _header(file: int, ahead: bytes) -> dict[str, Any]:
+    magic, length, own_hash = _HEAD.unpack_from(ahead)
+    if magic != _MAGIC or length > _MAX_HEADER:
         raise ValueError("it is not an index")
-    data = file.read(length)
-    if digest(data).encode() != head[16:]:
+    data = _some(file, _HEAD.size, length, ahead)
+    if _hash(data) != own_hash:
         raise ValueError("its header has another hash")
-    return json.loads(data), len(head) + length
+    return json.loads(data)
+
+
+class _Directory(NamedTuple):
+    """The edges of zones, and the records and names of fields."""
+
+    edges: list[int]
+    records: bytes
+    names: bytes
+
+
+def _directory(file: int, own: Mapping[str, Any], ahead: bytes) -> _Directory | None:
+    """Read the directory of a table; None if its zones are not in order."""
+    start, length = int(own["start"]), int(own["bytes"])
+    if start < 0 or not _DIRECTORY.size <= length <= _MAX_HEADER:
+        raise ValueError("its directory has no place")
+    data = _some(file, start, length, ahead)
+    if _hash(data) != int(own["hash"]):
+        raise ValueError("its directory has another hash")
+    zones, fields = _DIRECTORY.unpack_from(data)
+    end = _DIRECTORY.size + 8 * (zones + 1)
+    behind = end + _FIELD.size * fields
+    if behind > length or data.count(b"\0", behind) != fields + 1:
+        raise ValueError("its directory is too short")
+    edges = np.frombuffer(data, "<i8", zones + 1, _DIRECTORY.size)
+    if edges[0] != 0 or (edges[1:] <= edges[:-1]).any():
+        return None
+    return _Directory(edges.tolist(), data[end:behind], data[behind:])
 
 
 def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
@@ -536,35 +671,71 @@ def _alone(folder: Path) -> Generator[None]:
         os.close(number)
 
 
-def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
-    tables: dict[str, Any] = {}
-    blocks: list[bytes] = []
+class _TablePart(NamedTuple):
+    """The part of a table in an index that is written. The places of blocks are counted from the first one."""
+
+    touched: int | None
+    edges: list[int]
+    records: list[tuple[bytes, int, int, int, int]]
+    names: list[str]
+    blocks: list[bytes]
+
+
+def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _TablePart]:
+    """Return the parts of the other tables of the file in an index that belongs to it."""
+    kept: dict[str, _TablePart] = {}
     try:
-        with path.open("rb") as file:
-            header, start = _header(file)
-            if header["file"] == identity and not _distrust(file, table):
-                tables = {name: own for name, own in header["tables"].items() if name != table.object_path}
-                if tables:
-                    file.seek(start)
-                    blocks.append(file.read())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        tables, blocks = {}, []
-    offset = sum(map(len, blocks))
-    fields: dict[str, Any] = {}
+        with path.open("rb", buffering=0) as file:
+            header = _header(file.fileno(), os.pread(file.fileno(), _HEAD.size, 0))
+            if header["file"] != identity or _distrust(os.fstat(file.fileno()).st_uid, table):
+                return {}
+            for name, own in header["tables"].items():
+                directory = None if name == table.object_path else _directory(file.fileno(), own, b"")
+                if directory is None:
+                    continue
+                part = _TablePart(own["touched"], directory.edges, [], _split(directory.names), [])
+                place = 0
+                for typename, start, *hashes in _FIELD.iter_unpack(directory.records):
+                    kind = np.dtype(typename.rstrip(b"\0").decode())
+                    length = (len(directory.edges) - 1) * (2 * kind.itemsize + 8 * len(_COUNTS))
+                    part.blocks.append(_some(file.fileno(), start, length, b""))
+                    part.records.append((typename, place, *hashes))
+                    place += length
+                kept[name] = part
+    except _DAMAGE:
+        return {}
+    return kept
+
+
+def _part_of(table: Table, zones: Zones) -> _TablePart:
+    part = _TablePart(touched(table), zones.edges, [], [], [])
+    place = 0
     for name, known in zones.fields.items():
-        kind = known.low.dtype
-        data = b"".join(one.astype(one.dtype.newbyteorder("<")).tobytes() for one in known.arrays())
-        pages = places_of(table, table[name].number)
-        fields[name] = {"type": kind.name, "offset": offset, "hash": digest(data), "pages": pages}
-        blocks.append(data)
-        offset += len(data)
-    tables[table.object_path] = {"edges": zones.edges, "fields": fields}
-    header = json.dumps({"file": identity, "tables": tables}).encode()
+        if "\0" in name:
+            continue
+        data = b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in known.arrays())
+        number = table[name].number
+        hashes = _hash(data), places_of(table, number), sample_of(table, number)
+        part.records.append((known.low.dtype.name.encode(), place, *hashes))
+        part.names.append(name)
+        part.blocks.append(data)
+        place += len(data)
+    return part
+
+
+def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
+    # The time is the one before the samples are read.
+    parts = {table.object_path: _part_of(table, zones), **_kept(table, path, identity)}
+    # The places in the header have a fixed number of digits, so that its length is known before they are.
+    header, directories = _laid_out(parts, identity, 0)
+    header, directories = _laid_out(parts, identity, len(header))
     beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with beside.open("wb") as file:
-            file.write(_MAGIC + len(header).to_bytes(8, "little") + digest(header).encode() + header)
-            file.writelines(blocks)
+            file.write(_HEAD.pack(_MAGIC, len(header), _hash(header)) + header)
+            file.writelines(directories)
+            for part in parts.values():
+                file.writelines(part.blocks)
         beside.replace(path)
     except BaseException as error:
         with suppress(OSError):
@@ -573,3 +744,30 @@ def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> 
             raise StorageError(f"cannot write the index {path}: {error}") from error
         raise
     return path
+
+
+def _laid_out(parts: Mapping[str, _TablePart], identity: dict[str, Any], length: int) -> tuple[bytes, list[bytes]]:
+    """Return the header of an index and the directories of its tables, for a header of this length.
+
+    The directories follow the header, and the blocks follow them.
+    """
+    start = _HEAD.size + length
+    names = {path: "".join(f"\0{name}" for name in part.names).encode() + b"\0" for path, part in parts.items()}
+    sizes = {
+        path: _DIRECTORY.size + 8 * len(part.edges) + _FIELD.size * len(part.names) + len(names[path])
+        for path, part in parts.items()
+    }
+    blocks = start + sum(sizes.values())
+    tables: dict[str, Any] = {}
+    directories: list[bytes] = []
+    for path, part in parts.items():
+        records = b"".join(_FIELD.pack(kind, blocks + place, *hashes) for kind, place, *hashes in part.records)
+        edges = np.asarray(part.edges, "<i8").tobytes()
+        directory = _DIRECTORY.pack(len(part.edges) - 1, len(part.names)) + edges + records + names[path]
+        tables[path] = {
+            "touched": part.touched, "start": f"{start:020}", "bytes": len(directory), "hash": f"{_hash(directory):020}"
+        }  # fmt: skip
+        directories.append(directory)
+        start += len(directory)
+        blocks += sum(map(len, part.blocks))
+    return json.dumps({"file": identity, "tables": tables}).encode(), directories

@@ -1,7 +1,7 @@
 """Predicates: conditions on fields that can be decided from the smallest and largest value of each zone.
 
 A zone is a range of entries with bounds in an index (`sapwood.table.index`). A predicate returns for each zone whether
-it can be true for any of its entries, and whether it can be false for any. Both are possible for conditions without
+it can be true for any of its entries, or whether it can be false for any. Both are possible for conditions without
 bounds (`UNKNOWN`). In case of doubt a zone is kept: it is excluded only if no entry can pass.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
-from sapwood.columns import Array, is_settled
+from sapwood.columns import Array, Type, is_settled
 from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import FUNCTIONS, Expression, dotted
 from sapwood.table.query import Formula, Leaf, Node, Query
@@ -24,26 +25,18 @@ Number = bool | int | float
 """A constant of a comparison."""
 
 
-class Bounds(NamedTuple):
-    """Bounds and counts of one field in each zone; bools have the bounds 0 and 1."""
+class Bounds(Protocol):
+    """Bounds and counts of one field in each zone; bools have the bounds 0 and 1.
+
+    `low` and `high` have a meaning only in zones with a value that is neither missing nor NaN. `count` are all values,
+    also those that are `missing` or `nan`.
+    """
 
     low: Array
     high: Array
-    known: Array
-    """Whether any value of the zone is neither missing nor NaN; only then `low` and `high` have a meaning."""
-    nan: Array
-    """Whether any value is NaN."""
+    count: Array
     missing: Array
-    """Whether any value is missing."""
-    present: Array
-    """Whether any value is not missing."""
-
-
-class Possible(NamedTuple):
-    """Whether a predicate can be true, and whether it can be false, for any entry of each zone."""
-
-    true: Array | bool
-    false: Array | bool
+    nan: Array
 
 
 BoundsOf = Callable[[str], Bounds | None]
@@ -53,15 +46,15 @@ BoundsOf = Callable[[str], Bounds | None]
 class Predicate:
     """A condition that sapwood cannot analyse: it may be true or false anywhere."""
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Return the possible results in each zone."""
-        del bounds
-        return Possible(true=True, false=True)
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return for each zone whether the condition can have this outcome for any entry."""
+        del outcome, bounds
+        return True
 
     def names(self) -> list[str]:
         """Return the names of the fields whose bounds the predicate uses."""
         found: list[str] = []
-        self.possible(found.append)
+        self.can_be(True, found.append)
         return list(dict.fromkeys(found))
 
     def __and__(self, other: Predicate) -> Predicate:
@@ -86,10 +79,10 @@ class Constant(Predicate):
 
     value: bool | None
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Return the possible results."""
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return whether the constant is the outcome."""
         del bounds
-        return Possible(true=self.value is True, false=self.value is False)
+        return self.value is outcome
 
 
 @dataclass(frozen=True)
@@ -98,10 +91,9 @@ class Not(Predicate):
 
     of: Predicate
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Swap the possible results of the condition."""
-        inner = self.of.possible(bounds)
-        return Possible(inner.false, inner.true)
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Return where the condition can have the other outcome."""
+        return self.of.can_be(not outcome, bounds)
 
 
 @dataclass(frozen=True)
@@ -110,14 +102,13 @@ class All(Predicate):
 
     of: tuple[Predicate, ...]
 
-    def possible(self, bounds: BoundsOf) -> Possible:
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Combine: all can be true, or one can be false."""
-        parts = [one.possible(bounds) for one in self.of]
-        true: Array | bool = True
-        false: Array | bool = False
-        for part in parts:
-            true, false = true & part.true, false | part.false
-        return Possible(true, false)
+        found: Array | bool = outcome
+        for one in self.of:
+            part = one.can_be(outcome, bounds)
+            found = found & part if outcome else found | part
+        return found
 
 
 @dataclass(frozen=True)
@@ -126,10 +117,12 @@ class Missing(Predicate):
 
     name: str
 
-    def possible(self, bounds: BoundsOf) -> Possible:
-        """Look whether there are missing values, and others."""
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Look whether there are missing values, or others."""
         found = bounds(self.name)
-        return Possible(true=True, false=True) if found is None else Possible(found.missing, found.present)
+        if found is None:
+            return True
+        return found.missing > 0 if outcome else found.count > found.missing
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ class Compare(Predicate):
     """A field is compared with a number.
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
-    nor larger nor equal.
+    nor larger nor equal. A comparison with a missing value is neither true nor false.
     """
 
     name: str
@@ -145,41 +138,47 @@ class Compare(Predicate):
     value: Number
     nan_is_largest: bool = False
 
-    def possible(self, bounds: BoundsOf) -> Possible:
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
         if found is None or value != value or _beyond(value, found.low.dtype):
-            return Possible(true=True, false=True)
+            return True
+        # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.
+        operation = self.operation if outcome else _OPPOSITE[self.operation]
         try:
             with np.errstate(all="ignore"):
-                true, false = self._between(found.low, found.high, value)
+                able = _between(operation, found.low, found.high, value)
                 if found.low.dtype == np.float32 and float(np.float32(value)) != value:
                     # Engines differ: the constant is rounded to the type of the field, or the field is widened.
-                    wide = self._between(found.low.astype(np.float64), found.high.astype(np.float64), float(value))
-                    true, false = true | wide[0], false | wide[1]
+                    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+                    able = able | _between(operation, low, high, float(value))
         except OverflowError:
-            return Possible(true=True, false=True)
-        true, false = true & found.known, false & found.known
-        if self.nan_is_largest or self.operation == "!=":
-            true = true | found.nan
-        if self.nan_is_largest or self.operation != "!=":
-            false = false | found.nan
-        return Possible(true, false)
+            return True
+        able = able & (found.count > found.missing + found.nan)
+        if self.nan_is_largest or (self.operation == "!=") is outcome:
+            able = able | (found.nan > 0)
+        return able
 
-    def _between(self, low: Array, high: Array, value: Any) -> tuple[Array, Array]:
-        match self.operation:
-            case "<":
-                return low < value, ~(high < value)
-            case "<=":
-                return low <= value, ~(high <= value)
-            case ">":
-                return high > value, ~(low > value)
-            case ">=":
-                return high >= value, ~(low >= value)
-            case _:
-                equal = (low <= value) & (high >= value), ~((low == value) & (high == value))
-                return equal if self.operation == "==" else equal[::-1]
+
+_OPPOSITE: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+def _between(operation: str, low: Array, high: Array, value: Any) -> Array:
+    """Return whether a comparison is true for any number between bounds."""
+    match operation:
+        case "<":
+            return low < value
+        case "<=":
+            return low <= value
+        case ">":
+            return high > value
+        case ">=":
+            return high >= value
+        case "==":
+            return (low <= value) & (high >= value)
+        case _:
+            return (low != value) | (high != value)
 
 
 def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
@@ -226,23 +225,15 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
     settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
     if not settled or not all(_entry_by_entry(node, False) for node in nodes):
         return None
-    own = set(query.fields)  # the index knows nothing of friends
+    own = frozenset(query.fields)  # the index knows nothing of friends
     found: list[Predicate] = []
     for cuts in selections:
-        usable = [
-            node for node in cuts if _entry_by_entry(node, True) and (not query.beside or _fields_of(node) <= own)
-        ]
-        known = tuple(one for one in map(_of_node, usable) if one is not UNKNOWN)
+        usable = [node for node in cuts if _entry_by_entry(node, True)]
+        known = tuple(one for one in (_of_node(node, own) for node in usable) if one.names())
         if not known:
             return None
         found.append(All(known))
     return any_of(found) if found else None
-
-
-def _fields_of(node: Node) -> set[Field]:
-    if isinstance(node, Formula):
-        return {field for one in node.names.values() for field in _fields_of(one)}
-    return {node.field} if isinstance(node, Leaf) else {field for _, one in node.fields for field in _fields_of(one)}
 
 
 def _entry_by_entry(node: Node, flat: bool) -> bool:
@@ -251,7 +242,12 @@ def _entry_by_entry(node: Node, flat: bool) -> bool:
         return _elementwise(node.expression) and all(_entry_by_entry(one, flat) for one in node.names.values())
     if not flat:
         return True
-    return isinstance(node, Leaf) and node.field.type is not None and node.field.type[0] == "number"
+    return isinstance(node, Leaf) and node.field.type is not None and is_number_or_none(node.field.type)
+
+
+def is_number_or_none(kind: Type) -> bool:
+    """Return whether a type has one number per entry, or a missing one."""
+    return (kind[1] if kind[0] == "option" else kind)[0] == "number"
 
 
 _WITHIN_ENTRIES = {"ak.fill_none", "ak.is_none", "ak.ones_like", "ak.where", "ak.zeros_like"}
@@ -278,49 +274,66 @@ def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
     return name.startswith("ak.") and any(isinstance(axis, int) and axis > 0 for axis in axes)
 
 
-def _of_node(node: Node) -> Predicate:
+def _of_node(node: Node, own: AbstractSet[Field]) -> Predicate:
+    """Return the condition that a value is not 0."""
     if isinstance(node, Formula):
-        return _of_syntax(node.expression.root, node)
-    return Compare(_key(node.field), "!=", 0) if isinstance(node, Leaf) else UNKNOWN
+        return _of_syntax(node.expression.root, node, own)
+    return Compare(_key(node.field), "!=", 0) if isinstance(node, Leaf) and node.field in own else UNKNOWN
 
 
 def _key(field: Any) -> str:
     return field.path_in(field.table)
 
 
-def _of_syntax(root: ast.AST, formula: Formula) -> Predicate:
+def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Predicate:
+    """Return an expression as a predicate; `own` are the fields of the table, without those of its friends."""
     match root:
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
-            return _of_syntax(left, formula) & _of_syntax(right, formula)
+            return _of_syntax(left, formula, own) & _of_syntax(right, formula, own)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _of_syntax(left, formula) | _of_syntax(right, formula)
+            return _of_syntax(left, formula, own) | _of_syntax(right, formula, own)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return All(tuple(_of_syntax(one, formula, own) for one in values))
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any_of(_of_syntax(one, formula, own) for one in values)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return ~_of_syntax(operand, formula) if _is_condition(operand) else UNKNOWN
+            return ~_of_syntax(operand, formula, own) if _is_condition(operand, formula) else UNKNOWN
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             operation = _OPERATIONS[type(op)]
-            number, field = _number(right), _field(left, formula)
+            number, field = _number(right), _field(left, formula, own)
             if number is None or field is None:
-                number, field, operation = _number(left), _field(right, formula), MIRRORED[operation]
+                number, field, operation = _number(left), _field(right, formula, own), MIRRORED[operation]
             return UNKNOWN if number is None or field is None else Compare(field, operation, number)
-        case ast.Name() | ast.Attribute():
-            node = formula.names.get(_name(root) or "")
+        case ast.Name() | ast.Attribute() | ast.Call():
+            node = formula.names.get(_name(root, formula) or "")
+            if isinstance(node, Formula):
+                return _of_syntax(node.expression.root, node, own)
             # Of a number that is not a condition, single bits may be asked.
-            return _of_node(node) if isinstance(node, Leaf) and node.field.type == ("number", "bool") else UNKNOWN
+            return _of_node(node, own) if node is not None and _is_bool(node) else UNKNOWN
         case _:
             return UNKNOWN
 
 
-def _is_condition(root: ast.AST) -> bool:
+def _is_condition(root: ast.AST, formula: Formula) -> bool:
     """Return whether an expression has bool values, so that ``~`` means "not"."""
     match root:
-        case ast.Compare():
+        case ast.Compare() | ast.BoolOp():
             return True
         case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
-            return _is_condition(left) and _is_condition(right)
+            return _is_condition(left, formula) and _is_condition(right, formula)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return _is_condition(operand)
+            return _is_condition(operand, formula)
+        case ast.Name() | ast.Attribute() | ast.Call():
+            node = formula.names.get(_name(root, formula) or "")
+            if isinstance(node, Formula):
+                return _is_condition(node.expression.root, node)
+            return node is not None and _is_bool(node)
         case _:
             return False
+
+
+def _is_bool(node: Node) -> bool:
+    return isinstance(node, Leaf) and node.field.type in (("number", "bool"), ("option", ("number", "bool")))
 
 
 def _number(node: ast.AST) -> Number | None:
@@ -333,19 +346,20 @@ def _number(node: ast.AST) -> Number | None:
             return None
 
 
-def _field(node: ast.AST, formula: Formula) -> str | None:
-    name = _name(node)
+def _field(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> str | None:
+    name = _name(node, formula)
     found = formula.names.get(name) if name is not None else None
     while isinstance(found, Formula):
         # An alias that only renames.
-        name = _name(found.expression.root)
-        found = found.names.get(name) if name is not None else None
-    return _key(found.field) if isinstance(found, Leaf) else None
+        formula = found
+        name = _name(formula.expression.root, formula)
+        found = formula.names.get(name) if name is not None else None
+    return _key(found.field) if isinstance(found, Leaf) and found.field in own else None
 
 
-def _name(node: ast.AST) -> str | None:
+def _name(node: ast.AST, formula: Formula) -> str | None:
     match node:
-        case ast.Call(func=ast.Name(), args=[ast.Constant(value=str() as name)]):
+        case ast.Call(args=[ast.Constant(value=str() as name)]) if formula.expression.called(node)[1] is None:
             return name
         case _:
             return dotted(node)

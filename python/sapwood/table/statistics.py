@@ -92,7 +92,7 @@ def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[
     after = table.file.counters()
     found.wall = time.perf_counter() - began
     found.seconds = sum(after[name] - before[name] for name in ("time_decompression_ns", "time_decoding_ns")) / 1e9
-    known = zones.bounds().known
+    known = zones.known
     found.count, found.missing, found.nan = (int(one.sum()) for one in (zones.count, zones.missing, zones.nan))
     found.longest = int(zones.longest.max()) if len(zones.longest) else 0
     if known.any() and number_type(field.type) is not None:

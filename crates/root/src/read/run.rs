@@ -25,6 +25,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Number of bytes that the calling thread reads by itself: to wake a thread of the pool takes longer than to decode them.
+const INLINE: u64 = 32 << 10;
+
 /// A page to read.
 pub struct PageJob {
     pub part: usize,
@@ -61,6 +64,8 @@ pub struct Run<'r, 'a> {
     failed: AtomicBool,
     /// Number of reading threads.
     threads: usize,
+    /// Number of bytes to read.
+    bytes: u64,
     /// Whether no storage needs waiting for; the pool's threads then fetch the pages they decode.
     near: bool,
     token: Token,
@@ -148,6 +153,7 @@ impl<'r, 'a> Run<'r, 'a> {
             turns,
             failed: AtomicBool::new(false),
             threads,
+            bytes,
             near,
             token: Token::current(),
             borders,
@@ -167,6 +173,9 @@ impl<'r, 'a> Run<'r, 'a> {
     /// Reads everything.
     pub fn all(&self) -> Result<()> {
         let work = || self.token.during(|| self.work());
+        if self.near && self.threads == 1 && self.bytes <= INLINE {
+            return work();
+        }
         if self.near {
             return self.reading.pool.install(|| match self.threads {
                 1 => work(),

@@ -35,11 +35,13 @@
 
 mod arena;
 mod field;
+mod identity;
 mod kept;
 mod page;
 pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
+pub use identity::{places_hash, sample_hash};
 pub use kept::{Kept, PageCache, Tail};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
@@ -125,6 +127,8 @@ pub trait Table: Any + Send + Sync {
     /// Adds the pages in the file that entries `start` to `stop` of a field need, and the pages needed to read those.
     /// Where this depends on values, adds all pages that they may need.
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>);
+    /// Calls `take` with the bytes of each page of a field that is in memory.
+    fn in_memory(&self, _field: usize, _take: &mut dyn FnMut(&[u8])) {}
     /// Number of entries in the pages that must be decompressed for entries `start` to `stop` of a field.
     fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64;
     /// Byte range of a page of a stored column, if the page is in the file.

@@ -97,6 +97,15 @@ impl Table for Tree {
             self.list(counter, start, stop.min(self.entries), to);
         }
     }
+    fn in_memory(&self, field: usize, take: &mut dyn FnMut(&[u8])) {
+        for basket in self.branches.get(field).iter().flat_map(|branch| &branch.baskets) {
+            if let BasketPlace::Tree(values) = &basket.place {
+                let page = values.page();
+                take(page.table.unwrap_or_default());
+                take(page.data);
+            }
+        }
+    }
     fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64 {
         let Some(branch) = self.branches.get(field) else { return 0 };
         let from = branch.baskets.partition_point(|b| b.first + b.entries <= start);
