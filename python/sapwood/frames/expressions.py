@@ -137,7 +137,9 @@ def _arrow(node: _Node, paths: Mapping[str, str]) -> Predicate:
             values = options.as_py()["value_set"]
             if all(is_number(value) for value in values):
                 # Bits may be compared: NaN in the list, or in the field, is not decided here.
-                return any_of(Compare(paths[name], "==", value, nan_is_largest=True) for value in values)
+                same = any_of(Compare(paths[name], "==", value, nan_is_largest=True) for value in values)
+                # A missing value is in no list, so the condition is false for it, not missing.
+                return ~Missing(paths[name]) & same
             return UNKNOWN
         case ("call", operation, [("field", name, _, _), ("literal", value, _, _)], _):
             return _comparison(paths.get(name), _ARROW.get(operation), value.as_py())

@@ -18,7 +18,7 @@ from sapwood.table import dataset
 from sapwood.table.explain import Explanation, Explanations, explain
 from sapwood.table.identity import identity_of
 from sapwood.table.libraries import NO_UNIONS, library_of
-from sapwood.table.predicates import UNKNOWN, Predicate
+from sapwood.table.predicates import UNKNOWN, Predicate, is_number_or_none
 from sapwood.table.query import Group, Leaf, Query
 from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
@@ -77,8 +77,8 @@ class FrameSource:
 
     @property
     def numbers(self) -> dict[str, str]:
-        """The columns with one number per entry, and the paths of their fields."""
-        return {name: path for name, path in self._paths.items() if self.types[name][0] == "number"}
+        """The columns with one number per entry, which may be missing, and the paths of their fields."""
+        return {name: path for name, path in self._paths.items() if is_number_or_none(self.types[name])}
 
     def schema(self) -> Foreign:
         """Return the `pyarrow.Schema`."""
