@@ -44,8 +44,8 @@ def places_of(table: Table, number: int) -> int:
 def sample_of(table: Table, number: int) -> int:
     """Return a hash of the first, middle and last bytes of pages of a field, given by its number.
 
-    Up to 64 pages are sampled, evenly over the file. Where pages have checksums (zlib, LZMA and LZ4 in trees; RNTuples
-    of most writers), these are in the sample, so that any other value in a sampled page is noticed.
+    Up to 64 pages are sampled, evenly over the file. Where pages have checksums, of their own or of the codec (zlib,
+    LZMA, LZ4), these are in the sample, so that any other value in a sampled page is noticed.
 
     Raises
     ------
