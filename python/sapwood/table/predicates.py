@@ -137,18 +137,23 @@ class Compare(Predicate):
     """A field is compared with a number.
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
-    nor larger nor equal.
+    nor larger nor equal. `casts` are the types to which the field is converted before, one after the other; no
+    conversion changes the order of two values.
     """
 
     name: str
     operation: str
     value: Number
     nan_is_largest: bool = False
+    casts: tuple[str, ...] = ()
 
     def possible(self, bounds: BoundsOf) -> Possible:
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
+        if found is not None:
+            for kind in self.casts:
+                found = found._replace(low=found.low.astype(kind), high=found.high.astype(kind))
         if found is None or value != value or _beyond(value, found.low.dtype):
             return Possible(true=True, false=True)
         try:
