@@ -31,9 +31,9 @@ _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
 """Seconds after which a thread that asks for no further batch is taken to have stopped reading ahead."""
 _HOW = (
-    "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...), "
-    "use events.scanner(...), with the same arguments; instead of a union of datasets, sapwood.dataset([file, ...]); "
-    "and for pyarrow.acero and joins, events.to_table(...)"
+    "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...),"
+    " use events.scanner(...) with the same arguments. Instead of a union of datasets, use"
+    " sapwood.dataset([file, ...]). For pyarrow.acero and joins, use events.to_table(...)."
 )
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from sapwood import columns
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, UnsupportedError
-from sapwood.frames.expressions import NumberColumn, Numbers
 from sapwood.files.many import KeptTables, OpenFiles
+from sapwood.frames.expressions import NumberColumn, Numbers
 from sapwood.show.text import layout
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
@@ -303,7 +303,8 @@ class _Narrowed:
             return ranges
         query = self._select(table)
         found: list[tuple[int, int]] = []
-        for start, stop in ranges:
+        for first, stop in ranges:
+            start = first
             while self._sizes and start < stop:
                 length = entries_for(query, self._sizes.pop(0), start, stop)
                 found.append((start, min(stop, _end_near(query, start, length))))
