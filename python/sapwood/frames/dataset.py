@@ -18,7 +18,7 @@ import pyarrow.fs
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, without_secrets
 from sapwood.frames.expressions import names_in, of_arrow
-from sapwood.frames.source import PIECE, FrameSource
+from sapwood.frames.source import FIRST_STEPS, PIECE, FrameSource
 from sapwood.show.units import listed
 from sapwood.storage.locate import Files
 from sapwood.table.explain import Explanations
@@ -93,9 +93,9 @@ class _Asked(NamedTuple):
     columns: list[str] | dict[str, Any]
     filter: Foreign
 
-    def tables(self, limit: int | None = None) -> Generator[Any]:
+    def tables(self, limit: int | None = None, first: Sequence[str] = FIRST_STEPS) -> Generator[Any]:
         """Read the columns of the entries that an index leaves, in steps, at most `limit` entries."""
-        return self.source.tables(self.names, self.predicate, limit)
+        return self.source.tables(self.names, self.predicate, limit, first=first)
 
     def scanner(self, tables: Iterable[Any], options: Mapping[str, Any]) -> Foreign:
         """Return a scanner that filters and projects tables."""
@@ -124,7 +124,9 @@ class _Scannable:
         named = set() if both is None else names_in(both)
         names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
         predicate = UNKNOWN if both is None else of_arrow(both, source.numbers)
-        return _Asked(source, names, predicate, _projection(source.names if columns is None else columns), both)
+        given = source.names if columns is None else columns
+        # Arrow looks for a name with dots among the columns before it takes it for a path.
+        return _Asked(source, names, predicate, dict(given) if isinstance(given, Mapping) else list(given), both)
 
     def scanner(self, columns: Columns = None, filter: Foreign = None, **options: Foreign) -> Foreign:  # noqa: A002
         """Return a `pyarrow.dataset.Scanner`.
@@ -142,7 +144,9 @@ class _Scannable:
             have no effect.
         """
         asked = self._asked(columns, filter)
-        return asked.scanner(asked.tables(), options)
+        # What reads all entries says so.
+        first = () if options.pop("whole", False) else FIRST_STEPS
+        return asked.scanner(asked.tables(first=first), options)
 
     def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
         """Read record batches; arguments as in `scanner`."""
@@ -150,7 +154,7 @@ class _Scannable:
 
     def to_table(self, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read a `pyarrow.Table`; arguments as in `scanner`."""
-        return self.scanner(*given, **scanned).to_table()
+        return self.scanner(*given, **scanned, whole=True).to_table()
 
     def head(
         self,
@@ -210,18 +214,18 @@ class _Scannable:
             The filter is not an expression, or there is no such column.
         """
         source = self._source
-        of_engine = not (filter is None or isinstance(filter, pc.Expression))
-        if of_engine and not hasattr(filter, "meta"):
+        arrows = filter is None or isinstance(filter, pc.Expression)
+        if not arrows and not hasattr(filter, "meta"):
             raise ArgumentTypeError(f"the filter is an expression of Arrow or Polars, not {filter!r}")
-        asked = self._asked(columns, None if of_engine else filter)
+        asked = self._asked(columns, filter if arrows else None)
         names, predicate = asked.names, asked.predicate
         wanted = source.names if columns is None else _names(columns)
         named: set[str] = set() if asked.filter is None else names_in(asked.filter) or set()
-        if of_engine:
-            named |= set(filter.meta.root_names())
+        if not arrows:
+            named |= set(filter.meta.root_names())  # pyright: ignore[reportOptionalMemberAccess]
         if unknown := [name for name in [*wanted, *named] if name not in source]:
             raise NotFoundError(f"no such column: {unknown[0]!r}; there are: {listed(source.names)}")
-        if of_engine:
+        if not arrows:
             from sapwood.frames.polars import passed_on
 
             read, passed = passed_on(source, wanted, filter)
@@ -233,7 +237,7 @@ class _Scannable:
         """Count rows. Without a filter, only the descriptions of the tables are read."""
         if filter is None and self._filter is None:
             return self._source.count()
-        return _Scannable.scanner(self, [], filter, **scanned).count_rows()
+        return _Scannable.scanner(self, [], filter, **scanned, whole=True).count_rows()
 
 
 class Fragment(_Scannable):
@@ -282,7 +286,7 @@ class Fragment(_Scannable):
         return without_secrets(f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>")
 
 
-class _NoFiles(pyarrow.fs.FileSystemHandler):
+class _NoFiles(pyarrow.fs.FileSystemHandler):  # pyright: ignore[reportUntypedBaseClass]
     """The file system of the native part of a dataset: Arrow cannot read the files by itself."""
 
     def _refuse(self, *_: Foreign, **__: Foreign) -> Foreign:
@@ -377,17 +381,6 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
 def _in_memory(given: Foreign) -> Foreign:
     return ds.InMemoryDataset(given.to_table()) if isinstance(given, Dataset) else given
-
-
-def _projection(columns: Sequence[str] | Mapping[str, Any]) -> list[str] | dict[str, Any]:
-    """Return columns as Arrow takes them. It takes a name with dots for a path in a column, except in an expression."""
-    if isinstance(columns, Mapping):
-        return dict(columns)
-    if not any("." in name for name in columns):
-        return list(columns)
-    if len(set(columns)) < len(columns):
-        raise ArgumentError(f"a column is given twice: {listed(columns)}")
-    return {name: pc.field(name) for name in columns}
 
 
 def _in_one_process(batches: Iterator[Any], process: int) -> Iterator[Any]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from sapwood.columns import Foreign
 from sapwood.frames.expressions import of_polars
-from sapwood.frames.source import ON_DEMAND, FrameSource
+from sapwood.frames.source import FIRST_STEPS, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.predicates import UNKNOWN, Constant, Predicate
 
 _AHEAD = 4
-"""Number of frames into which the first steps are divided."""
+"""Number of frames into which the first step of a scan that may end early is divided."""
 
 
 def scan_polars(files: Files, **options: object) -> Foreign:
@@ -39,12 +39,13 @@ def scan_polars(files: Files, **options: object) -> Foreign:
     ) -> Iterator[Foreign]:
         wanted = source.names if with_columns is None else with_columns
         names, known = _asked(source, with_columns, predicate)
-        for step, table in enumerate(source.tables(source.needed(names), known, n_rows)):
+        # A limit is passed on where there is no condition before it.
+        first = () if predicate is None else FIRST_STEPS
+        ahead = 1 if predicate is None else _AHEAD
+        for table in source.tables(source.needed(names), known, n_rows, first=first):
             whole: Any = pl.from_arrow(table)
             # Polars divides frames among its threads by itself. Before it ends early, it has taken some frames ahead.
-            size = batch_size or max(1, len(whole))
-            if step < ON_DEMAND:
-                size = min(size, max(1, -(-len(whole) // _AHEAD)))
+            size, ahead = max(1, min(batch_size or len(whole), -(-len(whole) // ahead))), 1
             for frame in whole.iter_slices(size):
                 passed = frame if predicate is None else frame.filter(predicate)
                 yield passed if passed.columns == wanted else passed.select(wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -30,10 +30,8 @@ from sapwood.table.steps import entries_for
 
 STEP = "32 MB"
 """Uncompressed size of a step."""
-_FIRST_STEPS = ("256 kB", "1 MB", "4 MB", "16 MB")
-"""Uncompressed sizes of the first steps of a scan. An engine may stop after a few entries."""
-ON_DEMAND = 2
-"""Number of first steps after which the next one is not read before the engine requests it."""
+FIRST_STEPS = ("256 kB", "4 MB")
+"""Uncompressed sizes of the first steps of a scan that an engine may end after a few entries."""
 _FEW_PAGES = 4
 """Pages per column of a cluster up to which no step ends within it."""
 PIECE = 1 << 15
@@ -171,9 +169,14 @@ class FrameSource:
         return found
 
     def tables(
-        self, names: Sequence[str], predicate: Predicate = UNKNOWN, limit: int | None = None, step: int | str = STEP
+        self,
+        names: Sequence[str],
+        predicate: Predicate = UNKNOWN,
+        limit: int | None = None,
+        step: int | str = STEP,
+        first: Sequence[str] = (),
     ) -> Generator[Any]:
-        """Read columns in steps, as `pyarrow.Table`. The first steps are small, for an engine that needs few entries.
+        """Read columns in steps, as `pyarrow.Table`.
 
         Parameters
         ----------
@@ -185,14 +188,16 @@ class FrameSource:
             Read no more entries than this.
         step
             Entries, or memory, read at once.
+        first
+            Memory of the first steps. After each of them, the next step is not read before it is requested.
         """
         select = self.select(names)
         form = ResultForm(library_of("pa"))
         schema = self.schema(names)
-        opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity)
-        with closing(dataset.iterate(opened, select, step, form, False, on_demand=ON_DEMAND)) as tables:
-            for table in tables:
-                yield table if table.schema.equals(schema) else table.cast(schema)
+        opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity, first)
+        # It ends with this generator.
+        for table in dataset.iterate(opened, select, step, form, False, on_demand=len(first)):
+            yield table if table.schema.equals(schema) else table.cast(schema)
 
 
 class Scanned(NamedTuple):
@@ -268,6 +273,7 @@ class _Narrowed:
         predicate: Predicate,
         limit: int | None,
         identity: Mapping[str, Any] | None,
+        first: Sequence[str],
     ) -> None:
         self._identity = identity
         self._opened = opened
@@ -275,7 +281,7 @@ class _Narrowed:
         self._names = tuple(names)
         self._predicate = predicate
         self._left = limit
-        self._sizes = list(_FIRST_STEPS)
+        self._sizes = list(first)
         self.skip = opened.skip
         self.done_with = opened.done_with
 
