@@ -331,11 +331,14 @@ ENDS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("way", ENDS)
 def test_a_limit_ends_reading_after_a_small_step(long: str, way: str) -> None:
     events, frame = sapwood.dataset(long), sapwood.scan_polars(long)
-    found, size = used(lambda: ENDS[way](events, frame))
-    assert found == ([9, 19, 29] if "without" not in way and "expressions" not in way else
-                     [0, 2, 4] if "expressions" in way else [0, 1, 2])  # fmt: skip
-    # The first step has at most 256 kB.
-    assert 0 < size <= 2 * FLUSH * 12
+    expected = [0, 1, 2] if "without" in way else [0, 2, 4] if "expressions" in way else [9, 19, 29]
+    sizes: list[int] = []
+    for _ in range(5):
+        found, size = used(lambda: ENDS[way](events, frame))
+        assert found == expected
+        sizes.append(size)
+    # The first step has at most 512 kB. How soon Polars ends is a matter of its threads.
+    assert 0 < min(sizes) <= 512_000
 
 
 def test_a_limit_of_duckdb_ends_reading_early(long: str) -> None:
@@ -353,8 +356,8 @@ def test_the_first_steps_grow_and_give_all_entries(long: str) -> None:
     from sapwood.frames.source import FIRST_STEPS, FrameSource
 
     sizes = [len(table) for table in FrameSource([long, long], {}).tables(["x", "y"], first=FIRST_STEPS)]
-    # 256 kB and 4 MB, each up to the end of a cluster; the rest of the file; then complete files.
-    assert sizes == [20_000, 330_000, 250_000, LONG]
+    # 512 kB, up to the end of a cluster; the rest, which is less than two times 8 MB; the next file.
+    assert sizes == [40_000, LONG - 40_000, LONG]
     kept = sapwood.scan_polars(long).filter(pl.col("y") >= 0).select(pl.col("y").sum())
     found, size = used(lambda: kept.collect().item())
     assert (found, size) == (LONG * (LONG - 1) / 2, 8 * LONG)

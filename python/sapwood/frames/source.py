@@ -30,7 +30,7 @@ from sapwood.table.steps import entries_for
 
 STEP = "32 MB"
 """Uncompressed size of a step."""
-FIRST_STEPS = ("256 kB", "4 MB")
+FIRST_STEPS = ("512 kB", "8 MB")
 """Uncompressed sizes of the first steps of a scan that an engine may end after a few entries."""
 _FEW_PAGES = 4
 """Pages per column of a cluster up to which no step ends within it."""
@@ -313,6 +313,8 @@ class _Narrowed:
             start = first
             while self._sizes and start < stop:
                 length = entries_for(query, self._sizes.pop(0), start, stop)
+                if stop - start < 2 * length:
+                    break  # the rest is one step
                 found.append((start, min(stop, _end_near(query, start, length))))
                 start = found[-1][1]
             if start < stop:
