@@ -12,7 +12,7 @@ from sapwood.frames.source import FIRST_STEPS, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.predicates import UNKNOWN, Constant, Predicate
 
-_AHEAD = 2
+_AHEAD = 4
 """Number of frames into which the first step of a scan that may end early is divided."""
 
 
