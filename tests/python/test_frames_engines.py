@@ -23,7 +23,7 @@ from test_frames_index import CLUSTER, DATA, ENTRIES, make_index, write
 import sapwood
 from sapwood import cli
 from sapwood.errors import ArgumentError, MissingFileError
-from sapwood.frames.expressions import names_in, of_arrow, of_polars
+from sapwood.frames.expressions import NumberColumn, names_in, of_arrow, of_polars
 from sapwood.table.predicates import UNKNOWN
 
 duckdb = pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
@@ -80,11 +80,6 @@ def test_a_dataset_is_one_of_arrow(path: Path, table: Any) -> None:
     assert events.replace_schema(events.schema) is events
     with pytest.raises(ArgumentError, match="schema"):
         events.replace_schema(pa.schema([]))
-
-
-def test_what_uses_the_native_part_of_a_dataset_fails(path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="scanner"):
-        ds.Scanner.from_dataset(sapwood.dataset(f"{path}:t")).to_table()
 
 
 def test_fragments_are_clusters(path: Path, table: Any) -> None:
@@ -407,16 +402,16 @@ def test_filters_of_duckdb_give_the_same_as_in_memory(path: Path, table: Any, tr
 
 
 def test_conditions_that_are_not_understood_are_declined() -> None:
-    paths = {"x": "x", "y": "y"}
+    numbers = {(name,): NumberColumn(name, "int32") for name in ("x", "y")}
     for expression in (
         pc.field("x").cast("string") == "3",
         pc.field("z") > 3,
         pc.field("x") > pc.field("y"),
         pc.scalar("a"),
     ):
-        assert of_arrow(expression, paths) is UNKNOWN
+        assert of_arrow(expression, numbers) is UNKNOWN
     for expression in (pl.col("x").cast(pl.String) == "3", pl.col("z") > 3, pl.col("x") > pl.col("y"), pl.lit("a")):
-        assert of_polars(expression, paths) is UNKNOWN
+        assert of_polars(expression, numbers) is UNKNOWN
     assert names_in((pc.field("a b") > 1) & (pc.field("s", "t") == 2) & pc.field("it's 'x'").is_valid()) == {
         "a b", "s", "it's 'x'",
     }  # fmt: skip

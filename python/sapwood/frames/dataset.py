@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -16,8 +17,8 @@ import pyarrow.fs
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, near_it, without_secrets
-from sapwood.frames.expressions import names_in, of_arrow, of_polars
-from sapwood.frames.source import PIECE, FrameSource
+from sapwood.frames.expressions import names_in, of_arrow
+from sapwood.frames.source import FIRST_STEPS, PIECE, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.explain import Explanations
 from sapwood.table.predicates import UNKNOWN, All, Predicate
@@ -28,7 +29,11 @@ Columns = Sequence[str] | Mapping[str, Any] | None
 _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
 """Seconds after which a thread that asks for no further batch is taken to have stopped reading ahead."""
-_HOW = "this dataset is scanned by its own method scanner() only"
+_HOW = (
+    "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...),"
+    " use events.scanner(...) with the same arguments. Instead of a union of datasets, use"
+    " sapwood.dataset([file, ...]). For pyarrow.acero and joins, use events.to_table(...)."
+)
 
 
 class _Batches:
@@ -77,14 +82,51 @@ class _Batches:
 atexit.register(_Batches.end)
 
 
+class _Asked(NamedTuple):
+    """A scan as it was requested: what must be read for it, and what Arrow makes of that."""
+
+    source: FrameSource
+    names: list[str]
+    """The columns to read."""
+    predicate: Predicate
+    columns: list[str] | dict[str, Any]
+    filter: Foreign
+
+    def tables(self, limit: int | None = None, first: Sequence[str] = FIRST_STEPS) -> Generator[Any]:
+        """Read the columns of the entries that an index leaves, in steps, at most `limit` entries."""
+        return self.source.tables(self.names, self.predicate, limit, first=first)
+
+    def scanner(self, tables: Iterable[Any], options: Mapping[str, Any]) -> Foreign:
+        """Return a scanner that filters and projects tables."""
+        known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
+        return ds.Scanner.from_batches(
+            # One by one: a table of records without fields may have any number of rows.
+            _Batches(batch for table in tables for batch in table.to_reader(PIECE)),
+            schema=self.source.schema(self.names), columns=self.columns, filter=self.filter, **known,
+        )  # fmt: skip
+
+
 class _Scannable:
     """The methods of datasets and fragments that follow from a scanner."""
 
     _source: FrameSource
     _filter: Foreign
 
-    def _all(self) -> FrameSource:
-        return self._source
+    def _asked(self, columns: Columns, filter: Foreign) -> _Asked:  # noqa: A002
+        source = self._source
+        filters = [one for one in (self._filter, filter) if one is not None]
+        for one in filters:
+            if not isinstance(one, pc.Expression):
+                raise ArgumentTypeError(f"the filter is an expression of Arrow (pyarrow.compute.field), not {one!r}")
+        both = filters[0] & filters[1] if len(filters) == 2 else next(iter(filters), None)
+        wanted = None if columns is None else _names(columns)
+        named = set() if both is None else names_in(both)
+        _check_names(source, [*(wanted or ()), *(named or ())])
+        names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
+        predicate = UNKNOWN if both is None else of_arrow(both, source.numbers)
+        given = source.names if columns is None else columns
+        # Arrow looks for a name with dots among the columns before it takes it for a path.
+        return _Asked(source, names, predicate, dict(given) if isinstance(given, Mapping) else list(given), both)
 
     def scanner(self, columns: Columns = None, filter: Foreign = None, **options: Foreign) -> Foreign:  # noqa: A002
         """Return a `pyarrow.dataset.Scanner`.
@@ -92,7 +134,8 @@ class _Scannable:
         Parameters
         ----------
         columns
-            Names, or a dict of names and expressions; by default all. Only these columns are read.
+            Names, or a dict of names and expressions; by default all. Only these columns are read. A name may be that
+            of a field in a record (``"rec.pt"``); then only this field is read.
         filter
             An expression. Only entries for which it is true are returned. Entries that an index excludes are not
             read.
@@ -105,22 +148,10 @@ class _Scannable:
         NotFoundError
             There is no such column.
         """
-        source = self._source
-        filters = [one for one in (self._filter, filter) if one is not None]
-        both = filters[0] & filters[1] if len(filters) == 2 else next(iter(filters), None)
-        schema = source.schema()
-        wanted = None if columns is None else _names(columns)
-        named = set() if both is None else names_in(both)
-        _check_names(source, [*(wanted or ()), *(named or ())])
-        names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
-        tables = source.tables(names, UNKNOWN if both is None else of_arrow(both, source.numbers))
-        read = pa.schema([schema.field(name) for name in names])
-        known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
-        return ds.Scanner.from_batches(
-            # One by one: a table of records without fields may have any number of rows.
-            _Batches(batch for table in tables for batch in table.to_reader(PIECE)), schema=read,
-            columns=source.names if columns is None else columns, filter=both, **known,
-        )  # fmt: skip
+        asked = self._asked(columns, filter)
+        # What reads all entries says so.
+        first = () if options.pop("whole", False) else FIRST_STEPS
+        return asked.scanner(asked.tables(first=first), options)
 
     def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
         """Read record batches; arguments as in `scanner`."""
@@ -128,15 +159,34 @@ class _Scannable:
 
     def to_table(self, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read a `pyarrow.Table`; arguments as in `scanner`."""
-        return self.scanner(*given, **scanned).to_table()
+        return self.scanner(*given, **scanned, whole=True).to_table()
 
-    def head(self, num_rows: int, *given: Foreign, **scanned: Foreign) -> Foreign:
-        """Read the first rows; further arguments as in `scanner`."""
-        return self.scanner(*given, **scanned).head(num_rows)
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        **options: Foreign,
+    ) -> Foreign:
+        """Read the first rows; further arguments as in `scanner`. Reading ends when there are enough rows."""
+        asked = self._asked(columns, filter)
+        left = max(0, num_rows)
+        with closing(asked.tables(left if asked.filter is None else None)) as tables:
+            found: list[Any] = []
+            while left and (table := next(tables, None)) is not None:
+                found.append(asked.scanner([table], options).head(left))
+                left -= found[-1].num_rows
+        return pa.concat_tables(found) if found else asked.scanner([], options).to_table()
 
-    def take(self, indices: Foreign, *given: Foreign, **scanned: Foreign) -> Foreign:
+    def take(
+        self,
+        indices: Foreign,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        **options: Foreign,
+    ) -> Foreign:
         """Read the rows with these numbers; further arguments as in `scanner`."""
-        return self.scanner(*given, **scanned).take(indices)
+        return _Scannable.scanner(self, columns, filter, **options).take(indices)
 
     def explain(
         self,
@@ -169,31 +219,29 @@ class _Scannable:
             The filter is not an expression, or there is no such column.
         """
         source = self._source
-        wanted = None if columns is None else _names(columns)
-        predicates: list[Predicate] = []
-        named: set[str] | None = set()
-        for one in (self._filter, filter):
-            if one is None:
-                continue
-            if isinstance(one, pc.Expression):
-                names = names_in(one)
-                predicates.append(of_arrow(one, source.numbers))
-            elif not hasattr(one, "meta"):
-                raise ArgumentTypeError(f"the filter is an expression of Arrow or Polars, not {one!r}")
-            else:
-                names = set(one.meta.root_names())
-                predicates.append(of_polars(one, source.numbers))
-            named = None if named is None or names is None else named | names
-        used = source.names if wanted is None or named is None else [*wanted, *named]
-        _check_names(source, [*(wanted or ()), *(named or ())])
-        needed = source.needed(used)
-        return source.explain(needed, All(tuple(predicates)) if predicates else UNKNOWN, analyze)
+        arrows = filter is None or isinstance(filter, pc.Expression)
+        if not arrows and not hasattr(filter, "meta"):
+            raise ArgumentTypeError(f"the filter is an expression of Arrow or Polars, not {filter!r}")
+        asked = self._asked(columns, filter if arrows else None)
+        names, predicate = asked.names, asked.predicate
+        wanted = source.names if columns is None else _names(columns)
+        named: set[str] = set() if asked.filter is None else names_in(asked.filter) or set()
+        if not arrows:
+            named |= set(filter.meta.root_names())  # pyright: ignore[reportOptionalMemberAccess]
+        _check_names(source, [*wanted, *named])
+        if not arrows:
+            from sapwood.frames.polars import passed_on
+
+            read, passed = passed_on(source, wanted, filter)
+            names = source.needed([*(() if self._filter is None else names), *read])
+            predicate = passed if predicate is UNKNOWN else All((predicate, passed))
+        return source.explain(names, predicate, analyze)
 
     def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
         """Count rows. Without a filter, only the descriptions of the tables are read."""
         if filter is None and self._filter is None:
             return self._source.count()
-        return self.scanner(columns=[], filter=filter, **scanned).count_rows()
+        return _Scannable.scanner(self, [], filter, **scanned, whole=True).count_rows()
 
 
 class Fragment(_Scannable):
@@ -242,14 +290,33 @@ class Fragment(_Scannable):
         return without_secrets(f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>")
 
 
+class _NoFiles(pyarrow.fs.FileSystemHandler):  # pyright: ignore[reportUntypedBaseClass]
+    """The file system of the native part of a dataset: Arrow cannot read the files by itself."""
+
+    def _refuse(self, *_: Foreign, **__: Foreign) -> Foreign:
+        raise ArgumentTypeError(_HOW)
+
+    def get_type_name(self) -> str:
+        """Return the name that Arrow shows."""
+        return "sapwood"
+
+    def normalize_path(self, path: str) -> str:
+        """Return a path as it is."""
+        return path
+
+    create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = move = copy_file = _refuse
+    get_file_info = get_file_info_selector = open_input_stream = open_input_file = _refuse
+    open_output_stream = open_append_stream = _refuse
+
+
 # An Arrow dataset has a native part. If Arrow uses it directly instead of `scanner`, this class raises an error.
 class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntypedBaseClass]
     """The tables of files as a `pyarrow.dataset.Dataset`, made by `sapwood.dataset`."""
 
     def __init__(self, source: FrameSource, filter: Foreign = None) -> None:  # noqa: A002
-        local = pyarrow.fs.LocalFileSystem()
+        nowhere = pyarrow.fs.PyFileSystem(_NoFiles())
         ds.FileSystemDataset.__init__(
-            self, [_FORMAT.make_fragment(_HOW, filesystem=local)], source.schema(), _FORMAT, local
+            self, [_FORMAT.make_fragment("native", filesystem=nowhere)], source.schema(), _FORMAT, nowhere
         )
         self._source = source
         self._filter = filter
@@ -261,6 +328,15 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
     def __repr__(self) -> str:
         """Show the files."""
         return without_secrets(f"<sapwood.Dataset {self._source.files!r}>")
+
+    def _scanner_options(self, _: Foreign) -> Foreign:
+        """Refuse a scan of the native part, before it begins."""
+        raise ArgumentTypeError(_HOW)
+
+    @property
+    def _scan_options(self) -> Foreign:
+        """Refuse to be a part of another dataset."""
+        raise ArgumentTypeError(_HOW)
 
     @property
     def schema(self) -> Foreign:
@@ -279,6 +355,8 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
     def filter(self, expression: Foreign) -> Dataset:
         """Return a dataset with only the rows for which an expression is true."""
+        if not isinstance(expression, pc.Expression):
+            raise ArgumentTypeError(f"the filter is an expression of Arrow (pyarrow.compute.field), not {expression!r}")
         return Dataset(self._source, expression if self._filter is None else self._filter & expression)
 
     def replace_schema(self, schema: Foreign) -> Dataset:
@@ -294,15 +372,19 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
 
     def sort_by(self, sorting: Foreign, **options: Foreign) -> Foreign:
         """Return all rows sorted, in memory, as `pyarrow.dataset.Dataset.sort_by` does."""
-        return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **options)
+        return _in_memory(self).sort_by(sorting, **options)
 
-    def join(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+    def join(self, right_dataset: Foreign, *arguments: Foreign, **options: Foreign) -> Foreign:
         """Join all rows, in memory, as `pyarrow.dataset.Dataset.join` does."""
-        return ds.InMemoryDataset(self.to_table()).join(*arguments, **options)
+        return _in_memory(self).join(_in_memory(right_dataset), *arguments, **options)
 
-    def join_asof(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+    def join_asof(self, right_dataset: Foreign, *arguments: Foreign, **options: Foreign) -> Foreign:
         """Join all rows, in memory, as `pyarrow.dataset.Dataset.join_asof` does."""
-        return ds.InMemoryDataset(self.to_table()).join_asof(*arguments, **options)
+        return _in_memory(self).join_asof(_in_memory(right_dataset), *arguments, **options)
+
+
+def _in_memory(given: Foreign) -> Foreign:
+    return ds.InMemoryDataset(given.to_table()) if isinstance(given, Dataset) else given
 
 
 def _in_one_process(batches: Iterator[Any], process: int) -> Iterator[Any]:
@@ -323,6 +405,8 @@ def _check_schema(given: Foreign, own: Foreign) -> None:
 
 
 def _names(columns: Columns) -> list[str]:
+    if isinstance(columns, str):
+        raise ArgumentTypeError(f"columns are a list of names or a dict of expressions, not {columns!r}")
     if not isinstance(columns, Mapping):
         return list(columns or ())
     found: list[str] = []
@@ -334,10 +418,10 @@ def _names(columns: Columns) -> list[str]:
     return found
 
 
-def _check_names(source: FrameSource, names: Sequence[str]) -> None:
+def _check_names(source: FrameSource, names: Iterable[str]) -> None:
     """Raise an error for the first column that does not exist; Arrow itself adds some like ``__filename``."""
     for name in names:
-        if name not in source.types and not name.startswith("__"):
+        if name not in source and not name.startswith("__"):
             raise NotFoundError(f"no such column: {name!r}{near_it(name, source.names, 'schema.names')}")
 
 

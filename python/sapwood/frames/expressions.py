@@ -6,10 +6,13 @@ Unsupported parts become `UNKNOWN`: the engine computes them, and they exclude n
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.table.predicates import MIRRORED, UNKNOWN, All, Compare, Constant, Missing, Predicate, any_of, is_number
@@ -17,6 +20,68 @@ from sapwood.table.predicates import MIRRORED, UNKNOWN, All, Compare, Constant, 
 _ARROW = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _POLARS = {"Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">=", "Eq": "==", "NotEq": "!="}
 _NO_LITERAL = object()
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_ARROW_TYPES = {"bool": "bool", "float": "float32", "double": "float64"} | {name: name for name in _INTEGERS}
+"""NumPy's names of types, by Arrow's."""
+_POLARS_TYPES = {"Boolean": "bool", "Float32": "float32", "Float64": "float64"} | {
+    name.replace("int", "Int").replace("uI", "UI"): name for name in _INTEGERS
+}
+"""NumPy's names of types, by Polars'."""
+_MOST_VALUES = 1000
+"""Number of values up to which each value of ``is_in`` is compared with the bounds."""
+
+
+class NumberColumn(NamedTuple):
+    """A column with one number per entry, or what conversions make of it."""
+
+    path: str
+    """The path of its field."""
+    type: str
+    """NumPy's name of its type."""
+    casts: tuple[str, ...] = ()
+    """The types to which it is converted, one after the other."""
+
+    def compare(self, operation: str, value: object, nan_is_largest: bool = False) -> Predicate:
+        """Return the condition that its comparison with a constant is true."""
+        if value is None:
+            return Constant(None)
+        return Compare(self.path, operation, value, nan_is_largest, self.casts) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
+
+    def cast(self, kind: str | None) -> NumberColumn | None:
+        """Return the column converted to another type; None if the conversion may change the order, or fail."""
+        if kind is None or not _keeps_order(self.type, kind):
+            return None
+        return self if kind == self.type else NumberColumn(self.path, kind, (*self.casts, kind))
+
+    def is_in(self, values: Sequence[Any]) -> Predicate:
+        """Return the condition that its value is one of several."""
+        if not all(map(is_number, values)):
+            return UNKNOWN
+        if len(values) <= _MOST_VALUES:
+            # Bits may be compared: NaN in the list, or in the field, is not decided here.
+            return any_of(self.compare("==", value, nan_is_largest=True) for value in values)
+        if any(value != value for value in values):
+            return UNKNOWN
+        # Unknown whether it is false anywhere.
+        return All((self.compare(">=", min(values), True), self.compare("<=", max(values), True), UNKNOWN))
+
+
+Numbers = Mapping[tuple[str, ...], NumberColumn]
+"""The columns with one number per entry, by name; those within records, by the names that lead to them."""
+
+
+def _keeps_order(given: str, kind: str) -> bool:
+    """Return whether a conversion fails for no value, and whether x < y stays so or becomes x = y."""
+    if given == kind:
+        return True
+    if given == "bool" or given in _INTEGERS:
+        if kind in ("float32", "float64"):
+            return True
+        if kind not in _INTEGERS:
+            return False
+        bounds, own = np.iinfo(kind), np.iinfo("uint8" if given == "bool" else given)
+        return given == "bool" or bounds.min <= own.min <= own.max <= bounds.max
+    return (given, kind) == ("float32", "float64")
 
 
 def names_in(expression: Foreign) -> set[str] | None:
@@ -30,13 +95,10 @@ def names_in(expression: Foreign) -> set[str] | None:
     return found
 
 
-def of_arrow(expression: Foreign, paths: Mapping[str, str]) -> Predicate:
-    """Convert an Arrow expression (`pyarrow.compute.Expression`) to a predicate.
-
-    `paths` maps columns with bounds to the paths of their fields.
-    """
+def of_arrow(expression: Foreign, numbers: Numbers) -> Predicate:
+    """Convert an Arrow expression (`pyarrow.compute.Expression`) to a predicate on some columns."""
     try:
-        return _arrow(_tree(expression), paths)
+        return _arrow(_tree(expression), numbers)
     except Exception:  # noqa: BLE001 - Arrow computes what is not understood here
         return UNKNOWN
 
@@ -113,52 +175,76 @@ def _collect(node: _Node, found: set[str]) -> None:
         _collect(argument, found)
 
 
-def _arrow(node: _Node, paths: Mapping[str, str]) -> Predicate:
+def _arrow(node: _Node, numbers: Numbers) -> Predicate:
     match node:
         case ("literal", value, _, _):
             known = value.as_py()
             return Constant(known) if known is None or isinstance(known, bool) else UNKNOWN
-        case ("field", name, _, _):
-            return Compare(paths[name], "!=", 0) if name in paths else UNKNOWN
         case ("call", "and" | "and_kleene", [left, right], _):
-            return _arrow(left, paths) & _arrow(right, paths)
+            return _arrow(left, numbers) & _arrow(right, numbers)
         case ("call", "or" | "or_kleene", [left, right], _):
-            return _arrow(left, paths) | _arrow(right, paths)
+            return _arrow(left, numbers) | _arrow(right, numbers)
         case ("call", "invert", [of], _):
-            return ~_arrow(of, paths)
-        case ("call", "is_valid", [("field", name, _, _)], _) if name in paths:
-            return ~Missing(paths[name])
-        case ("call", "is_null", [("field", name, _, _)], options) if name in paths:
+            return ~_arrow(of, numbers)
+        case ("call", "is_valid", [of], _) if column := _arrow_column(of, numbers):
+            return ~Missing(column.path)
+        case ("call", "is_null", [of], options) if column := _arrow_column(of, numbers):
             plain = options is None or not options.as_py().get("nan_is_null")
-            return Missing(paths[name]) if plain else UNKNOWN
+            return Missing(column.path) if plain else UNKNOWN
         case ("call", "if_else", [condition, yes, ("literal", value, _, _)], _) if not value.is_valid:
-            return _arrow(condition, paths) & _arrow(yes, paths)
-        case ("call", "is_in", [("field", name, _, _)], options) if name in paths:
-            values = options.as_py()["value_set"]
-            if all(is_number(value) for value in values):
-                # Bits may be compared: NaN in the list, or in the field, is not decided here.
-                same = any_of(Compare(paths[name], "==", value, nan_is_largest=True) for value in values)
-                # A missing value is in no list, so the condition is false for it, not missing.
-                return ~Missing(paths[name]) & same
-            return UNKNOWN
-        case ("call", operation, [("field", name, _, _), ("literal", value, _, _)], _):
-            return _comparison(paths.get(name), _ARROW.get(operation), value.as_py())
-        case ("call", operation, [("literal", value, _, _), ("field", name, _, _)], _) if operation in _ARROW:
-            return _comparison(paths.get(name), MIRRORED[_ARROW[operation]], value.as_py())
+            return _arrow(condition, numbers) & _arrow(yes, numbers)
+        case ("call", "is_in", [of], options) if column := _arrow_column(of, numbers):
+            # A missing value is in no list of numbers, so the condition is false for it, not missing.
+            return ~Missing(column.path) & column.is_in(options.as_py()["value_set"])
+        case ("call", operation, [left, right], _) if operation in _ARROW:
+            value, operation, other = _arrow_constant(right), _ARROW[operation], left
+            if value is _NO_LITERAL:
+                value, operation, other = _arrow_constant(left), MIRRORED[operation], right
+            column = None if value is _NO_LITERAL else _arrow_column(other, numbers)
+            return UNKNOWN if column is None else column.compare(operation, value)
         case _:
-            return UNKNOWN
+            column = _arrow_column(node, numbers)
+            return UNKNOWN if column is None or column.type != "bool" else column.compare("!=", 0)
 
 
-def _comparison(path: str | None, operation: str | None, value: object, nan_is_largest: bool = False) -> Predicate:
-    if path is None or operation is None:
-        return UNKNOWN
-    if value is None:
-        return Constant(None)
-    return Compare(path, operation, value, nan_is_largest) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
+def _arrow_column(node: _Node, numbers: Numbers) -> NumberColumn | None:
+    match node:
+        case ("call", "cast", [of], options):
+            column = _arrow_column(of, numbers)
+            return column and column.cast(_ARROW_TYPES.get(str(options["to_type"].type)))
+        case _:
+            return numbers.get(_arrow_names(node) or ())
 
 
-def of_polars(predicate: Foreign, paths: Mapping[str, str]) -> Predicate:
-    """Convert a Polars expression to a predicate; `paths` as in `of_arrow`.
+def _arrow_names(node: _Node) -> tuple[str, ...] | None:
+    """Return the names that lead to a column."""
+    match node:
+        case ("field", name, _, _):
+            return (name,)
+        case ("nested", names, _, _):
+            return tuple(names)
+        case ("call", "struct_field", [of], options):
+            outer, path = _arrow_names(of), options.as_py().get("field_ref")
+            # As in ".outer.inner".
+            if outer is None or not isinstance(path, str) or path[:1] != "." or any(one in path for one in "[]\\"):
+                return None
+            return (*outer, *path[1:].split("."))
+        case _:
+            return None
+
+
+def _arrow_constant(node: _Node) -> object:
+    match node:
+        case ("literal", value, _, _):
+            return value.as_py()
+        case ("call", "cast", [("literal", value, _, _)], options):
+            return value.cast(options["to_type"].type).as_py()
+        case _:
+            return _NO_LITERAL
+
+
+def of_polars(predicate: Foreign, numbers: Numbers) -> Predicate:
+    """Convert a Polars expression to a predicate on some columns.
 
     It is read from Polars' JSON form, which differs between versions.
     """
@@ -167,50 +253,114 @@ def of_polars(predicate: Foreign, paths: Mapping[str, str]) -> Predicate:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            text = predicate.meta.serialize(format="json")
-        return _polars(json.loads(text), paths)
+            return _polars(json.loads(predicate.meta.serialize(format="json")), numbers)
     except Exception:  # noqa: BLE001 - Polars computes what is not understood here
         return UNKNOWN
 
 
-def _polars(node: Any, paths: Mapping[str, str]) -> Predicate:
+def _polars(node: Any, numbers: Numbers) -> Predicate:
     match node:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
-            return _polars(left, paths) & _polars(right, paths)
+            return _polars(left, numbers) & _polars(right, numbers)
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
-            return _polars(left, paths) | _polars(right, paths)
-        case {"BinaryExpr": {"left": {"Column": name}, "op": operation, "right": right}}:
-            return _polars_compare(paths.get(name), _POLARS.get(operation), _literal(right))
-        case {"BinaryExpr": {"left": left, "op": operation, "right": {"Column": name}}} if operation in _POLARS:
-            return _polars_compare(paths.get(name), MIRRORED[_POLARS[operation]], _literal(left))
-        case {"Column": name}:
-            return Compare(paths[name], "!=", 0, True) if name in paths else UNKNOWN
-        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNull"}}} if name in paths:
-            return Missing(paths[name])
-        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNotNull"}}} if name in paths:
-            return ~Missing(paths[name])
+            return _polars(left, numbers) | _polars(right, numbers)
+        case {"BinaryExpr": {"left": left, "op": operation, "right": right}} if operation in _POLARS:
+            column = _polars_column(left, numbers)
+            if column is not None:
+                return _polars_compare(column, _POLARS[operation], right)
+            return _polars_compare(_polars_column(right, numbers), MIRRORED[_POLARS[operation]], left)
+        case {"Alias": [of, _]}:
+            return _polars(of, numbers)
+        case {"Literal": {"Scalar": {"Boolean": bool() as value}}}:
+            return Constant(value)
         case {"Function": {"input": [of], "function": {"Boolean": "Not"}}}:
-            return ~_polars(of, paths)
-        case {"Function": {"input": [{"Column": name}, low, high], "function": {"Boolean": {"IsBetween": options}}}}:
-            closed = options["closed"]
+            return ~_polars(of, numbers)
+        case {"Function": {"input": [of], "function": {"Boolean": "IsNull"}}} if column := _polars_column(of, numbers):
+            return Missing(column.path)
+        case {"Function": {"input": [of], "function": {"Boolean": "IsNotNull"}}} if column := _polars_column(
+            of, numbers
+        ):
+            return ~Missing(column.path)
+        case {"Function": {"input": [of, low, high], "function": {"Boolean": {"IsBetween": options}}}}:
+            closed, column = options["closed"], _polars_column(of, numbers)
             above, below = (">=" if closed in ("Both", "Left") else ">"), ("<=" if closed in ("Both", "Right") else "<")
-            return All((
-                _polars_compare(paths.get(name), above, _literal(low)),
-                _polars_compare(paths.get(name), below, _literal(high)),
-            ))  # fmt: skip
+            return All((_polars_compare(column, above, low), _polars_compare(column, below, high)))
+        case {"Function": {"input": [of, values], "function": {"Boolean": {"IsIn": options}}}}:
+            column, found = _polars_column(of, numbers), _values(values)
+            if column is None or found is None:
+                return UNKNOWN
+            inside = column.is_in([value for value in found if value is not None])
+            if not options.get("nulls_equal"):
+                return inside
+            # The condition is true or false for a missing value, not missing.
+            return inside | Missing(column.path) if None in found else ~Missing(column.path) & inside
         case _:
-            return UNKNOWN
+            column = _polars_column(node, numbers)
+            return UNKNOWN if column is None or column.type != "bool" else column.compare("!=", 0)
 
 
-def _polars_compare(path: str | None, operation: str | None, value: object) -> Predicate:
-    return UNKNOWN if value is _NO_LITERAL else _comparison(path, operation, value, nan_is_largest=True)
+def _polars_compare(column: NumberColumn | None, operation: str, constant: Any) -> Predicate:
+    value = _NO_LITERAL if column is None else _literal(constant)
+    return UNKNOWN if column is None or value is _NO_LITERAL else column.compare(operation, value, nan_is_largest=True)
+
+
+def _polars_column(node: Any, numbers: Numbers) -> NumberColumn | None:
+    match node:
+        case {"Alias": [of, _]}:
+            return _polars_column(of, numbers)
+        case {"Cast": {"expr": of, "dtype": {"Literal": kind} | kind}}:
+            column = _polars_column(of, numbers)
+            return column and column.cast(_POLARS_TYPES.get(kind) if isinstance(kind, str) else None)
+        case _:
+            return numbers.get(_polars_names(node) or ())
+
+
+def _polars_names(node: Any) -> tuple[str, ...] | None:
+    """Return the names that lead to a column."""
+    match node:
+        case {"Column": str() as name}:
+            return (name,)
+        case {"Function": {"input": [of], "function": {"StructExpr": {"FieldByName": str() as name}}}}:
+            outer = _polars_names(of)
+            return None if outer is None else (*outer, name)
+        case _:
+            return None
 
 
 def _literal(node: Any) -> object:
     match node:
-        case {"Literal": {"Scalar": kinds} | {"Dyn": kinds}}:
-            pass
+        case {"Literal": {"Scalar": {**kinds}} | {"Dyn": {**kinds}}} if len(kinds) == 1:
+            ((kind, value),) = kinds.items()
+            known = kind.startswith(("Int", "UInt", "Float", "Boolean")) and is_number(value)
+            return value if known else _NO_LITERAL
+        case {"Cast": _}:
+            values = _values(node)
+            return values[0] if values and len(values) == 1 and is_number(values[0]) else _NO_LITERAL
         case _:
             return _NO_LITERAL
-    ((kind, value),) = kinds.items()
-    return value if kind.startswith(("Int", "UInt", "Float", "Boolean")) and is_number(value) else _NO_LITERAL
+
+
+def _values(node: Any) -> list[Any] | None:
+    """Let Polars compute an expression of literals, and return the values; None if it is of other things too."""
+    import polars as pl
+
+    if not _is_constant(node):
+        return None
+    try:
+        expression = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        found = pl.select(expression).to_series()
+    except Exception:  # noqa: BLE001 - Polars computes it in the query
+        return None
+    if isinstance(found.dtype, (pl.List, pl.Array)):
+        return found[0].to_list() if len(found) == 1 and found[0] is not None else None
+    return found.to_list()
+
+
+def _is_constant(node: Any) -> bool:
+    match node:
+        case {"Literal": _}:
+            return True
+        case {"Cast": {"expr": of}} | {"Alias": [of, _]} | {"AggExpr": {"Implode": {"input": of} | of}}:
+            return _is_constant(of)
+        case _:
+            return False

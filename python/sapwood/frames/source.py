@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
@@ -12,6 +13,7 @@ from sapwood import columns
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, UnsupportedError
 from sapwood.files.many import KeptTables, OpenFiles
+from sapwood.frames.expressions import NumberColumn, Numbers
 from sapwood.show.text import layout
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
@@ -24,9 +26,14 @@ from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
 from sapwood.table.scan import Kept
 from sapwood.table.schema import Field, HasFields
+from sapwood.table.steps import entries_for
 
 STEP = "32 MB"
 """Uncompressed size of a step."""
+FIRST_STEPS = ("512 kB", "8 MB")
+"""Uncompressed sizes of the first steps of a scan that an engine may end after a few entries."""
+_FEW_PAGES = 4
+"""Pages per column of a cluster up to which no step ends within it."""
 PIECE = 1 << 15
 """Maximum number of entries per batch for an engine. Its threads share the work by batches."""
 _OPEN = 64
@@ -52,8 +59,9 @@ class FrameSource:
         if table is None:
             raise NotFoundError(f"no files found: {self.files!r}")
         try:
-            self.types, self._paths = _schema(table)
+            self.types, self._paths, self.numbers = _schema(table)
             self._sizes = {name: table[path].compressed_bytes for name, path in self._paths.items()}
+            self._inner: dict[str, tuple[columns.Type, str]] | None = None
         finally:
             opened.done_with(table)
 
@@ -75,31 +83,56 @@ class FrameSource:
         """The names of the columns."""
         return list(self.types)
 
-    @property
-    def numbers(self) -> dict[str, str]:
-        """The columns with one number per entry, which may be missing, and the paths of their fields."""
-        return {name: path for name, path in self._paths.items() if is_number_or_none(self.types[name])}
-
-    def schema(self) -> Foreign:
-        """Return the `pyarrow.Schema`."""
+    def schema(self, names: Iterable[str] | None = None) -> Foreign:
+        """Return the `pyarrow.Schema` of some columns; None: of all columns, but not the parts of columns."""
         import pyarrow as pa
 
-        return pa.schema([pa.field(name, columns.arrow_type(kind)) for name, kind in self.types.items()])
+        return pa.schema([
+            pa.field(name, columns.arrow_type(self._kind(name))) for name in (self.types if names is None else names)
+        ])  # fmt: skip
 
-    def needed(self, names: Sequence[str]) -> list[str]:
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a column of this name, or a part of a column with this path (``"rec.pt"``)."""
+        return name in self.types or (isinstance(name, str) and "." in name and name in self._parts())
+
+    def needed(self, names: Iterable[str]) -> list[str]:
         """Return the columns to read: the given ones, or if there are none, the smallest, to count entries."""
-        found = [name for name in self.types if name in set(names)]
+        wanted = dict.fromkeys(names)
+        found = [name for name in self.types if name in wanted]
+        found += [name for name in wanted if name not in self.types and name in self]
         return found or [min(self._sizes, key=lambda name: self._sizes[name])]
+
+    def _kind(self, name: str) -> columns.Type:
+        return self.types[name] if name in self.types else self._parts()[name][0]
+
+    def _path(self, name: str) -> str:
+        return self._paths[name] if name in self.types else self._parts()[name][1]
+
+    def _parts(self) -> dict[str, tuple[columns.Type, str]]:
+        """Return the types and paths of the fields within columns, by their names with dots."""
+        if self._inner is None:
+            found: dict[str, tuple[columns.Type, str]] = {}
+            opened = self._open()
+            for table, _ in opened:
+                for name, path in self._paths.items():
+                    for inner, field in table[path].walk(True, prefix=f"{name}{table.separator}"):
+                        kind = field.type
+                        if kind is not None and not _not_in_arrow(kind):
+                            found.setdefault(inner.replace(table.separator, "."), (kind, field.path_in(table)))
+                opened.done_with(table)
+                break
+            self._inner = found
+        return self._inner
 
     def select(self, names: Sequence[str]) -> Callable[[HasFields], Query]:
         """Return a function that makes the query of some columns in each table."""
         return lambda table: Query.picking(table, {name: self._field(table, name) for name in names})
 
     def _field(self, table: HasFields, name: str) -> Field:
-        field = table[self._paths[name]]
-        if field.type is None or columns.arrow_type(field.type) != columns.arrow_type(self.types[name]):
+        field, kind = table[self._path(name)], self._kind(name)
+        if field.type is None or columns.arrow_type(field.type) != columns.arrow_type(kind):
             found = "unreadable" if field.type is None else columns.describe(field.type)
-            first = columns.describe(self.types[name])
+            first = columns.describe(kind)
             raise ArgumentError(f"{name!r} is {found} here, but {first} in the first file\n{field.location}")
         return field
 
@@ -136,8 +169,13 @@ class FrameSource:
         return found
 
     def tables(
-        self, names: Sequence[str], predicate: Predicate = UNKNOWN, limit: int | None = None, step: int | str = STEP
-    ) -> Iterator[Any]:
+        self,
+        names: Sequence[str],
+        predicate: Predicate = UNKNOWN,
+        limit: int | None = None,
+        step: int | str = STEP,
+        first: Sequence[str] = (),
+    ) -> Generator[Any]:
         """Read columns in steps, as `pyarrow.Table`.
 
         Parameters
@@ -150,15 +188,15 @@ class FrameSource:
             Read no more entries than this.
         step
             Entries, or memory, read at once.
+        first
+            Memory of the first steps. After each of them, the next step is not read before it is requested.
         """
-        import pyarrow as pa
-
         select = self.select(names)
         form = ResultForm(library_of("pa"))
-        schema = self.schema()
-        schema = pa.schema([schema.field(name) for name in names])
-        opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity)
-        for table in dataset.iterate(opened, select, step, form, False):
+        schema = self.schema(names)
+        opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity, first)
+        # It ends with this generator.
+        for table in dataset.iterate(opened, select, step, form, False, on_demand=len(first)):
             yield table if table.schema.equals(schema) else table.cast(schema)
 
 
@@ -235,6 +273,7 @@ class _Narrowed:
         predicate: Predicate,
         limit: int | None,
         identity: Mapping[str, Any] | None,
+        first: Sequence[str],
     ) -> None:
         self._identity = identity
         self._opened = opened
@@ -242,6 +281,7 @@ class _Narrowed:
         self._names = tuple(names)
         self._predicate = predicate
         self._left = limit
+        self._sizes = list(first)
         self.skip = opened.skip
         self.done_with = opened.done_with
 
@@ -261,7 +301,25 @@ class _Narrowed:
             for recording in _recordings:
                 skipped = entries - _entries_in(ranges)
                 recording.append(Scanned(table.file.file_path, _inside(table), self._names, entries, skipped))
-            yield table, ranges
+            yield table, self._begun(table, ranges)
+
+    def _begun(self, table: HasFields, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Cut the first steps of the scan off the ranges of a table."""
+        if not self._sizes:
+            return ranges
+        query = self._select(table)
+        found: list[tuple[int, int]] = []
+        for first, stop in ranges:
+            start = first
+            while self._sizes and start < stop:
+                length = entries_for(query, self._sizes.pop(0), start, stop)
+                if stop - start < 2 * length:
+                    break  # the rest is one step
+                found.append((start, min(stop, _end_near(query, start, length))))
+                start = found[-1][1]
+            if start < stop:
+                found.append((start, stop))
+        return found
 
     def _first(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
@@ -270,6 +328,21 @@ class _Narrowed:
             self._left = (self._left or 0) - (end - start)
             found.append((start, end))
         return found
+
+
+def _end_near(query: Query, start: int, length: int) -> int:
+    """Return where a step of about this length ends: with a cluster if one ends near, or if few pages make up one."""
+    edges = query.source.table.clusters
+    last = edges[bisect_right(edges, start + length) - 1] if edges else start
+    if last > start:
+        return last
+    following = next((edge for edge in edges[bisect_right(edges, start) :]), start + length)
+    if following > start + 2 * length:
+        pages, _ = query.source.table.native.plan(query.numbers, start, following)
+        # Steps that end within pages read these twice, or keep them.
+        if len(pages) >= _FEW_PAGES * len({page[1] for page in pages}):
+            return start + length
+    return following
 
 
 def _refusal(kind: columns.Type) -> str:
@@ -281,25 +354,43 @@ def _refusal(kind: columns.Type) -> str:
     return ""
 
 
-def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str]]:
-    """Return the types of all columns that engines support, and the paths of their fields."""
+def _not_in_arrow(kind: columns.Type) -> str:
+    """Return why engines do not support a type; an empty string if they do."""
+    if not columns.is_settled(kind):
+        return "only the data tell its type"
+    return NO_UNIONS if columns.has_unions(kind) else _refusal(kind)
+
+
+def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str], Numbers]:
+    """Return the types of all columns that engines support, the paths of their fields, and all single numbers."""
     types: dict[str, columns.Type] = {}
     paths: dict[str, str] = {}
+    numbers: dict[tuple[str, ...], NumberColumn] = {}
     left_out: list[str] = []
     for name, node in Query(table).outputs:
         if not isinstance(node, (Leaf, Group)):
             continue
         kind = node.field.type
-        if kind is None or not columns.is_settled(kind):
-            left_out.append(f"{name}: only the data tell its type")
-        elif columns.has_unions(kind):
-            left_out.append(f"{name}: {NO_UNIONS}")
-        elif why := _refusal(kind):
+        if why := _not_in_arrow(("dynamic",) if kind is None else kind):
             left_out.append(f"{name}: {why}")
-        else:
+        elif kind is not None:
             types[name] = kind
             paths[name] = node.field.path_in(table)
+            numbers.update(_numbers_in(table, (name,), node.field, kind))
     warn_of_lost(table.words.fields, left_out)
     if not types:
         raise UnsupportedError(f"no {table.words.field} has a form in Arrow\n{table.location}")
-    return types, paths
+    return types, paths, numbers
+
+
+def _numbers_in(
+    table: HasFields, names: tuple[str, ...], field: Field, kind: columns.Type
+) -> Iterator[tuple[tuple[str, ...], NumberColumn]]:
+    """Iterate over the single numbers in a column and in its records, with the names that lead to them."""
+    if is_number_or_none(kind):
+        yield names, NumberColumn(field.path_in(table), columns.describe(kind[1] if kind[0] == "option" else kind))
+    elif kind[0] == "record":
+        parts = {part.name: part for part in reversed(field.fields)}
+        for name, inner in kind[2]:
+            if name in parts and parts[name].type == inner:
+                yield from _numbers_in(table, (*names, name), parts[name], inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.columns import Foreign
@@ -48,11 +49,16 @@ def iterate(
     form: ResultForm,
     report: bool,
     group_by: GroupBy | None = None,
+    on_demand: int = 0,
 ) -> Iterator[Any]:
-    """Read tables in steps, one after the other; `select` makes the query of each."""
+    """Read tables in steps, one after the other; `select` makes the query of each.
+
+    The next step is read while one is in use; the first `on_demand` steps and the next one only when they are
+    requested.
+    """
     if group_by is not None:
         return _iterate_groups(tables, select, group_by, step_size, form, report)
-    return _iterate(tables, select, step_size, form, report)
+    return _iterate(tables, select, step_size, form, report, on_demand)
 
 
 def _iterate_groups(
@@ -89,7 +95,12 @@ def _iterate_groups(
 
 
 def _iterate(
-    tables: Opened, select: Callable[[HasFields], Query], step_size: int | str, form: ResultForm, report: bool
+    tables: Opened,
+    select: Callable[[HasFields], Query],
+    step_size: int | str,
+    form: ResultForm,
+    report: bool,
+    on_demand: int,
 ) -> Iterator[Any]:
     opened: list[HasFields] = []
     scan: Scan | None = None
@@ -120,14 +131,15 @@ def _iterate(
                 offset += sum(last - first for first, last in ranges)
                 continue
             # What lies between several ranges is not for them.
-            scan = Scan.stepping(query, step_size, steps, announce=len(ranges) == 1)
+            gapless = all(one[1] == other[0] for one, other in pairwise(ranges))
+            scan = Scan.stepping(query, step_size, steps, announce=gapless)
             for first, last in ranges:
                 for start, stop in steps.through((first, last)):
                     yield partial(job, scan, start, stop, offset - first)
                 offset += last - first
 
     try:
-        with closing(read_ahead(jobs(), give_up)) as steps:
+        with closing(read_ahead(jobs(), give_up, on_demand)) as steps:
             for array, source, start, stop, offset in steps:
                 while opened[0] is not source:
                     tables.done_with(opened.pop(0))

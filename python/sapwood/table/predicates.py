@@ -130,18 +130,23 @@ class Compare(Predicate):
     """A field is compared with a number.
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
-    nor larger nor equal. A comparison with a missing value is neither true nor false.
+    nor larger nor equal. A comparison with a missing value is neither true nor false. `casts` are the types to which
+    the field is converted before, one after the other; no conversion changes the order of two values.
     """
 
     name: str
     operation: str
     value: Number
     nan_is_largest: bool = False
+    casts: tuple[str, ...] = ()
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
+        if found is not None:
+            for kind in self.casts:
+                found = found._replace(low=found.low.astype(kind), high=found.high.astype(kind))
         if found is None or value != value or _beyond(value, found.low.dtype):
             return True
         # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.

@@ -190,8 +190,12 @@ class Windows:
         return end if 2 * shared >= len(pages) else stop
 
 
-def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
+def read_ahead(
+    jobs: Iterator[Callable[[], T]], give_up: Callable[[], object], on_demand: int = 0
+) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the previous one is in use.
+
+    The first `on_demand` jobs and the next one run only when their results are requested.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn.
@@ -209,11 +213,15 @@ def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -
     pending = pool.submit(stop.call, run)
     try:
         while box := pending.result():
-            pending = pool.submit(stop.call, run)
+            if on_demand <= 0:
+                pending = pool.submit(stop.call, run)
             # No reference to the result remains here, so that the caller can free it.
             yield box.pop()
             if os.getpid() != process:
                 raise StorageError("this iterator was created before fork(); create it again in the child process")
+            if on_demand > 0:
+                on_demand -= 1
+                pending = pool.submit(stop.call, run)
     finally:
         if os.getpid() == process:
             # In a forked process there is no thread to end, and a lock may be held by one.
