@@ -105,7 +105,7 @@ def test_conditions_on_fields_of_records_skip_clusters(records: str) -> None:
     for both in (
         pc.field("rec", "pt").is_valid() & field.isin([3, 5]),
         (field.cast("int64") < 10) | (field > 1e6),
-        pc.struct_field(pc.field("rec"), "n") < 10,
+        pc.struct_field(pc.field("rec"), "n") < 10,  # pyright: ignore[reportAttributeAccessIssue]
     ):
         found, left_out = skipped(lambda both=both: events.to_table(filter=both))
         assert left_out == 950 and same(found, whole.filter(both))
