@@ -128,8 +128,13 @@ def _explained(case: str, kind: str, writer: str, why: str) -> str:
     return f"{writer} {why}" if why.startswith("says: ") else why
 
 
+def _plain(text: str) -> str:
+    """Return text without the addresses and folders that differ from run to run."""
+    return re.sub(r"(file://)?/[\w./-]+/([\w.-]+)", r"\2", re.sub(r" at 0x[0-9a-f]+", "", text))
+
+
 def _cell(text: str) -> str:
-    parts = text.split("`")
+    parts = _plain(text).split("`")
     parts[::2] = [
         part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[") for part in parts[::2]
     ]
@@ -366,7 +371,7 @@ def _described(one: Seen) -> str:
         text.append(f"```sh\nnode read.mjs {fault.code}\n```\n")
     else:
         text.append(f"```python\n{fault.code.strip()}\n```\n")
-    got = one.output[:300].replace("`", "'")
+    got = _plain(one.output)[:300].replace("`", "'")
     text.append(f"Expected: {fault.expected}. Came: `{got}`.")
     return "\n".join(text)
 
