@@ -21,7 +21,7 @@ import sapwood
 from sapwood import SapwoodWarning, train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, ArgumentTypeError, CorruptError
-from sapwood.storage.checksums import SUFFIX, url_beside, beside, write
+from sapwood.storage.checksums import SUFFIX, beside, url_beside, write
 from sapwood.tools import check, copy, merge, recover, write_checksums
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
