@@ -114,7 +114,7 @@ def test_a_changed_byte_is_never_another_value(path: Path) -> None:
     whole, data = everything(path), path.read_bytes()
     outcomes: dict[str, int] = {"error": 0, "warned": 0, "same": 0}
     unnoticed = 0
-    for at in range(0, len(data), 7):
+    for at in range(0, len(data), 31):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -127,9 +127,10 @@ def test_a_changed_byte_is_never_another_value(path: Path) -> None:
             outcomes[outcome] += 1
             with contextlib.suppress(sapwood.SapwoodError):
                 unnoticed += everything(path, checksums=False) != whole
-    # The pages of the RNTuple have checksums of their own; the values of the tree have not.
-    assert outcomes["error"] > 0.8 * len(data) / 7, outcomes
-    assert unnoticed > 0.2 * len(data) / 7, unnoticed
+    # Three tenths of this file are free. The pages of the RNTuple have checksums of their own; the values of the tree
+    # have not.
+    assert outcomes["error"] > 0.68 * len(data) / 31, outcomes
+    assert unnoticed > 0.1 * len(data) / 31, unnoticed
 
 
 def test_an_error_names_the_place(path: Path) -> None:
@@ -139,7 +140,7 @@ def test_an_error_names_the_place(path: Path) -> None:
         tree = file["t"]
         with pytest.raises(CorruptError, match="checksum") as caught:
             tree["x"].array()
-        for word in ("events.root", "t;1", "branch x", f"at byte {seek}", "damaged, or was changed"):
+        for word in ("events.root", "tree t", "branch x", f"at byte {seek}", "damaged, or was changed"):
             assert word in str(caught.value), caught.value
         # What is intact can be read.
         assert tree["x"].array(entry_stop=100).tolist() == events()["x"][:100].tolist()
@@ -169,10 +170,11 @@ def test_checksums_that_are_missing_or_of_another_file(path: Path, tmp_path: Pat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not sapwood.open(other, checksums=False).file.has_checksums
-    for source in (path.read_bytes(), path.open("rb")):
-        with pytest.warns(SapwoodWarning, match="path or URL"):
-            sapwood.open(source, checksums=True)
-        assert not sapwood.open(source).file.has_checksums
+    with path.open("rb") as stream:
+        for source in (path.read_bytes(), stream):
+            with pytest.warns(SapwoodWarning, match="path or URL"):
+                sapwood.open(source, checksums=True)
+            assert not sapwood.open(source).file.has_checksums
 
 
 def test_changes_of_the_file_are_noticed(path: Path) -> None:

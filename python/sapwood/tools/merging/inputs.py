@@ -12,6 +12,7 @@ from sapwood import _native
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError
 from sapwood.files.kinds import TREES, check_root
+from sapwood.storage import checksums
 from sapwood.storage.locate import matches
 from sapwood.storage.sources import at_rest, source_of, user_path
 from sapwood.storage.texts import read_text
@@ -68,6 +69,7 @@ class Input:
         self._file: Foreign = None
         found = source_of(path, settings.options)
         self.native = check_root(at_rest(found.open), path)
+        checksums.attach(self.native, found, settings.options)
         self.directory = top_of(path, self.native)
         self.trees: dict[int, _native.Tree] = {}
         names = frozenset(ahead)
