@@ -152,6 +152,7 @@ def arrow_filters() -> Iterator[tuple[str, Any, int]]:
     yield from (
         ("greater", opt > 55, 550), ("less", opt < 0, 600), ("not", ~(opt < 55), 250), ("flag", flag, 300),
         ("not flag", ~flag, 300), ("is_in", whole.isin([100, 120]), 500), ("not in", ~whole.isin([80, 120]), 0),
+        ("in or null", whole.isin([100, None]), 0), ("not in nor null", ~whole.isin([100, None]), 0),
         ("null", whole.is_null(), 0), ("null and", whole.is_null() & (n < 50), 550), ("valid", whole.is_valid(), 50),
         ("not null", ~whole.is_null(), 50), ("null of valid", full_of(pc).is_null(), 600),
         ("or null", (whole > 200) | whole.is_null(), 0), ("kleene", (opt > 1000) | (n < 50), 550),
@@ -179,8 +180,10 @@ def test_filters_of_polars_skip_by_nullable_fields(nullable: tuple[Path, Path]) 
         (opt > 55, 250), (opt < -1, 250), (~(opt > 55), 50), (flag, 300), (~flag, 300), (whole == 100, 550),
         (whole.is_null(), 0), (whole.is_not_null(), 50), (whole.is_null() & (n < 50), 550),
         (whole.is_between(100, 120), 500), (whole.ne_missing(100), 0), (whole.eq_missing(100), 0),
-        (whole.fill_null(7) == 7, 0), ((whole > 200) | whole.is_null(), 0), (whole.is_in([100]), 0),
-        (whole.is_in([100]).not_(), 0), (~((whole > 1) & (n < 50)), 0), (pl.col("full").is_null(), 600),
+        (whole.fill_null(7) == 7, 0), ((whole > 200) | whole.is_null(), 0), (whole.is_in([100]), 550),
+        (whole.is_in([100]).not_(), 50), (whole.is_in([100], nulls_equal=True), 550),
+        (~whole.is_in([100], nulls_equal=True), 0), (~whole.is_in([80], nulls_equal=True), 0),
+        (whole.is_in([100, None], nulls_equal=True), 0), (~whole.is_in([100, None], nulls_equal=True), 50), (~((whole > 1) & (n < 50)), 0), (pl.col("full").is_null(), 600),
     ]  # fmt: skip
     for expression, least in filters:
         found: list[Any] = []

@@ -137,7 +137,7 @@ def test_fields_of_records_are_columns_by_their_paths(records: str) -> None:
     assert pickle.loads(pickle.dumps(events)).take([7], ["rec.n"])["rec.n"].to_pylist() == [7]
     assert events.to_table(columns=["jets.e"])["jets.e"].to_pylist() == DATA["pt"].tolist()
     assert events.explain(["rec.n"]).bytes_planned < events.explain(["rec"]).bytes_planned
-    with pytest.raises(pa.ArrowInvalid, match="nothing"):
+    with pytest.raises(sapwood.errors.NotFoundError, match="nothing"):
         events.to_table(columns=["rec.nothing"])
 
 

@@ -194,8 +194,9 @@ def _arrow(node: _Node, numbers: Numbers) -> Predicate:
         case ("call", "if_else", [condition, yes, ("literal", value, _, _)], _) if not value.is_valid:
             return _arrow(condition, numbers) & _arrow(yes, numbers)
         case ("call", "is_in", [of], options) if column := _arrow_column(of, numbers):
+            inside = column.is_in(options.as_py()["value_set"])
             # A missing value is in no list of numbers, so the condition is false for it, not missing.
-            return ~Missing(column.path) & column.is_in(options.as_py()["value_set"])
+            return inside if inside is UNKNOWN else ~Missing(column.path) & inside
         case ("call", operation, [left, right], _) if operation in _ARROW:
             value, operation, other = _arrow_constant(right), _ARROW[operation], left
             if value is _NO_LITERAL:

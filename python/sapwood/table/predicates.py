@@ -144,19 +144,21 @@ class Compare(Predicate):
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
-        if found is not None:
-            for kind in self.casts:
-                found = found._replace(low=found.low.astype(kind), high=found.high.astype(kind))
-        if found is None or value != value or _beyond(value, found.low.dtype):
+        if found is None or value != value:
+            return True
+        low, high = found.low, found.high
+        for kind in self.casts:
+            low, high = low.astype(kind), high.astype(kind)
+        if _beyond(value, low.dtype):
             return True
         # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.
         operation = self.operation if outcome else _OPPOSITE[self.operation]
         try:
             with np.errstate(all="ignore"):
-                able = _between(operation, found.low, found.high, value)
-                if found.low.dtype == np.float32 and float(np.float32(value)) != value:
+                able = _between(operation, low, high, value)
+                if low.dtype == np.float32 and float(np.float32(value)) != value:
                     # Engines differ: the constant is rounded to the type of the field, or the field is widened.
-                    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+                    low, high = low.astype(np.float64), high.astype(np.float64)
                     able = able | _between(operation, low, high, float(value))
         except OverflowError:
             return True
