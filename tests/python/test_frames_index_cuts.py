@@ -183,7 +183,8 @@ def test_filters_of_polars_skip_by_nullable_fields(nullable: tuple[Path, Path]) 
         (whole.fill_null(7) == 7, 0), ((whole > 200) | whole.is_null(), 0), (whole.is_in([100]), 550),
         (whole.is_in([100]).not_(), 50), (whole.is_in([100], nulls_equal=True), 550),
         (~whole.is_in([100], nulls_equal=True), 0), (~whole.is_in([80], nulls_equal=True), 0),
-        (whole.is_in([100, None], nulls_equal=True), 0), (~whole.is_in([100, None], nulls_equal=True), 50), (~((whole > 1) & (n < 50)), 0), (pl.col("full").is_null(), 600),
+        (whole.is_in([100, None], nulls_equal=True), 0), (~whole.is_in([100, None], nulls_equal=True), 50),
+        (~((whole > 1) & (n < 50)), 0), (pl.col("full").is_null(), 600),
     ]  # fmt: skip
     for expression, least in filters:
         found: list[Any] = []
