@@ -48,7 +48,7 @@ SHOWN = {
     "split": r"part-0.root: 100 entries|run-1.root: 50 entries",
     "merge": r"tree Events: \d+ entries",
     "serve": r"serving \S+ at http://127.0.0.1:\d+/",
-    "check": "^$|error +open +The file",
+    "check": "^$|checksums written: events.root.sapwood-checksums|error +open +The file",
     "recover": r"Events: saved 25 entries(?s:.*)lost end of the file",
     "run": "report +results/report.html",
     "cache": r"\.cache/columns: (removed )?0 columns",

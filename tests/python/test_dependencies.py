@@ -171,7 +171,7 @@ def test_what_a_workflow_installs_without_a_hash_is_found() -> None:
 
 def test_the_page_on_conformance_is_of_this_version() -> None:
     (page,) = re.findall(
-        r"Readers: sapwood ([\d.]+),", (dependencies.ROOT / "docs" / "conformance.md").read_text("utf-8")
+        r"Versions: sapwood ([\d.]+),", (dependencies.ROOT / "docs" / "conformance.md").read_text("utf-8")
     )
     (version,) = re.findall(r"^version = \"(.*)\"", (dependencies.ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     assert page == version

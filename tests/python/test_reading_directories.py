@@ -107,8 +107,8 @@ def test_paths_into_trees(path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("event", "'events'"),
-        ("dir/deep/iner", "'inner'"),
+        ("event", "near it: events"),
+        ("dir/deep/iner", "there is: inner"),
         ("dir/nothing/inner", "'nothing' is not in '/dir/'"),
         ("dir/hist/x", "not a directory"),
         ("events/jet_pd", "no such branch: 'jet_pd'"),
