@@ -36,7 +36,7 @@ const HEAD: usize = 26;
 struct Sum {
     offset: u64,
     length: u64,
-    sum: u64,
+    hash: u64,
 }
 
 impl Sum {
@@ -44,12 +44,12 @@ impl Sum {
         self.offset + self.length
     }
     fn compare(&self, found: u64) -> Result<()> {
-        let Self { offset, length, sum } = *self;
-        if found == sum {
+        let Self { offset, length, hash } = *self;
+        if found == hash {
             return Ok(());
         }
         let message = format!(
-            "the checksum of the {length} bytes of this record is {sum:016x}, but they give {found:016x}: the file is \
+            "the checksum of the {length} bytes of this record is {hash:016x}, but they give {found:016x}: the file is \
              damaged, or was changed after its checksums were written"
         );
         Err(Error::corrupt(message).at(offset))
@@ -127,14 +127,14 @@ impl Checksums {
         let mut records = grow::with_room(rows.len())?;
         let mut end = 0;
         for row in rows {
-            let [offset, length, sum] = row.as_chunks::<8>().0 else { return Err(wrong("a record")) };
-            let [offset, length, sum] = [offset, length, sum].map(|number| u64::from_le_bytes(*number));
+            let [offset, length, hash] = row.as_chunks::<8>().0 else { return Err(wrong("a record")) };
+            let [offset, length, hash] = [offset, length, hash].map(|number| u64::from_le_bytes(*number));
             let next = offset.checked_add(length).filter(|next| *next <= size);
             let Some(next) = next.filter(|_| offset >= end && length > 0) else {
                 return Err(wrong("its records overlap or are outside of the file"));
             };
             end = next;
-            records.push(Sum { offset, length, sum });
+            records.push(Sum { offset, length, hash });
         }
         Ok(Self { size, records })
     }
@@ -145,8 +145,8 @@ impl Checksums {
         bytes.extend(MAGIC);
         bytes.extend(self.size.to_le_bytes());
         bytes.extend((self.records.len() as u64).to_le_bytes());
-        for Sum { offset, length, sum } in &self.records {
-            [offset, length, sum].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        for Sum { offset, length, hash } in &self.records {
+            [offset, length, hash].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         }
         bytes.extend(xxh3_64(&bytes).to_le_bytes());
         bytes
@@ -182,7 +182,7 @@ impl Checksums {
         let mut window = Window::new(file);
         let mut faults = Vec::new();
         for record in &self.records {
-            if let Err(fault) = record.compare(window.sum(record.offset, record.length)?.sum) {
+            if let Err(fault) = record.compare(window.sum(record.offset, record.length)?.hash) {
                 faults.try_push(fault)?;
             }
         }
@@ -228,8 +228,8 @@ impl Written {
         self.forget(offset, rest.left);
         let mut offset = offset;
         while let Some(length) = rest.record_at(offset) {
-            let sum = rest.sum(length);
-            self.records.insert(offset, Sum { offset, length, sum });
+            let hash = rest.sum(length);
+            self.records.insert(offset, Sum { offset, length, hash });
             offset += length;
         }
     }
@@ -356,7 +356,7 @@ impl<'a> Window<'a> {
             hash.update(bytes);
             at += bytes.len() as u64;
         }
-        Ok(Sum { offset, length, sum: hash.digest() })
+        Ok(Sum { offset, length, hash: hash.digest() })
     }
 }
 
@@ -423,8 +423,8 @@ mod tests {
         let collected = found.records.iter().filter(|one| known.records.get(&one.offset) == Some(one));
         assert!(collected.count() >= 2, "{known:?}");
         assert_eq!(Checksums::parse(&found.encode()).unwrap(), found);
-        for Sum { offset, length, sum } in &found.records {
-            assert_eq!(xxh3_64(&bytes[*offset as usize..(offset + length) as usize]), *sum);
+        for Sum { offset, length, hash } in &found.records {
+            assert_eq!(xxh3_64(&bytes[*offset as usize..(offset + length) as usize]), *hash);
         }
         // A reader of the whole file meets each record.
         assert_eq!(file.use_checksums(found.clone()).unwrap(), None);
@@ -472,11 +472,11 @@ mod tests {
         }
         let far = u64::MAX - 3;
         for records in [
-            vec![Sum { offset: far, length: 8, sum: 0 }],
-            vec![Sum { offset: 0, length: far, sum: 0 }],
-            vec![Sum { offset: 9, length: 0, sum: 0 }],
-            vec![Sum { offset: 8, length: 9, sum: 0 }, Sum { offset: 16, length: 9, sum: 0 }],
-            vec![Sum { offset: 8, length: 9, sum: 0 }, Sum { offset: 0, length: 8, sum: 0 }],
+            vec![Sum { offset: far, length: 8, hash: 0 }],
+            vec![Sum { offset: 0, length: far, hash: 0 }],
+            vec![Sum { offset: 9, length: 0, hash: 0 }],
+            vec![Sum { offset: 8, length: 9, hash: 0 }, Sum { offset: 16, length: 9, hash: 0 }],
+            vec![Sum { offset: 8, length: 9, hash: 0 }, Sum { offset: 0, length: 8, hash: 0 }],
         ] {
             assert!(Checksums::parse(&Checksums { size: sums.size, records }.encode()).is_err());
         }
@@ -504,7 +504,7 @@ mod tests {
             let mut written = Written::default();
             written.note(1000, &parts);
             assert_eq!(whole(&written), [40, 100, 31], "{step}");
-            assert_eq!(written.records[&1040].sum, xxh3_64(&all[40..140]));
+            assert_eq!(written.records[&1040].hash, xxh3_64(&all[40..140]));
         }
         let mut written = Written::default();
         // Elsewhere these bytes are no records, and the last one is not complete here.

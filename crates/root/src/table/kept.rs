@@ -35,6 +35,7 @@ pub struct Kept {
 }
 
 /// The items of a page from a given item to its end.
+#[allow(clippy::struct_excessive_bools, reason = "they are independent properties of a page, as in `Page`")]
 pub struct Tail {
     /// Number of leading items of the page that are no longer here.
     pub dropped: usize,
