@@ -20,6 +20,7 @@ use sapwood_io::Token;
 use sapwood_root::array::{Column, Number, Type};
 use sapwood_root::read::{LeftOut, Part, read_with};
 use sapwood_root::table::Hidden;
+use sapwood_root::wire::{cursor, grow};
 use sapwood_root::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -154,11 +155,20 @@ fn text(starts: Buffer, bytes: Buffer) -> Result<LargeStringArray> {
     if let Ok(array) = LargeStringArray::try_new(starts.clone(), bytes.clone(), None) {
         return Ok(array);
     }
-    let strings = starts.windows(2).map(|pair| match pair {
-        [a, b] => bytes.get(*a as usize..*b as usize).map(sapwood_root::wire::cursor::text),
-        _ => None,
-    });
-    Ok(strings.collect())
+    let outside = || Error::argument("the offsets of a text are outside its bytes");
+    let mut ends = grow::with_room(starts.len())?;
+    let mut all = String::new();
+    ends.push(0);
+    for pair in starts.windows(2) {
+        let &[start, end] = pair else { continue };
+        let text = cursor::text(bytes.get(start as usize..end as usize).ok_or_else(outside)?)?;
+        all.try_reserve(text.len())
+            .map_err(|_| Error::limit(format!("no memory for {} bytes", text.len())))?;
+        all.push_str(&text);
+        ends.push(all.len() as i64);
+    }
+    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+    LargeStringArray::try_new(ends, Buffer::from_vec(all.into_bytes()), None).map_err(|e| wrong(&e))
 }
 
 fn array(column: Column) -> Result<ArrayRef> {

@@ -28,8 +28,12 @@ mod zebra;
 use pyo3::prelude::*;
 
 #[cfg(target_os = "linux")]
+use sapwood_root::array::mapped::Mapped as Base;
+#[cfg(not(target_os = "linux"))]
+use std::alloc::System as Base;
+
 #[global_allocator]
-static ALLOCATOR: sapwood_root::array::mapped::Mapped = sapwood_root::array::mapped::Mapped;
+static ALLOCATOR: sapwood_io::Reserve<Base> = sapwood_io::Reserve(Base);
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

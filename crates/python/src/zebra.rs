@@ -557,7 +557,8 @@ impl PyFzReader {
                     order: words.order(),
                 };
                 let structure = structure.into_py_any(py)?;
-                (kind, offset, run, header, pilot.segments, pilot.text.text(), structure).into_pyobject(py)?
+                let text = pilot.text.text().map_err(at)?;
+                (kind, offset, run, header, pilot.segments, text, structure).into_pyobject(py)?
             }
         };
         Ok(Some(made))

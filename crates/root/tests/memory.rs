@@ -1,14 +1,13 @@
-//! A read in which an allocation fails ends in an error, not in an abort. Each read is repeated in a child process for
-//! every allocation of at least [`LEAST`] bytes, which then fails. Smaller allocations are for data of a fixed size and for
-//! names.
+//! A read in which an allocation fails ends in an error, not in an abort. Each read is repeated for every allocation,
+//! which then fails: it alone, or with all that follow, or only large ones. Small ones are then taken from the reserve.
 #![allow(unsafe_code, reason = "an allocator that fails")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "golden files")]
 
 use arrow_buffer::Buffer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use sapwood_io::Memory;
 use sapwood_io::sink::MemorySink;
+use sapwood_io::{Memory, Reserve, reserve};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::error::{ErrorKind, Result};
@@ -28,19 +27,26 @@ use sapwood_root::zebra::rz::RzFile;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
-
-/// Smaller allocations never fail here.
-const LEAST: usize = 4096;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 struct Failing;
 
 /// Number of allocations that succeed before one fails; none fails while this is negative.
 static LEFT: AtomicIsize = AtomicIsize::new(-1);
+/// Whether all allocations after the one that failed fail, too.
+static ALL: AtomicBool = AtomicBool::new(false);
+/// Smaller allocations do not fail.
+static LEAST: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an allocation is the one that fails.
+/// Whether an allocation fails.
 fn fails(size: usize) -> bool {
-    size >= LEAST && LEFT.load(Relaxed) >= 0 && LEFT.fetch_sub(1, Relaxed) == 0
+    if size < LEAST.load(Relaxed) {
+        return false;
+    }
+    match LEFT.load(Relaxed) {
+        0 if ALL.load(Relaxed) => true,
+        left => left >= 0 && LEFT.fetch_sub(1, Relaxed) == 0,
+    }
 }
 
 // SAFETY: everything else is handed on to the system's allocator; a null pointer says that there is no memory.
@@ -60,7 +66,7 @@ unsafe impl GlobalAlloc for Failing {
 }
 
 #[global_allocator]
-static FAILING: Failing = Failing;
+static FAILING: Reserve<Failing> = Reserve(Failing);
 
 /// A file with a tree of numbers, lists, strings and lists of strings.
 fn tree_file() -> Vec<u8> {
@@ -93,16 +99,35 @@ fn tree_file() -> Vec<u8> {
         list(floats(3 * ENTRIES)),
         list(text(3 * ENTRIES)),
     ];
+    written(&specs, &columns)
+}
+
+/// A file with a tree of many branches.
+fn wide_file() -> Vec<u8> {
+    let number = Shape::Number(Number::F32);
+    let spec = |i: usize| BranchSpec {
+        name: format!("branch{i}"),
+        kind: BranchKind::Numbers { number: number.clone(), dims: vec![] },
+        compression: None,
+    };
+    let specs: Vec<BranchSpec> = (0..1500).map(spec).collect();
+    let column =
+        |i: usize| Column::Number { number: Number::F32, values: Buffer::from_vec(vec![i as f32; 2]) };
+    written(&specs, &(0..1500).map(column).collect::<Vec<_>>())
+}
+
+/// A file with a tree.
+fn written(specs: &[BranchSpec], columns: &[Column]) -> Vec<u8> {
     let sink = MemorySink::new();
     let compression = Compression::Level(Algorithm::Zstd, 1);
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     let mut out = OutputFile::new(file);
     let options = TreeOptions { auto_flush: 5000, ..TreeOptions::default() };
-    let tree = TreeWriter::new(&mut out.file, 0, "t", &specs, options).unwrap();
+    let tree = TreeWriter::new(&mut out.file, 0, "t", specs, options).unwrap();
     let tree = out.add(tree);
     let (tree, file) = out.table_mut(tree).unwrap();
-    tree.extend(file, &columns).unwrap();
+    tree.extend(file, columns).unwrap();
     out.close().unwrap();
     let bytes = sink.bytes();
     bytes.clone()
@@ -119,7 +144,14 @@ struct Found {
     lost: usize,
 }
 
+/// Reads the fields of a table: all together, then each.
 fn whole(pool: &ThreadPool, table: &dyn Table, found: &mut Found) -> Result<()> {
+    let fields: Vec<usize> = (0..table.num_fields()).collect();
+    match read(pool, &[Part { table, fields: &fields, start: 0, stop: table.entries() }]) {
+        Ok(columns) => found.values += columns.iter().map(count).sum::<usize>(),
+        Err(error) if error.kind() == ErrorKind::Unsupported => found.lost += 1,
+        Err(error) => return Err(error),
+    }
     for field in 0..table.num_fields() {
         match read(pool, &[Part { table, fields: &[field], start: 0, stop: table.entries() }]) {
             Ok(columns) => found.values += columns.iter().map(count).sum::<usize>(),
@@ -194,10 +226,12 @@ fn hbook(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> 
     Ok(())
 }
 
-type Reading = (&'static str, fn() -> Vec<u8>, fn(&ThreadPool, &Arc<[u8]>, &mut Found) -> Result<()>);
+type Read = fn(&ThreadPool, &Arc<[u8]>, &mut Found) -> Result<()>;
+type Reading = (&'static str, fn() -> Vec<u8>, Read);
 
-const READINGS: [Reading; 6] = [
+const READINGS: [Reading; 7] = [
     ("tree", tree_file, root),
+    ("wide tree", wide_file, root),
     ("trees of objects", || golden("objects/plain.root"), root),
     ("objects", || golden("objects/standard.root"), root),
     ("ntuple", || golden("ntuple/plain.root"), root),
@@ -205,58 +239,83 @@ const READINGS: [Reading; 6] = [
     ("hbook", || golden("zebra/hbook.rz"), hbook),
 ];
 
-/// The exit codes of a child: no allocation failed; one did, and an error was returned that says so.
-const COMPLETE: i32 = 10;
-const REFUSED: i32 = 11;
+/// Each of this many allocations fails in turn. Of later ones some fail, each one per cent of its number after the one
+/// before it; with `SAPWOOD_EVERY` in the environment each.
+const FIRST: isize = 600;
 
-#[test]
-fn child() {
-    let Ok(chosen) = std::env::var("SAPWOOD_FAILING") else { return };
-    let (name, number) = chosen.split_once(':').unwrap();
-    let (_, make, reading) = READINGS.iter().find(|(known, _, _)| *known == name).unwrap();
-    let (pool, bytes) = (ThreadPoolBuilder::new().num_threads(1).build().unwrap(), Arc::from(make()));
-    let (mut expected, mut found) = (Found::default(), Found::default());
-    LEFT.store(number.parse().unwrap(), Relaxed);
-    let result = reading(&pool, &bytes, &mut found);
-    let failed = LEFT.swap(-1, Relaxed) < 0;
-    reading(&pool, &bytes, &mut expected).unwrap();
-    std::process::exit(match result {
-        Ok(()) if found != expected => {
-            eprintln!("{} values instead of {}", found.values, expected.values);
-            1
+/// Repeats a read in which allocations fail, and compares what it returns. Prints the number of each that fails, which
+/// remains if the process is aborted.
+fn repeat(pool: &ThreadPool, bytes: &Arc<[u8]>, reading: Read) {
+    let every = std::env::var_os("SAPWOOD_EVERY").is_some();
+    let mut expected = Found::default();
+    reading(pool, bytes, &mut expected).unwrap();
+    let (mut number, mut refused) = (0, 0);
+    loop {
+        eprintln!("{number}");
+        let mut found = Found::default();
+        LEFT.store(number, Relaxed);
+        let result = reading(pool, bytes, &mut found);
+        let failed = LEFT.swap(-1, Relaxed) <= 0;
+        match result {
+            Ok(()) => assert!(found == expected, "{} values instead of {}", found.values, expected.values),
+            Err(error) if error.kind() == ErrorKind::Limit && failed => refused += 1,
+            Err(error) => panic!("{error}"),
         }
-        Ok(()) if !failed => COMPLETE,
-        Err(error) if error.kind() == ErrorKind::Limit => REFUSED,
-        // Memory that was requested ahead, and was not needed.
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("{error}");
-            1
+        if !failed {
+            println!("{number} allocations, {refused} errors");
+            return;
         }
-    });
+        number += if every || number < FIRST { 1 } else { number / 100 };
+    }
 }
 
 #[test]
-fn failed_allocations_are_errors() {
-    for (name, _, _) in READINGS {
-        let mut refused = 0;
-        for number in 0.. {
-            let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["child", "--exact", "--nocapture", "--test-threads=1"]);
-            let child = child.env("SAPWOOD_FAILING", format!("{name}:{number}"));
-            let done = child.stdin(Stdio::null()).output().unwrap();
-            match done.status.code() {
-                Some(COMPLETE) => {
-                    eprintln!("{name}: {number} allocations of {LEAST} bytes and more, {refused} errors");
-                    assert!(refused > 2, "{name} allocates too little to show anything");
-                    break;
-                }
-                Some(REFUSED) => refused += 1,
-                Some(0) => {}
-                code => {
-                    panic!("{name}, allocation {number}: {code:?}\n{}", String::from_utf8_lossy(&done.stderr))
-                }
-            }
-        }
+fn child() {
+    let Ok(name) = std::env::var("SAPWOOD_FAILING") else { return };
+    let which = std::env::var("SAPWOOD_WHICH").unwrap_or_default();
+    ALL.store(which == "all", Relaxed);
+    LEAST.store(if which == "large" { reserve::LARGE } else { 0 }, Relaxed);
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    match READINGS.iter().find(|(known, _, _)| *known == name) {
+        Some((_, make, reading)) => repeat(&pool, &Arc::from(make()), *reading),
+        None => repeat(&pool, &Arc::from(std::fs::read(name).unwrap()), root),
     }
+}
+
+/// Repeats each read in a child process; returns the number of allocations that failed, and of errors.
+fn failing(which: &str) -> (usize, usize) {
+    let (mut allocations, mut errors) = (0, 0);
+    for (name, _, _) in READINGS {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["child", "--exact", "--nocapture", "--test-threads=1"]);
+        child.env("SAPWOOD_FAILING", name).env("SAPWOOD_WHICH", which).env_remove("RUST_BACKTRACE");
+        let done = child.stdin(Stdio::null()).output().unwrap();
+        let (said, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        let from = wrong.char_indices().rev().nth(3000).map_or(0, |(place, _)| place);
+        assert!(done.status.success(), "{name}: {}\n{}\n{said}", done.status, &wrong[from..]);
+        let line = said.lines().find(|line| line.ends_with(" errors")).unwrap();
+        println!("{name}: {line}");
+        let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        allocations += numbers[0];
+        errors += numbers[1];
+    }
+    (allocations, errors)
+}
+
+#[test]
+fn a_large_allocation_that_fails_is_an_error() {
+    let (allocations, errors) = failing("large");
+    assert!(allocations > 30 && errors > 15, "{allocations} allocations, {errors} errors");
+}
+
+#[test]
+fn a_small_allocation_that_fails_is_served_by_the_reserve() {
+    let (allocations, _) = failing("one");
+    assert!(allocations > 10_000, "{allocations} allocations");
+}
+
+#[test]
+fn without_any_memory_a_read_ends_in_an_error() {
+    let (_, errors) = failing("all");
+    assert!(errors > 1000, "{errors} errors");
 }

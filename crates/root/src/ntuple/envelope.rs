@@ -109,7 +109,7 @@ impl<'a> EnvelopeReader<'a> {
 
     /// Reads a string: 32-bit length and bytes. Bytes that are not UTF-8 are read as Latin-1.
     pub fn string(&mut self) -> Result<String> {
-        self.string_bytes().map(crate::wire::cursor::text)
+        self.string_bytes().and_then(crate::wire::cursor::text)
     }
     /// The bytes of a string.
     pub fn string_bytes(&mut self) -> Result<&'a [u8]> {

@@ -2,6 +2,8 @@
 
 use super::schema::{Field, Role, Schema};
 use super::structure::is_base;
+use crate::error::Result;
+use crate::wire::grow;
 use std::collections::HashMap;
 
 /// A field of the list.
@@ -18,13 +20,13 @@ pub struct Listed {
 }
 
 /// Lists all fields depth first, each before its children.
-pub fn list(schema: &Schema) -> Vec<Listed> {
-    let mut listed = Vec::with_capacity(schema.fields.len());
+pub fn list(schema: &Schema) -> Result<Vec<Listed>> {
+    let mut listed = grow::with_room(schema.fields.len())?;
     for &top in &schema.top {
         let name = schema.fields.get(top).map(|field| field.name.clone()).unwrap_or_default();
         add(schema, top, name, None, &mut listed);
     }
-    listed
+    Ok(listed)
 }
 
 fn add(schema: &Schema, field: usize, name: String, parent: Option<usize>, to: &mut Vec<Listed>) {

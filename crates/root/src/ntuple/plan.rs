@@ -13,6 +13,7 @@ use crate::streamer::compile::Programs;
 use crate::table::{
     FieldPlan, FieldReader, Hidden, Lane, LaneValues, PagePlace, PageWanted, Table, Target, of_format,
 };
+use crate::wire::grow::{self, Grow};
 use std::sync::Arc;
 
 /// A field compiled for reading.
@@ -47,7 +48,7 @@ impl FieldColumns {
     fn plan_entries<'a>(&self, ntuple: &'a NTuple, start: u64, stop: u64) -> Result<FieldEntries<'a>> {
         let structure = self.structure.clone()?;
         let clusters = ntuple.clusters(start, stop)?;
-        let mut spans = Vec::with_capacity(clusters.len());
+        let mut spans = grow::with_room(clusters.len())?;
         for (number, pages) in clusters.iter().enumerate() {
             let Some(cluster) = pages.cluster() else { continue };
             let end = cluster.first_entry + cluster.entries;
@@ -524,14 +525,14 @@ impl<'a> FieldEntries<'a> {
                 }
                 (None, Locator::File { .. }) => break,
             };
-            to.push(PageWanted {
+            to.try_push(PageWanted {
                 number: cluster.number << NUMBER_BITS | number,
                 first: first_element.saturating_add(start),
                 items: (page.end - start) as usize,
                 from: (from.max(start) - start) as usize,
                 to: (end.min(page.end) - start) as usize,
                 place: PagePlace::Stored(range),
-            });
+            })?;
             start = page.end;
             number += 1;
         }

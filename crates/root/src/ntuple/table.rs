@@ -165,7 +165,7 @@ impl NTuple {
         self.schema.link()?;
         self.page_lists = self.groups.iter().map(|_| OnceLock::new()).collect();
         self.aliased = self.schema.aliases.iter().map(|&(column, _)| column).collect();
-        self.listed = listing::list(&self.schema);
+        self.listed = listing::list(&self.schema)?;
         self.readers = self.listed.iter().map(|_| Mutex::default()).collect();
         Ok(self)
     }

@@ -32,6 +32,7 @@ pub use codecs::codecs;
 use crate::array::Column;
 use crate::error::{Error, Result};
 use crate::table::{FieldReader, Hidden, PageCache, Table};
+use crate::wire::grow;
 use rayon::ThreadPool;
 use sapwood_io::lock;
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ pub fn read_with(
     carry: Option<&Carry>,
     left_out: Option<&LeftOut>,
 ) -> Result<Vec<Column>> {
+    grow::check()?;
     let ahead = carry.is_none_or(|carry| !carry.announced());
     // Parts without entries add nothing. If there are no others, one of them is kept for the types.
     let filled: Vec<Part<'_>> = parts.iter().copied().filter(|part| part.start < part.stop).collect();
@@ -211,7 +213,7 @@ impl Budget {
     fn take(&self, bytes: u64) -> Result<()> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if taken <= self.stored.saturating_mul(MOST_TIMES) {
-            return Ok(());
+            return grow::check();
         }
         Err(Error::limit(format!(
             "the values take {taken} bytes or more, over {MOST_TIMES} times the {} bytes of their files: read fewer \

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::table::{
     Page, PageDecoder, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail, Target, Unpacked,
 };
+use crate::wire::grow;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, count};
@@ -118,9 +119,9 @@ impl<'r, 'a> Run<'r, 'a> {
         lanes: &'r [RunLane<'a>],
         jobs: &'r [PageJob],
         groups: &'r mut [Group],
-    ) -> Self {
-        let mut goals = Vec::with_capacity(groups.len());
-        let mut turns = Vec::with_capacity(groups.len());
+    ) -> Result<Self> {
+        let mut goals = grow::with_room(groups.len())?;
+        let mut turns = grow::with_room(groups.len())?;
         for group in groups {
             let (size, stored) = (group.item_bytes().unwrap_or(0), group.stored);
             match &mut group.values {
@@ -144,7 +145,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let waiting = BTreeSet::new();
         let chunks = Mutex::new(Chunks { lanes, jobs, most, left: bytes, goals, count: 0, waiting });
         let borders = reading.parts.iter().map(|_| OnceLock::new()).collect();
-        Self {
+        Ok(Self {
             reading,
             ahead,
             lanes,
@@ -158,7 +159,7 @@ impl<'r, 'a> Run<'r, 'a> {
             token: Token::current(),
             borders,
             numbers: Mutex::default(),
-        }
+        })
     }
 
     /// Index of the cluster that holds an entry.
@@ -222,6 +223,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     fn chunk(&self, chunk: Chunk<'r>, records: &mut Records) -> Result<()> {
+        grow::check()?;
         let mut tails = Vec::new();
         let mut ranges = Vec::new();
         for (job, _) in &chunk.jobs {

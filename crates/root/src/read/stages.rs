@@ -8,6 +8,7 @@ use crate::array::pages::LargePages;
 use crate::array::{Builder, Column, Number};
 use crate::error::{Error, Result, Within};
 use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, Table, Target};
+use crate::wire::grow::{self, Grow};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::lock;
@@ -181,7 +182,8 @@ impl<'a> Reading<'a> {
                 let place = || part.table.place(field);
                 let plan = Some(plan.within(place).map_err(|error| error.of_column(column))?);
                 let slots = Vec::with_capacity(1);
-                stages.plans.push(PlanState { part: p, column, field, plan, slots, waiting: 0, done: false });
+                let state = PlanState { part: p, column, field, plan, slots, waiting: 0, done: false };
+                stages.plans.try_push(state)?;
             }
         }
         let entries = self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
@@ -206,8 +208,8 @@ impl<'a> Reading<'a> {
         }
         stages.check()?;
         let Stages { plans, groups, .. } = stages;
-        let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
-        let mut uses = vec![0usize; groups.len()];
+        let mut groups: Vec<Option<Group>> = grow::collected(groups.into_iter().map(Some))?;
+        let mut uses = grow::filled(groups.len(), 0usize)?;
         let fields = self.parts.first().map_or(0, |part| part.fields.len());
         let slot_of = |column: usize, slot: usize| {
             let of_column = plans.iter().skip(column).step_by(fields.max(1));
@@ -271,6 +273,7 @@ impl<'a> Stages<'a> {
             state.waiting = lanes.len();
             more |= !lanes.is_empty();
             let (table, source_size) = (of.table, of.table.source().size());
+            self.pending.room(lanes.len())?;
             self.pending.extend(lanes.drain(..).map(|lane| RunLane {
                 part,
                 column,
@@ -344,7 +347,7 @@ impl<'a> Stages<'a> {
             let budget = &self.reading.budget;
             let target = Group::new(group, budget)
                 .map_err(|error| error.within(self.place(first)).of_column(first.column));
-            self.groups.push(target?);
+            self.groups.try_push(target?)?;
         }
         lanes.retain(|lane| lane.group != LaneGroup::Known);
         // In file order, not by slots.
@@ -377,10 +380,10 @@ impl<'a> Stages<'a> {
 
     /// Reads lanes into the targets from `start` on.
     fn run(&mut self, mut lanes: Vec<RunLane<'a>>, start: usize) -> Result<()> {
-        let jobs = self.jobs(&mut lanes);
+        let jobs = self.jobs(&mut lanes)?;
         let targets = self.groups.get_mut(start..).unwrap_or_default();
         request_large_pages(self.reading.pool, targets);
-        Run::new(self.reading, self.ahead.as_ref(), &lanes, &jobs, targets).all()?;
+        Run::new(self.reading, self.ahead.as_ref(), &lanes, &jobs, targets)?.all()?;
         for (group, target) in targets.iter_mut().enumerate() {
             if let Err(error) = target.settle() {
                 let lane = lanes.iter().find(|lane| lane.new_group() == group);
@@ -393,8 +396,8 @@ impl<'a> Stages<'a> {
 
     /// Returns the pages in reading order: file order, unless a column's pages are stored in another order than its
     /// items.
-    fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Vec<PageJob> {
-        let mut jobs = Vec::with_capacity(lanes.iter().map(|lane| lane.lane.pages.len()).sum());
+    fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Result<Vec<PageJob>> {
+        let mut jobs = grow::with_room(lanes.iter().map(|lane| lane.lane.pages.len()).sum())?;
         for (lane, of) in lanes.iter_mut().enumerate() {
             let pages = std::mem::take(&mut of.lane.pages);
             jobs.extend(pages.into_iter().enumerate().map(|(index, page)| {
@@ -414,14 +417,16 @@ impl<'a> Stages<'a> {
                 next.get_mut(job.lane).is_none_or(|next| std::mem::replace(next, job.index + 1) == job.index)
             })
         };
-        jobs.sort_by_key(|job| (job.part, job.page.range().offset, job.lane));
+        jobs.sort_unstable_by_key(|job| (job.part, job.page.range().offset, job.lane, job.index));
         if !in_order(&jobs) {
-            jobs.sort_by_key(|job| (job.part, job.page.first, job.page.range().offset, job.lane));
+            jobs.sort_unstable_by_key(|job| {
+                (job.part, job.page.first, job.page.range().offset, job.lane, job.index)
+            });
         }
         if !in_order(&jobs) {
-            jobs.sort_by_key(|job| (job.part, job.lane, job.index));
+            jobs.sort_unstable_by_key(|job| (job.part, job.lane, job.index));
         }
-        jobs
+        Ok(jobs)
     }
 
     /// Runs the checks of all plans. Values that only a check needs may be missing.

@@ -223,6 +223,7 @@ impl<'a> ObjectReader<'a> {
         if self.depth >= DEEPEST {
             return Err(Error::limit(format!("objects nest deeper than {DEEPEST}")).at(self.cursor.place()));
         }
+        grow::check()?;
         self.depth += 1;
         let result = read(self);
         self.depth -= 1;
@@ -395,7 +396,7 @@ impl<'a> ObjectReader<'a> {
             },
             7 => {
                 let length = self.cursor.count(1)?;
-                Ok(Value::Text(crate::wire::cursor::text(self.cursor.take(length)?)))
+                Ok(Value::Text(crate::wire::cursor::text(self.cursor.take(length)?)?))
             }
             1..=19 => self.basic(e.kind, e),
             21..=39 => Ok(shaped(self.numbers(e.kind - 20, n, e)?, &dimensions(e))),

@@ -8,7 +8,7 @@ use super::object::{ITEMS, OPTIONS, Object, ObjectReader, SharedObject, Value};
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
-use crate::wire::grow::Grow;
+use crate::wire::grow::{self, Grow};
 use std::sync::Arc;
 
 /// `TRef::kHasUUID`: the object is in another file, whose UUID follows.
@@ -72,7 +72,7 @@ impl ObjectReader<'_> {
             },
             "TStringLong" => |r: &mut Self, o: &mut Object| {
                 let length = r.cursor.count(1)?;
-                put(o, "fString", Value::Text(crate::wire::cursor::text(r.cursor.take(length)?)));
+                put(o, "fString", Value::Text(crate::wire::cursor::text(r.cursor.take(length)?)?));
                 Ok(())
             },
             // Its streamer writes nothing.
@@ -117,7 +117,7 @@ impl ObjectReader<'_> {
         if !generated && flag != 0 && flag % 10 != 2 {
             if entries > 0 {
                 let n = c.count(4)?;
-                offsets = c.take(n * 4)?.to_vec();
+                offsets = grow::copied(c.take(n * 4)?)?;
             }
             if sizes {
                 let mut start = key_bytes.into();
@@ -137,7 +137,7 @@ impl ObjectReader<'_> {
                 c.skip(n * 4)?;
             }
         }
-        let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
+        let data = if flag == 1 || flag > 10 { grow::copied(c.take(last)?)? } else { Vec::new() };
         object.members = vec![
             ("fNevBuf".into(), Value::Int(entries as i64)),
             ("fKeylen".into(), Value::Int(key_bytes.into())),

@@ -50,6 +50,7 @@ pub use page::{
 pub use crate::streamer::compile::Hidden;
 
 use crate::error::{Error, Result};
+use crate::wire::grow;
 use sapwood_io::{Range, Source};
 use std::any::Any;
 use std::collections::HashSet;
@@ -58,8 +59,8 @@ use std::sync::Arc;
 /// Returns the indices and names of all top-level fields. Returns nothing if one of them cannot be read or two have the
 /// same name or, with `parts`, if one has parts.
 pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> {
-    let mut places = Vec::with_capacity(table.num_fields());
-    let mut names = Vec::with_capacity(table.num_fields());
+    let mut places = grow::with_room(table.num_fields()).ok()?;
+    let mut names = grow::with_room(table.num_fields()).ok()?;
     let hidden = Hidden::new();
     for place in 0..table.num_fields() {
         let field = table.field(place)?;
@@ -76,7 +77,8 @@ pub fn whole(table: &dyn Table, parts: bool) -> Option<(Vec<usize>, Vec<&str>)> 
         places.push(place);
         names.push(field.name);
     }
-    let mut seen = HashSet::with_capacity(names.len());
+    let mut seen = HashSet::new();
+    seen.try_reserve(names.len()).ok()?;
     names.iter().all(|name| seen.insert(*name)).then_some((places, names))
 }
 

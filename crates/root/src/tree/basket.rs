@@ -6,7 +6,7 @@ use crate::file::{Key, RootFile};
 use crate::streamer::Value;
 use crate::streamer::name::Name;
 use crate::table::{Page, Unpacked};
-use crate::wire::Cursor;
+use crate::wire::{Cursor, grow};
 use sapwood_io::Cause;
 
 /// The uncompressed head of a basket's record.
@@ -112,6 +112,7 @@ pub fn unpack(record: &[u8], offset: u64, scratch: &mut Vec<u8>) -> Result<Unpac
 
 fn decompress(stored: &[u8], bytes: usize, scratch: &mut Vec<u8>) -> Result<()> {
     decode::verify_size(stored, bytes)?;
+    grow::check()?;
     if scratch.len() < bytes {
         if scratch.try_reserve(bytes - scratch.len()).is_err() {
             return Err(Error::limit(format!("no memory for a basket of {bytes} bytes")));
@@ -188,7 +189,7 @@ pub struct Embedded {
 
 impl Embedded {
     /// Converts the members of a `TBasket` object; `None` if the basket has no entries.
-    pub fn from_members(members: &[(Name, Value)]) -> Option<Self> {
+    pub fn from_members(members: &[(Name, Value)]) -> Result<Option<Self>> {
         let bytes = |name: &str| match members.iter().find(|(n, _)| *n == name) {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),
             _ => &[],
@@ -197,11 +198,12 @@ impl Embedded {
             Some((_, Value::Int(n))) => usize::try_from(*n).ok(),
             _ => None,
         };
-        let (entries, key_bytes) = (size("fNevBuf")?, size("fKeylen")?);
-        let buffer = bytes("fBuffer");
-        let data = buffer.get(key_bytes..)?.to_vec();
-        let found = Self { entries, key_bytes, offsets: bytes("fOffsets").to_vec(), data };
-        (entries > 0).then_some(found)
+        let sizes = size("fNevBuf").filter(|entries| *entries > 0).zip(size("fKeylen"));
+        let found = sizes
+            .and_then(|(entries, key_bytes)| Some((entries, key_bytes, bytes("fBuffer").get(key_bytes..)?)));
+        let Some((entries, key_bytes, data)) = found else { return Ok(None) };
+        let (offsets, data) = (grow::copied(bytes("fOffsets"))?, grow::copied(data)?);
+        Ok(Some(Self { entries, key_bytes, offsets, data }))
     }
     /// Bytes of key, values and offsets, as `fTotBytes` counts other baskets.
     pub fn bytes(&self) -> u64 {

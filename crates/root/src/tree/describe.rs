@@ -6,10 +6,12 @@
 //! the functions return `None`, and that reader takes over.
 
 use super::{Branch, BranchElement, Leaf, baskets, unsigned};
+use crate::error::Result;
 use crate::streamer::name::Name;
 use crate::streamer::{Classes, Element, ElementClass, StreamerInfo, builtin};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer, text};
+use crate::wire::grow::Grow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -85,8 +87,8 @@ impl Fields<'_> {
     fn number(&self, which: Number) -> Option<i64> {
         self.numbers.get(which as usize).copied().flatten()
     }
-    fn text(&self, which: Text) -> String {
-        self.texts.get(which as usize).copied().flatten().map_or_else(String::new, text)
+    fn text(&self, which: Text) -> Result<String> {
+        text(self.texts.get(which as usize).copied().flatten().unwrap_or_default())
     }
     fn array(&self, which: Array) -> &[i64] {
         self.arrays.get(which as usize).map_or(&[], Vec::as_slice)
@@ -228,11 +230,11 @@ impl<'a> RecordReader<'a, '_> {
                 (Pointer::Null, Part::Baskets) => {}
                 (Pointer::New { class, end, .. }, Part::Branches) => {
                     let child = self.branch(class, end, index)?;
-                    to.children.push(child);
+                    to.children.try_push(child).ok()?;
                 }
                 (Pointer::New { class, reference, end }, Part::Leaves) => {
                     let leaf = self.leaf(class, reference, end)?;
-                    to.leaves.push(leaf);
+                    to.leaves.try_push(leaf).ok()?;
                 }
                 (Pointer::Seen(reference), Part::Leaves) => to.leaves.push(self.early.remove(&reference)?),
                 _ => return None,
@@ -259,10 +261,13 @@ impl<'a> RecordReader<'a, '_> {
         let read = self.depth < DEEPEST && self.object(&class, &mut fields, None).is_some();
         self.depth -= 1;
         let whole = read && end == Some(self.cursor.pos());
-        whole.then(|| Leaf {
+        if !whole {
+            return None;
+        }
+        Some(Leaf {
             class: class.to_string(),
-            name: fields.text(Text::Name),
-            title: fields.text(Text::Title),
+            name: fields.text(Text::Name).ok()?,
+            title: fields.text(Text::Title).ok()?,
             length: fields.number(Number::Len).unwrap_or(1),
             width: fields.number(Number::LenType).unwrap_or(0),
             unsigned: fields.number(Number::IsUnsigned).unwrap_or(0) != 0,
@@ -283,7 +288,7 @@ impl<'a> RecordReader<'a, '_> {
         }
         let index = self.branches.len();
         // A branch comes before its children.
-        self.branches.push(Branch::default());
+        self.branches.try_push(Branch::default()).ok()?;
         self.depth += 1;
         let mut fields = Fields { arrays: self.spare.pop().unwrap_or_default(), ..Fields::default() };
         self.object(&class, &mut fields, Some(index))?;
@@ -298,11 +303,11 @@ impl<'a> RecordReader<'a, '_> {
             [fields.array(Array::Entry), fields.array(Array::Bytes), fields.array(Array::Seek)],
             usize::try_from(number(Number::WriteBasket)).unwrap_or(0),
             entries,
-            |_| None,
+            |_| Ok(None),
         );
         let branch = Branch {
-            name: fields.text(Text::Name),
-            title: fields.text(Text::Title),
+            name: fields.text(Text::Name).ok()?,
+            title: fields.text(Text::Title).ok()?,
             class: class.to_string(),
             parent,
             children,
@@ -312,16 +317,19 @@ impl<'a> RecordReader<'a, '_> {
             compressed_bytes: unsigned(number(Number::ZipBytes)),
             compression: number(Number::Compress),
             baskets: found.ok()?,
-            element: is_element.then(|| BranchElement {
-                class_name: fields.text(Text::ClassName),
-                clones_name: fields.text(Text::ClonesName),
-                class_version: number(Number::ClassVersion) as i32,
-                checksum: number(Number::CheckSum) as u32,
-                id: fields.number(Number::Id).unwrap_or(-1) as i32,
-                kind: number(Number::Type) as i32,
-                streamer_type: fields.number(Number::StreamerType).unwrap_or(-1) as i32,
-            }),
-            other_file: fields.text(Text::FileName),
+            element: match is_element {
+                true => Some(BranchElement {
+                    class_name: fields.text(Text::ClassName).ok()?,
+                    clones_name: fields.text(Text::ClonesName).ok()?,
+                    class_version: number(Number::ClassVersion) as i32,
+                    checksum: number(Number::CheckSum) as u32,
+                    id: fields.number(Number::Id).unwrap_or(-1) as i32,
+                    kind: number(Number::Type) as i32,
+                    streamer_type: fields.number(Number::StreamerType).unwrap_or(-1) as i32,
+                }),
+                false => None,
+            },
+            other_file: fields.text(Text::FileName).ok()?,
             maximum: number(Number::Maximum),
             offsets_from_counter: number(Number::IoBits) & 1 != 0,
             leaves,

@@ -22,6 +22,7 @@ use crate::streamer::name::Name;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
 use crate::table::{Page, PageCache};
 use crate::wire::Cursor;
+use crate::wire::grow::{self, Grow};
 use basket::Embedded;
 use program::{BranchReader, Readers};
 use sapwood_io::{Cause, lock};
@@ -306,7 +307,7 @@ impl Tree {
                 add_branch(&mut branches, &mut added, branch, None)?;
             }
         }
-        link_counters(&mut branches);
+        link_counters(&mut branches)?;
         verify_places(&branches, file.source().size())?;
         let aliases = object.list("fAliases").iter().filter_map(|v| match v {
             Value::Object(o) => Some((o.text("fName")?.to_owned(), o.text("fTitle")?.to_owned())),
@@ -584,8 +585,8 @@ fn add_branch(
         usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0),
         entries,
         |i| match inside.get(i) {
-            Some(Value::Object(basket)) => Some(Embedded::from_members(&basket.members)),
-            _ => None,
+            Some(Value::Object(basket)) => Embedded::from_members(&basket.members).map(Some),
+            _ => Ok(None),
         },
     );
     let mut found = found.within(place)?;
@@ -617,12 +618,13 @@ fn add_branch(
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
         name,
     };
-    branches.push(branch);
+    branches.try_push(branch)?;
     for child in parts(object, "fBranches")
         .within(|| format!("branch {}", object.text("fName").unwrap_or_default()))?
     {
         let child = add_branch(branches, added, child, Some(index))?;
         if let Some(branch) = branches.get_mut(index) {
+            branch.children.room(1)?;
             branch.children.extend(child);
         }
     }
@@ -656,10 +658,11 @@ fn leaf(o: &Arc<Object>) -> Result<Leaf> {
     })
 }
 
-fn link_counters(branches: &mut [Branch]) {
+fn link_counters(branches: &mut [Branch]) -> Result<()> {
     let mut leaves: HashMap<u64, usize> = HashMap::new();
     for (index, branch) in branches.iter().enumerate() {
         for leaf in branch.leaves.iter().filter(|l| l.reference != 0) {
+            grow::place(&mut leaves)?;
             leaves.insert(leaf.reference, index);
         }
     }
@@ -679,6 +682,7 @@ fn link_counters(branches: &mut [Branch]) {
             branch.counter = by_leaf.or(up);
         }
     }
+    Ok(())
 }
 
 /// Returns the baskets of a branch from their first entries, sizes and places (`fBasketEntry`, `fBasketBytes`,
@@ -687,13 +691,13 @@ fn baskets(
     [firsts, sizes, seeks]: [&[i64]; 3],
     written: usize,
     entries: u64,
-    embedded: impl Fn(usize) -> Option<Option<Embedded>>,
+    embedded: impl Fn(usize) -> Result<Option<Option<Embedded>>>,
 ) -> Result<Vec<Basket>> {
     let mut found: Vec<Basket> = Vec::new();
     for i in 0..firsts.len().min(written.saturating_add(1)) {
         let seek = seeks.get(i).copied().unwrap_or(0);
         let bytes = sizes.get(i).copied().unwrap_or(0);
-        let place = match embedded(i).filter(|_| seek == 0) {
+        let place = match embedded(i)?.filter(|_| seek == 0) {
             Some(Some(basket)) => BasketPlace::Tree(Arc::new(basket)),
             None if seek > 0 && bytes > 0 && i < written => BasketPlace::File(seek as u64, bytes as u64),
             _ => continue,
@@ -711,7 +715,7 @@ fn baskets(
         if found.last().is_some_and(|l| l.first + l.entries > first) || end < first {
             return Err(Error::corrupt(format!("basket {i} holds entries {first} to {end}, out of order")));
         }
-        found.push(Basket { first, entries: end - first, place });
+        found.try_push(Basket { first, entries: end - first, place })?;
     }
     Ok(found)
 }

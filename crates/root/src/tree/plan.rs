@@ -11,6 +11,7 @@ use crate::table::{
     FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, PageCache, PageListed, PagePlace,
     PageWanted, Table, Target, of_format,
 };
+use crate::wire::grow::{self, Grow};
 use arrow_buffer::Buffer;
 use sapwood_io::{Range, Source, lock};
 use std::any::Any;
@@ -188,7 +189,7 @@ impl Tree {
         let mut covered = start;
         let first = found.baskets.partition_point(|b| b.first + b.entries <= start);
         let behind = found.baskets.partition_point(|b| b.first < stop);
-        let mut pages = Vec::with_capacity(behind.saturating_sub(first));
+        let mut pages = grow::with_room(behind.saturating_sub(first))?;
         for (number, b) in found.baskets.iter().enumerate().skip(first) {
             if b.first >= stop || covered >= stop || b.first > covered {
                 break;
@@ -203,7 +204,14 @@ impl Tree {
                 BasketPlace::Nowhere => PagePlace::Absent,
             };
             covered = b.first + to as u64;
-            pages.push(PageWanted { number, first: b.first, items: b.entries as usize, from, to, place });
+            pages.try_push(PageWanted {
+                number,
+                first: b.first,
+                items: b.entries as usize,
+                from,
+                to,
+                place,
+            })?;
         }
         if covered < stop {
             let message = format!(
@@ -441,7 +449,7 @@ impl<'a> BranchPlan<'a> {
     fn sums(&self, read: &dyn LaneValues, first: u64) -> Option<Counts> {
         let (counter, _) = self.tree.counter(self.branch, &self.reader.program)?;
         let (number, values) = (self.number(counter)?, read.direct(COUNTS)?);
-        let mut sums = Vec::with_capacity(values.len() / number.size() + 1);
+        let mut sums = grow::with_room(values.len() / number.size() + 1).ok()?;
         let mut sum = 0u64;
         sums.push(sum);
         sums.extend(words(values, number.size()).map(|n| {

@@ -1,5 +1,6 @@
 //! A position in a buffer of big-endian data.
 
+use super::grow;
 use crate::error::{Error, Result};
 
 /// Set in the first word of an object that is preceded by its byte count (`kByteCountMask`).
@@ -189,7 +190,7 @@ impl<'a> Cursor<'a> {
     }
     /// A string as `TString` writes it; bytes that are not UTF-8 are read as Latin-1.
     pub fn string(&mut self) -> Result<String> {
-        self.string_bytes().map(text)
+        text(self.string_bytes()?)
     }
     /// The bytes up to a zero byte, which is passed over.
     pub fn c_string(&mut self) -> Result<&'a [u8]> {
@@ -278,7 +279,7 @@ impl<'a> Cursor<'a> {
         }
         let class = if tag == NEW_CLASS_TAG {
             let name = text(self.c_string()?);
-            ClassTag::Named { name, reference: if old { begin } else { reference + MAP_OFFSET } }
+            ClassTag::Named { name: name?, reference: if old { begin } else { reference + MAP_OFFSET } }
         } else {
             ClassTag::Seen(u64::from(tag & !CLASS_MASK))
         };
@@ -329,11 +330,17 @@ impl<'a> Cursor<'a> {
 pub const IS_REFERENCED: u32 = 1 << 4;
 
 /// Text of bytes: UTF-8, or Latin-1 where it is not.
-pub fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(s) => s.to_owned(),
-        Err(_) => bytes.iter().map(|&b| char::from(b)).collect(),
+pub fn text(bytes: &[u8]) -> Result<String> {
+    let mut out = String::new();
+    if let Ok(text) = str::from_utf8(bytes) {
+        grow::room_for_text(&mut out, text.len())?;
+        out.push_str(text);
+    } else {
+        // A byte that is not ASCII has two in UTF-8.
+        grow::room_for_text(&mut out, 2 * bytes.len())?;
+        out.extend(bytes.iter().map(|&byte| char::from(byte)));
     }
+    Ok(out)
 }
 
 #[cfg(test)]

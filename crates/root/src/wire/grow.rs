@@ -1,6 +1,7 @@
 //! Vectors that grow with what a file says: without memory they end in an error, not in an abort.
 
 use crate::error::{Error, Result};
+use sapwood_io::memory_left;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
@@ -53,28 +54,52 @@ impl<T> Grow<T> for Vec<T> {
 #[cold]
 fn refill<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
     let have = values.len();
-    values.try_reserve(more).map_err(|_| {
-        let bytes = have.saturating_add(more).saturating_mul(size_of::<T>());
-        Error::limit(format!("no memory for {bytes} bytes"))
-    })
+    left(values.try_reserve(more).is_ok(), || have.saturating_add(more).saturating_mul(size_of::<T>()))
+}
+
+/// An error if a request was refused, or if the system has no memory: the request took from the reserve then.
+fn left(granted: bool, bytes: impl FnOnce() -> usize) -> Result<()> {
+    if granted && memory_left() {
+        Ok(())
+    } else {
+        Err(Error::limit(format!("no memory for {} bytes", bytes())))
+    }
+}
+
+/// An error if the system has no memory. Whatever makes many small allocations asks it now and then.
+#[inline]
+pub fn check() -> Result<()> {
+    if memory_left() { Ok(()) } else { Err(Error::limit("no memory")) }
+}
+
+/// Makes room in a text for more bytes.
+pub fn room_for_text(text: &mut String, bytes: usize) -> Result<()> {
+    left(text.try_reserve_exact(bytes).is_ok(), || bytes)
+}
+
+/// A copy of a text.
+pub fn text(text: &str) -> Result<String> {
+    let mut out = String::new();
+    room_for_text(&mut out, text.len())?;
+    out.push_str(text);
+    Ok(out)
 }
 
 /// Makes room for one more in a map.
 pub fn place<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) -> Result<()> {
-    map.try_reserve(1).map_err(|_| Error::limit(format!("no memory for {} objects", map.len() + 1)))
+    left(map.try_reserve(1).is_ok(), || (map.len() + 1).saturating_mul(size_of::<(K, V)>()))
 }
 
 /// Puts a value into a set; returns whether it was not there.
 pub fn insert<T: Eq + Hash, S: BuildHasher>(set: &mut HashSet<T, S>, value: T) -> Result<bool> {
-    set.try_reserve(1).map_err(|_| Error::limit(format!("no memory for {} names", set.len() + 1)))?;
+    left(set.try_reserve(1).is_ok(), || (set.len() + 1).saturating_mul(size_of::<T>()))?;
     Ok(set.insert(value))
 }
 
 /// An empty vector with room for exactly this many values.
 pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
     let mut out = Vec::new();
-    let bytes = count.saturating_mul(size_of::<T>());
-    out.try_reserve_exact(count).map_err(|_| Error::limit(format!("no memory for {bytes} bytes")))?;
+    left(out.try_reserve_exact(count).is_ok(), || count.saturating_mul(size_of::<T>()))?;
     Ok(out)
 }
 

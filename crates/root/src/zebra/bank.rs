@@ -230,7 +230,8 @@ impl<'a> Structure<'a> {
     /// Returns the four characters of a bank's name.
     pub fn name(&self, number: usize) -> String {
         let name = self.bank(number).and_then(|bank| self.words.slice(bank.origin() + 4, 1).ok());
-        name.map(|name| name.text()).unwrap_or_default()
+        let name = name.map(|name| String::from_utf8_lossy(name.bytes()).into_owned());
+        name.unwrap_or_default().trim_end_matches([' ', '\0']).to_owned()
     }
     /// Its numeric identifier.
     pub fn id(&self, number: usize) -> i32 {

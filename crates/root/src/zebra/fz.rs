@@ -730,7 +730,7 @@ impl<'a> Record<'a> {
         let described = take(segments)?;
         let count = described.len() / 3;
         let segments = (0..count)
-            .map(|index| Ok((described.slice(2 * index, 2)?.text(), described.word(2 * count + index)?)))
+            .map(|index| Ok((described.slice(2 * index, 2)?.text()?, described.word(2 * count + index)?)))
             .collect::<Result<_>>()?;
         let (text, table, banks) = (take(text)?, take(table)?, take(banks)?);
         Ok(Pilot {

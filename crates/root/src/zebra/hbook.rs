@@ -72,7 +72,8 @@ impl Class {
         let bytes = file.object_part(cycle, place, UP_TO_FLAGS)?;
         let header = file.words(cycle, &bytes);
         let flags = header.get(7).filter(|&words| words > 0).and(header.get(9));
-        Ok(flags.and_then(|flags| Self::of_header(&header.slice(4, 1).ok()?.text(), flags)))
+        let name = header.slice(4, 1).ok().map(|name| name.text()).transpose()?;
+        Ok(flags.zip(name).and_then(|(flags, name)| Self::of_header(&name, flags)))
     }
 }
 
@@ -182,9 +183,12 @@ fn unpack(words: &Words<'_>, bits: u32, count: usize, highest_first: bool) -> Re
 }
 
 /// Reads a title, at most as long as the words that are present.
-fn title(data: &Words<'_>, first: usize) -> String {
-    let text = data.from(first - 1).text();
-    text.strip_suffix('$').map_or(text.clone(), str::to_owned)
+fn title(data: &Words<'_>, first: usize) -> Result<String> {
+    let mut text = data.from(first - 1).text()?;
+    if text.ends_with('$') {
+        text.pop();
+    }
+    Ok(text)
 }
 
 fn bins(data: &Words<'_>, index: usize) -> Result<usize> {
@@ -223,7 +227,7 @@ impl Histogram {
         }
         axis.labels = labels(structure, header, 8, axis.bins)?;
         let mut made = Self {
-            title: title(&data, 10),
+            title: title(&data, 10)?,
             flags: bits,
             limits: (Some(data.float(6)?), Some(data.float(7)?)),
             normalisation: data.float(8)?,
@@ -306,7 +310,7 @@ impl Histogram {
             if bits & flag == 0 { Ok(None) } else { data.float(index).map(Some) }
         };
         let mut made = Self {
-            title: title(&data, 12),
+            title: title(&data, 12)?,
             flags: bits,
             limits: (limit(flags::MINIMUM, 5)?, limit(flags::MAXIMUM, 9)?),
             ..Self::default()
@@ -376,7 +380,7 @@ fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) ->
     let data = structure.data(bank)?;
     let (each, count) = (data.word(0)? as usize / 4, data.word(1)? as usize);
     // The first and the last label are for underflow and overflow.
-    let label = |index: usize| Ok(data.slice(2 + each.saturating_mul(index + 1), each)?.text());
+    let label = |index: usize| data.slice(2 + each.saturating_mul(index + 1), each)?.text();
     if each == 0 || each > 16 || count > bins {
         return Err(data.corrupt(0, format!("the axis has {bins} bins, but {count} labels of {each} words")));
     }
@@ -492,7 +496,7 @@ impl Description {
         let tags = place(9)?;
         let columns = (0..width).map(|number| {
             Ok(NtupleColumn {
-                name: data.slice(tags.saturating_add(2 * number), 2)?.text(),
+                name: data.slice(tags.saturating_add(2 * number), 2)?.text()?,
                 block: 0,
                 kind: Kind::Real,
                 bytes: 4,
@@ -508,7 +512,7 @@ impl Description {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let title_words = data.word(7)? as usize;
-        let title = if title_words > 0 { data.slice(place(8)?, title_words)?.text() } else { String::new() };
+        let title = if title_words > 0 { data.slice(place(8)?, title_words)?.text()? } else { String::new() };
         let rows = rows(data.word(2)?);
         Ok(Self {
             title: title.strip_suffix('$').map_or(title.clone(), str::to_owned),
@@ -536,7 +540,7 @@ impl Description {
         let buffer = data.int(3)?;
         let title_words = data.word(7)? as usize;
         let first = (data.word(8)? as usize).max(1) - 1;
-        let title = if title_words > 0 { data.slice(first, title_words)?.text() } else { String::new() };
+        let title = if title_words > 0 { data.slice(first, title_words)?.text()? } else { String::new() };
         let mut description = Self {
             title: title.strip_suffix('$').map_or(title.clone(), str::to_owned),
             rows: rows(data.word(2)?),
@@ -551,7 +555,7 @@ impl Description {
         for block in structure.chain(first)? {
             let about = structure.data(block)?;
             let number = description.blocks.len();
-            description.blocks.push(Block { name: about.slice(7, 2)?.text(), rows: rows(about.word(2)?) });
+            description.blocks.push(Block { name: about.slice(7, 2)?.text()?, rows: rows(about.word(2)?) });
             let Some(list) = structure.child(block, 1) else { continue };
             let (list, count) = (structure.data(list)?, about.word(1)? as usize);
             let before = description.columns.len();
@@ -598,7 +602,7 @@ fn column(
     let first = (words.word(2)? as usize).checked_sub(1);
     let first = first.ok_or_else(|| words.corrupt(2, "the address of a name is less than 1"))?;
     let name = names.slice(first, length.div_ceil(4))?;
-    let name = super::words::hollerith(name.bytes().get(..length).unwrap_or_default());
+    let name = super::words::hollerith(name.bytes().get(..length).unwrap_or_default())?;
     let bits = match kind {
         Kind::Text => 8 * bytes,
         Kind::Logical => 1,

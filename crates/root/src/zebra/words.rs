@@ -1,7 +1,7 @@
 //! 32-bit words in one byte order, the unit of everything in these formats.
 
 use crate::error::{Error, Result};
-use crate::wire::grow;
+use crate::wire::{cursor, grow};
 
 /// Byte order of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,19 +130,15 @@ impl<'a> Words<'a> {
         grow::collected(self.iter().map(f32::from_bits))
     }
     /// Returns the text of the words: four characters a word, in byte order, without trailing blanks and zeros.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Result<String> {
         hollerith(self.bytes)
     }
 }
 
 /// Returns a text without trailing blanks and zeros. Bytes that are not UTF-8 are read as Latin-1.
-pub fn hollerith(bytes: &[u8]) -> String {
+pub fn hollerith(bytes: &[u8]) -> Result<String> {
     let end = bytes.iter().rposition(|&byte| byte != b' ' && byte != 0).map_or(0, |last| last + 1);
-    let bytes = bytes.get(..end).unwrap_or_default();
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
-    }
+    cursor::text(bytes.get(..end).unwrap_or_default())
 }
 
 /// The 6-bit characters of RZ names, tags and keys, by code.
