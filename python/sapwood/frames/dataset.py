@@ -28,7 +28,7 @@ Columns = Sequence[str] | Mapping[str, Any] | None
 
 _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
-"""Seconds after which a thread that asks for no further batch is taken to have stopped reading ahead."""
+"""Seconds after the last batch after which no thread is expected to ask for another or to release what it read."""
 _HOW = (
     "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...),"
     " use events.scanner(...) with the same arguments. Instead of a union of datasets, use"
@@ -40,46 +40,47 @@ class _Batches:
     """Record batches that Arrow's threads take; they end when Python does.
 
     A scan that was not read to its end (``head``, a query with a limit or an error) leaves a thread that reads ahead.
-    A thread that asks for a batch while Python ends would abort the process or never return.
+    Also after its end, a thread of Arrow releases this object. A thread that asks for a batch or releases an object while
+    Python ends would abort the process or never return.
     """
 
-    _unfinished: ClassVar[WeakSet[_Batches]] = WeakSet()
-    _ending = _started = False
+    _alive: ClassVar[WeakSet[_Batches]] = WeakSet()
+    _ending = False
 
     def __init__(self, batches: Iterator[Any]) -> None:
         self._batches = batches
         self._busy = 0
-        self._last = 0.0
-        _Batches._started = True
+        self._last = time.monotonic()
+        self._alive.add(self)
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        self._unfinished.add(self)
         self._busy += 1
         try:
             if _Batches._ending:
                 raise StopIteration
             return next(self._batches)
-        except BaseException:
-            self._unfinished.discard(self)
-            raise
         finally:
             self._busy -= 1
             self._last = time.monotonic()
 
     @classmethod
     def end(cls) -> None:
-        """End all batches, and wait for the threads that ask for one."""
+        """End all batches, and wait for the threads that ask for one or release them."""
         cls._ending = True
-        while any(one._busy or time.monotonic() - one._last < _IDLE for one in list(cls._unfinished)):
+        while any(one._busy or time.monotonic() - one._last < _IDLE for one in list(cls._alive)):
             time.sleep(0.005)
-        # The last thread releases the table.
-        time.sleep(0.02 if cls._started else 0)
+
+    @classmethod
+    def forget(cls) -> None:
+        """Forget the batches of the parent process: in a forked child, the threads that read them do not exist."""
+        cls._alive = WeakSet()
 
 
 atexit.register(_Batches.end)
+os.register_at_fork(after_in_child=_Batches.forget)
 
 
 class _Asked(NamedTuple):
