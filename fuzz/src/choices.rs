@@ -38,8 +38,22 @@ impl<'a> Choices<'a> {
 }
 
 /// Numbers on which lengths, counts, versions and positions break.
-const EDGES: [u32; 14] =
-    [0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x4000_0000, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+const EDGES: [u32; 14] = [
+    0,
+    1,
+    2,
+    0x7f,
+    0x80,
+    0xff,
+    0x100,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0x4000_0000,
+    0x7fff_ffff,
+    0x8000_0000,
+    u32::MAX,
+];
 
 /// Changes bytes without changing their number.
 pub fn overwrite(bytes: &mut [u8], choices: &mut Choices<'_>) {

@@ -18,22 +18,22 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::decode;
+use sapwood_root::error::Result;
 use sapwood_root::expr::corrections::{Content, Correction, Flow, Function, Step};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
 use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
-use sapwood_root::error::Result;
 use sapwood_root::file::writer::DirectoryId;
 use sapwood_root::file::{Directory, Key, RootFile, kinds};
+use sapwood_root::ntuple::NTuple;
 use sapwood_root::ntuple::envelope::{Locator, checksum};
 use sapwood_root::ntuple::verify::verify;
-use sapwood_root::ntuple::NTuple;
 use sapwood_root::output::OutputFile;
+use sapwood_root::read::{Carry, Part, read, read_with};
 use sapwood_root::streamer::Classes;
 use sapwood_root::streamer::declare::Shape;
-use sapwood_root::read::{Carry, Part, read, read_with};
+use sapwood_root::table::Table;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
-use sapwood_root::table::Table;
 use sapwood_root::zebra::collect::Collector;
 use sapwood_root::zebra::fz::{FzFile, Meaning};
 use sapwood_root::zebra::hbook::{Class, Histogram};
@@ -145,12 +145,16 @@ fn small_tree(out: &mut OutputFile, directory: DirectoryId, name: &str) -> Resul
     let spec = |name: &str, kind| BranchSpec { name: name.into(), kind, compression: None };
     let object = |shape, split_level| BranchKind::Object { shape, split_level, member_wise: false };
     let number = Shape::Number(Number::F32);
-    let offsets = |count: usize, each: usize| Buffer::from_vec((0..=count).map(|i| (i * each) as i64).collect());
+    let offsets =
+        |count: usize, each: usize| Buffer::from_vec((0..=count).map(|i| (i * each) as i64).collect());
     let floats = |count: usize| Column::Number {
         number: Number::F32,
         values: Buffer::from_vec((0..count).map(|i| i as f32).collect::<Vec<f32>>()),
     };
-    let text = |count: usize| Column::Text { offsets: offsets(count, 4), bytes: Buffer::from_vec(b"text".repeat(count)) };
+    let text = |count: usize| Column::Text {
+        offsets: offsets(count, 4),
+        bytes: Buffer::from_vec(b"text".repeat(count)),
+    };
     let list = |values| Column::List { offsets: offsets(ENTRIES, 3), values: Box::new(values) };
     let specs = [
         spec("x", BranchKind::Numbers { number: number.clone(), dims: vec![] }),
@@ -163,7 +167,11 @@ fn small_tree(out: &mut OutputFile, directory: DirectoryId, name: &str) -> Resul
     ];
     let nested = Column::List { offsets: offsets(3 * ENTRIES, 2), values: Box::new(floats(6 * ENTRIES)) };
     let columns = [
-        floats(ENTRIES), list(floats(3 * ENTRIES)), text(ENTRIES), list(floats(3 * ENTRIES)), list(text(3 * ENTRIES)),
+        floats(ENTRIES),
+        list(floats(3 * ENTRIES)),
+        text(ENTRIES),
+        list(floats(3 * ENTRIES)),
+        list(text(3 * ENTRIES)),
         list(nested),
     ];
     let options = TreeOptions { auto_flush: 5, ..TreeOptions::default() };
@@ -294,7 +302,8 @@ fn walk_rz(file: &Arc<RzFile>, directory: &RzDirectory, depth: usize) {
             walk_rz(file, &inner, depth + 1);
         }
     }
-    let cycles: Vec<Cycle> = (0..directory.len()).filter_map(|index| directory.cycles(index).first()).copied().collect();
+    let cycles: Vec<Cycle> =
+        (0..directory.len()).filter_map(|index| directory.cycles(index).first()).copied().collect();
     let mut collector = Collector::new(&["TRAK".to_owned()], &[]);
     let _ = file.objects(&cycles, |words| collector.banks(&table_and_banks(words)?.1));
     for cycle in (0..directory.len()).flat_map(|index| directory.cycles(index).iter().take(2)).take(64) {
@@ -332,8 +341,17 @@ fn read_table(table: &dyn Table) {
 }
 
 const NUMBERS: [Number; 11] = [
-    Number::Bool, Number::I8, Number::U8, Number::I16, Number::U16, Number::I32, Number::U32, Number::I64, Number::U64,
-    Number::F32, Number::F64,
+    Number::Bool,
+    Number::I8,
+    Number::U8,
+    Number::I16,
+    Number::U16,
+    Number::I32,
+    Number::U32,
+    Number::I64,
+    Number::U64,
+    Number::F32,
+    Number::F64,
 ];
 
 /// Numbers, lists of them, or records of such; the offsets of lists may be any.
@@ -344,7 +362,8 @@ fn column(choices: &mut Choices<'_>, length: usize, depth: usize) -> Column {
             let mut offsets = vec![0i64];
             for _ in 0..length {
                 let step = choices.byte();
-                let step = if hostile { i64::from(step as i8) << (8 * (step & 7)) } else { i64::from(step & 7) };
+                let step =
+                    if hostile { i64::from(step as i8) << (8 * (step & 7)) } else { i64::from(step & 7) };
                 offsets.push(offsets.last().unwrap().wrapping_add(step));
             }
             let items = usize::try_from(*offsets.last().unwrap()).unwrap_or(3).min(1 << 10);
@@ -382,12 +401,24 @@ fn correction(choices: &mut Choices<'_>) -> (Op, usize) {
         };
         let edge = f64::from(choices.byte() as i8);
         contents.push(match choices.below(5) {
-            0 => Content::Bins(vec![(choices.below(4), Edges::Variable(vec![edge, edge + 2.0]))], vec![choices.below(made)], flow),
+            0 => Content::Bins(
+                vec![(choices.below(4), Edges::Variable(vec![edge, edge + 2.0]))],
+                vec![choices.below(made)],
+                flow,
+            ),
             1 => {
-                let edges = Edges::Regular { bins: choices.below(3), low: edge, high: f64::from(choices.byte() as i8) };
+                let edges = Edges::Regular {
+                    bins: choices.below(3),
+                    low: edge,
+                    high: f64::from(choices.byte() as i8),
+                };
                 Content::Bins(vec![(0, edges)], vec![choices.below(made); choices.below(3)], flow)
             }
-            2 => Content::Category(choices.below(4), vec![(edge as i64, choices.below(made))], Some(choices.below(made))),
+            2 => Content::Category(
+                choices.below(4),
+                vec![(edge as i64, choices.below(made))],
+                Some(choices.below(made)),
+            ),
             3 => {
                 let step = |choices: &mut Choices<'_>| match choices.below(3) {
                     0 => Step::Number(edge),
@@ -447,11 +478,17 @@ pub fn expression(data: &[u8]) {
                 2 => (Op::Concatenate, 1 + choices.below(3)),
                 3 => (Op::CombinationSums(choices.below(5)), 1),
                 4 => (Op::CombinationItems(choices.below(18), choices.below(18)), 2),
-                5 => (Op::CombinationVectorAt(choices.below(5), choices.of(Quantity::NAMES)), 3 + 2 * choices.below(2)),
+                5 => (
+                    Op::CombinationVectorAt(choices.below(5), choices.of(Quantity::NAMES)),
+                    3 + 2 * choices.below(2),
+                ),
                 6 => (Op::NestedItems(choices.below(3)), 3),
                 7 => (Op::NestedDistances, 4),
                 8 => correction(&mut choices),
-                _ => (Op::CombinationVectors(choices.below(5), choices.of(Quantity::NAMES)), 2 + 2 * choices.below(2)),
+                _ => (
+                    Op::CombinationVectors(choices.below(5), choices.of(Quantity::NAMES)),
+                    2 + 2 * choices.below(2),
+                ),
             },
             _ => (Op::FillNone(constant), 1),
         };

@@ -61,7 +61,8 @@ fn bases() -> &'static [Base] {
     BASES.get_or_init(|| {
         let mut made: Vec<Base> = Base::of(|out| small_tree(out, 0, "t")).into_iter().collect();
         for bytes in FILES {
-            let file = Arc::new(RootFile::open(Arc::new(Memory::new("golden", bytes))).expect("a golden file"));
+            let file =
+                Arc::new(RootFile::open(Arc::new(Memory::new("golden", bytes))).expect("a golden file"));
             let mut records = Vec::new();
             for key in &file.directory().expect("its directory").keys {
                 if kinds::is_tree(&key.classname) {
@@ -126,7 +127,8 @@ impl Place {
         } else if class == b"TBasket" {
             Listed::Tree
         } else {
-            let other = bytes.windows(key).enumerate().find(|(at, window)| *at != seek && *window == &record[..key]);
+            let other =
+                bytes.windows(key).enumerate().find(|(at, window)| *at != seek && *window == &record[..key]);
             Listed::Key(other?.0)
         };
         let begin = if matches!(listed, Listed::Tree) { key.checked_sub(OF_BASKET)? } else { key };
@@ -138,7 +140,8 @@ impl Place {
         let (seek, end) = (self.seek, file.len() as u32);
         let key = self.content.start - seek;
         let total = (key + content.len()) as u32;
-        let put = |file: &mut [u8], at: usize, value: u32| file[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        let put =
+            |file: &mut [u8], at: usize, value: u32| file[at..at + 4].copy_from_slice(&value.to_be_bytes());
         let numbers = |file: &mut [u8], at: usize| {
             put(file, at, total);
             put(file, at + 6, content.len() as u32);
@@ -173,7 +176,9 @@ fn splice(content: &mut Vec<u8>, key: usize, range: Range<usize>, new: &[u8]) {
         let (count, target) = ((word & 0x3fff_ffff) as usize, (word & 0x7fff_ffff) as usize);
         let counts = word >> 30 == 1 && count > 1 && at + 4 + count <= content.len();
         let refers = word >> 31 == 1
-            && target.checked_sub(key + 2).is_some_and(|at| at >= range.end && number(content, at) == Some(u32::MAX));
+            && target
+                .checked_sub(key + 2)
+                .is_some_and(|at| at >= range.end && number(content, at) == Some(u32::MAX));
         if (counts && at + 4 <= range.start && range.end <= at + 4 + count) || refers {
             changes.push((at, word.wrapping_add(difference)));
         }
@@ -235,7 +240,9 @@ pub fn objects(data: &[u8]) {
             continue;
         }
         let Ok(object) = file.object(key) else { continue };
-        if let Ok(Value::Object(object)) = ObjectReader::new(&classes, &object, key.key_bytes.into()).payload(&key.classname) {
+        if let Ok(Value::Object(object)) =
+            ObjectReader::new(&classes, &object, key.key_bytes.into()).payload(&key.classname)
+        {
             let _ = object.problems();
             let _ = encode_object(&object, 0);
         }

@@ -1,6 +1,7 @@
 //! Servers on the loopback interface that answer as an input says.
 
 use crate::choices::{Choices, overwrite};
+use sapwood_io::{Cause, Range, Source};
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -100,9 +101,43 @@ impl Server {
         server
     }
 
+    /// Reads parts of the file that `open` opens at the port, as the input says. If all answers were those of a correct
+    /// server, what was read must be what the file has.
+    pub fn read(&self, input: &[u8], open: impl FnOnce(u16) -> Option<Arc<dyn Source>>) {
+        let mut found: Vec<(Range, Vec<u8>)> = Vec::new();
+        let ((), honest) = self.during(input, |port| {
+            let Some(source) = open(port) else { return };
+            let size = source.size();
+            let part = |at: u64, length: u64| Range { offset: size / 8 * at, length: length.min(size / 8) };
+            let ranges = [part(0, 40), part(2, 3000), part(3, 1), part(5, 20_000), part(7, 700)];
+            let announced = source.announce(&|| ranges.to_vec(), true);
+            for (wanted, cause) in
+                [(&ranges[..], Cause::Page), (&ranges[1..3], Cause::Object), (&ranges[3..4], Cause::Head)]
+            {
+                let mut out = vec![0; wanted.iter().map(|range| range.length as usize).sum()];
+                if source.fetch(wanted, &mut out, cause).is_ok() {
+                    let mut rest = out.as_slice();
+                    for range in wanted {
+                        let (bytes, behind) = rest.split_at(range.length as usize);
+                        found.push((*range, bytes.to_vec()));
+                        rest = behind;
+                    }
+                }
+            }
+            drop(announced);
+            let _ = source.promised();
+            let _ = (source.version(), source.server(), source.ledger());
+            source.close();
+        });
+        for (range, bytes) in found {
+            let right = &content()[range.offset as usize..range.end() as usize];
+            assert!(!honest || right == bytes, "other bytes than those of {range:?}");
+        }
+    }
+
     /// Serves the connections during `work` as the input says; `work` gets the port. Returns whether all answers were
     /// those of a correct server.
-    pub fn during<T>(&self, input: &[u8], work: impl FnOnce(u16) -> T) -> (T, bool) {
+    fn during<T>(&self, input: &[u8], work: impl FnOnce(u16) -> T) -> (T, bool) {
         let script = Arc::new(Script {
             input: input.to_vec(),
             port: self.port,

@@ -24,7 +24,8 @@ pub fn update(data: &[u8]) {
     let before = contents(&file);
     let mut sink = MemorySink::new();
     sapwood_io::sink::Sink::write_at(&mut sink, 0, &[data]).expect("memory takes bytes");
-    let compression = if choice & 1 == 0 { Compression::None } else { Compression::Level(Algorithm::Zlib, 1) };
+    let compression =
+        if choice & 1 == 0 { Compression::None } else { Compression::Level(Algorithm::Zlib, 1) };
     let options = Options {
         commit_every: if choice & 2 == 0 { CommitEvery::Never } else { CommitEvery::Cluster },
         uuid: Some([1; 16]),
@@ -40,7 +41,8 @@ pub fn update(data: &[u8]) {
                 let _ = out.commit();
             }
             if choice & 8 != 0
-                && let Some(listed) = out.file.list(0).into_iter().find(|listed| !kinds::is_more_than_its_record(&listed.class))
+                && let Some(listed) =
+                    out.file.list(0).into_iter().find(|listed| !kinds::is_more_than_its_record(&listed.class))
                 && out.file.delete(0, &listed.name, None).is_ok()
             {
                 deleted = Some(listed.name);

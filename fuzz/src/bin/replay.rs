@@ -153,11 +153,13 @@ fn main() {
         let name = TARGETS[*target].0;
         run(*target, data, &PathBuf::from(format!("artifacts/{name}-{number}")));
         counts[*target] += 1;
-        let others: Vec<&[u8]> = contents.iter().filter(|(t, _)| t == target).map(|(_, d)| d.as_slice()).collect();
+        let others: Vec<&[u8]> =
+            contents.iter().filter(|(t, _)| t == target).map(|(_, d)| d.as_slice()).collect();
         let slow = SLOW.iter().find(|(slow, _)| *slow == name).map_or(1, |(_, factor)| *factor);
         let share = mutations / contents.len() / slow;
         for mutation in 0..share {
-            let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ ((number as u64) << 32) ^ (mutation as u64 + 1));
+            let mut random =
+                Random(seed.wrapping_mul(0x9e37_79b9) ^ ((number as u64) << 32) ^ (mutation as u64 + 1));
             random.below(2);
             let mut mutated = data.clone();
             let other = others[random.below(others.len())];
@@ -166,6 +168,7 @@ fn main() {
             counts[*target] += 1;
         }
     }
-    let summary: Vec<String> = TARGETS.iter().zip(counts).map(|((name, _), n)| format!("{name} {n}")).collect();
+    let summary: Vec<String> =
+        TARGETS.iter().zip(counts).map(|((name, _), n)| format!("{name} {n}")).collect();
     println!("fuzz replay passed: {}", summary.join(", "));
 }
