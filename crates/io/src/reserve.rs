@@ -100,7 +100,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_aside(block) {
-            give_back(block, layout.size())
+            give_back(block, layout.size());
         } else {
             unsafe { self.0.dealloc(block, layout) }
         }

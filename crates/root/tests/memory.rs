@@ -295,9 +295,9 @@ fn failing(which: &str) -> (usize, usize) {
         assert!(done.status.success(), "{name}: {}\n{}\n{said}", done.status, &wrong[from..]);
         let line = said.lines().find(|line| line.ends_with(" errors")).unwrap();
         println!("{name}: {line}");
-        let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-        allocations += numbers[0];
-        errors += numbers[1];
+        let mut numbers = line.split(' ').filter_map(|word| word.parse::<usize>().ok());
+        allocations += numbers.next().unwrap();
+        errors += numbers.next().unwrap();
     }
     (allocations, errors)
 }

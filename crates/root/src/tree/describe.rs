@@ -131,6 +131,19 @@ struct RecordReader<'a, 'c> {
     depth: usize,
 }
 
+fn element(fields: &Fields<'_>) -> Option<BranchElement> {
+    let number = |which| fields.number(which).unwrap_or(0);
+    Some(BranchElement {
+        class_name: fields.text(Text::ClassName).ok()?,
+        clones_name: fields.text(Text::ClonesName).ok()?,
+        class_version: number(Number::ClassVersion) as i32,
+        checksum: number(Number::CheckSum) as u32,
+        id: fields.number(Number::Id).unwrap_or(-1) as i32,
+        kind: number(Number::Type) as i32,
+        streamer_type: fields.number(Number::StreamerType).unwrap_or(-1) as i32,
+    })
+}
+
 impl<'a> RecordReader<'a, '_> {
     /// Returns the plan for a class. The class version is in its header; without one, the checksum that follows
     /// identifies it.
@@ -317,18 +330,7 @@ impl<'a> RecordReader<'a, '_> {
             compressed_bytes: unsigned(number(Number::ZipBytes)),
             compression: number(Number::Compress),
             baskets: found.ok()?,
-            element: match is_element {
-                true => Some(BranchElement {
-                    class_name: fields.text(Text::ClassName).ok()?,
-                    clones_name: fields.text(Text::ClonesName).ok()?,
-                    class_version: number(Number::ClassVersion) as i32,
-                    checksum: number(Number::CheckSum) as u32,
-                    id: fields.number(Number::Id).unwrap_or(-1) as i32,
-                    kind: number(Number::Type) as i32,
-                    streamer_type: fields.number(Number::StreamerType).unwrap_or(-1) as i32,
-                }),
-                false => None,
-            },
+            element: if is_element { Some(element(&fields)?) } else { None },
             other_file: fields.text(Text::FileName).ok()?,
             maximum: number(Number::Maximum),
             offsets_from_counter: number(Number::IoBits) & 1 != 0,
