@@ -490,10 +490,14 @@ impl Collector {
     /// Collects what the writer did not process, and returns the statistics of each given part.
     pub fn finish(mut self) -> Result<Vec<Zones>> {
         let end = self.edges.last().map_or(0, |end| usize::try_from(*end).unwrap_or_default());
-        self.columns
-            .par_iter_mut()
-            .chain(rayon::iter::once(&mut self.others))
-            .try_for_each(|one| one.look(end))?;
+        let left = |one: &&mut Collected| one.done < end && !(one.parts.is_empty() && one.lists.is_empty());
+        let mut left: Vec<_> = self.columns.iter_mut().chain([&mut self.others]).filter(left).collect();
+        // Waking threads takes longer than a column.
+        if left.len() > 1 {
+            left.into_par_iter().try_for_each(|one| one.look(end))?;
+        } else {
+            left.iter_mut().try_for_each(|one| one.look(end))?;
+        }
         let held = |holder: Holder| match holder {
             Some(column) => self.columns.get(column),
             None => Some(&self.others),
