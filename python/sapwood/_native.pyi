@@ -1002,23 +1002,24 @@ class Output:
         self,
         table: int,
         columns: builtins.list[Column],
-        parts: Sequence[tuple[int | None, Sequence[Foreign], Foreign]],
+        parts: Sequence[tuple[int | None, Sequence[Foreign], Foreign | None]],
         edges: Foreign,
-    ) -> builtins.list[tuple[Foreign, Foreign, Foreign, Foreign, Foreign]]:
+    ) -> tuple[Foreign, Foreign]:
         """Add entries as `extend` does, and return statistics of numbers for an index.
 
         Parameters
         ----------
         parts
             Of each the place of its column, None for numbers that are not written; the levels of lists around them
-            (offsets, or the size of all lists); and the numbers.
+            (offsets, or the size of all lists); and the numbers. None for counters: the lengths of the innermost lists.
         edges
             The first entry of each zone, counted from the first that is added, and the end.
 
         Returns
         -------
-        For each part and zone the smallest and largest number, the number of values, how many of them are NaN, and the
-        length of the longest list. Smallest and largest are those of `extremes_of`.
+        The bytes of the smallest numbers of the zones of each part, followed by those of the largest numbers of this
+        part. And as 64-bit integers, in the same order, the numbers of values, how many of them are NaN, and the
+        lengths of the longest lists. Smallest and largest numbers are those of `extremes_of`.
         """
     def flush(self, table: int) -> None:
         """Write the pending entries as a cluster."""

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import indexed_table
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_frames_index import CLUSTER, DATA, ENTRIES, make_index, write
+from test_frames_index import CLUSTER, DATA, ENTRIES
 
 import sapwood
 from sapwood import cli
@@ -32,19 +33,7 @@ pl = pytest.importorskip("polars", reason="needs Polars (pip install sapwood[fra
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.dataset as ds  # noqa: E402
 
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("frames") / "file.root"
-    write(path)
-    make_index(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def table(path: Path) -> Any:
-    """Read the same entries into memory."""
-    return sapwood.open(f"{path}:t").arrays(library="pa")
+path, table = indexed_table.path, indexed_table.table
 
 
 def decompressed(work: Callable[[], Any]) -> tuple[Any, int]:

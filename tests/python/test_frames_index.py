@@ -26,6 +26,8 @@ from hypothesis import strategies as st
 import sapwood
 from sapwood import _native, cli, columns, train
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
+from sapwood.pages import output
+from sapwood.pages.run import render
 from sapwood.table import index
 from sapwood.table.statistics import ZoneCollector, index_of, statistics
 
@@ -322,6 +324,10 @@ def test_a_train_passes_over_what_no_task_wants(files: tuple[Path, Path], step: 
         assert sorted(plain["found"]) == sorted(indexed["found"]) and plain["pt"] == indexed["pt"]
     assert [one.entries for one in outcomes] == [ENTRIES, ENTRIES]
     assert [one.account()["entries_passed_over"] for one in outcomes] == [0, 900]
+    written = dict.fromkeys(("root", "json", "html"), Path("x"))
+    texts = [output.summary(one, written) for one in outcomes]
+    assert ["skipped by an index: 900 entries (90 %)" in text for text in texts] == [False, True]
+    assert ["entries skipped by an index (90 %)" in render(one) for one in outcomes] == [False, True]
     # A task that wants all entries gets them, and so does one whose cut looks at other entries.
     for cut in (None, "sorted > sorted[::-1]"):
         tasks[1].cut = cut  # type: ignore[assignment]

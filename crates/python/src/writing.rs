@@ -634,9 +634,9 @@ impl Output {
         columns: &Bound<'_, PyList>,
         parts: Vec<ListedGiven<'py>>,
         edges: &Bound<'py, PyAny>,
-    ) -> PyResult<Vec<ZonesFound<'py>>> {
+    ) -> PyResult<ZonesFound<'py>> {
         let columns = to_columns(columns)?;
-        let (mut collector, numbers) = rows::collector(&parts, edges)?;
+        let mut collector = rows::collector(&parts, edges)?;
         let result = self.with(py, |inner| {
             inner.check_open()?;
             let (table, file) = inner.table_mut(table)?;
@@ -644,7 +644,7 @@ impl Output {
             collector.finish()
         });
         drop(columns);
-        rows::zones_found(py, &numbers, result?)
+        rows::zones_found(py, result?)
     }
     fn flush(&self, py: Python<'_>, table: usize) -> PyResult<()> {
         self.with(py, |inner| {

@@ -15,7 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.table.predicates import MIRRORED, UNKNOWN, All, Compare, Constant, Missing, Predicate, any_of, is_number
+from sapwood.table.predicates import (
+    MIRRORED,
+    UNKNOWN,
+    All,
+    Compare,
+    Constant,
+    Length,
+    Missing,
+    Predicate,
+    any_of,
+    is_number,
+)
 
 _ARROW = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _POLARS = {"Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">=", "Eq": "==", "NotEq": "!="}
@@ -66,8 +77,33 @@ class NumberColumn(NamedTuple):
         return All((self.compare(">=", min(values), True), self.compare("<=", max(values), True), UNKNOWN))
 
 
-Numbers = Mapping[tuple[str, ...], NumberColumn]
-"""The columns with one number per entry, by name; those within records, by the names that lead to them."""
+class ListColumn(NamedTuple):
+    """A column with a list of numbers in each entry."""
+
+    path: str
+    """The path of its field."""
+
+    def compare(self, operation: str, value: object, nan_is_largest: bool = False) -> Predicate:
+        """Return the condition that the comparison of the lengths of its lists with a constant is true."""
+        del nan_is_largest
+        if value is None:
+            return Constant(None)
+        return Length(self.path, operation, value) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
+
+
+Numbers = Mapping[tuple[str, ...], NumberColumn | ListColumn]
+"""The columns with one number per entry, or a list of numbers, by name; those within records, by the names that lead to
+them."""
+
+
+def _number_at(numbers: Numbers, names: tuple[str, ...] | None) -> NumberColumn | None:
+    found = numbers.get(names or ())
+    return found if isinstance(found, NumberColumn) else None
+
+
+def _lists_at(numbers: Numbers, names: tuple[str, ...] | None) -> ListColumn | None:
+    found = numbers.get(names or ())
+    return found if isinstance(found, ListColumn) else None
 
 
 def _keeps_order(given: str, kind: str) -> bool:
@@ -201,11 +237,19 @@ def _arrow(node: _Node, numbers: Numbers) -> Predicate:
             value, operation, other = _arrow_constant(right), _ARROW[operation], left
             if value is _NO_LITERAL:
                 value, operation, other = _arrow_constant(left), MIRRORED[operation], right
-            column = None if value is _NO_LITERAL else _arrow_column(other, numbers)
+            column = None if value is _NO_LITERAL else _arrow_compared(other, numbers)
             return UNKNOWN if column is None else column.compare(operation, value)
         case _:
             column = _arrow_column(node, numbers)
             return UNKNOWN if column is None or column.type != "bool" else column.compare("!=", 0)
+
+
+def _arrow_compared(node: _Node, numbers: Numbers) -> NumberColumn | ListColumn | None:
+    match node:
+        case ("call", "list_value_length", [of], _):
+            return _lists_at(numbers, _arrow_names(of))
+        case _:
+            return _arrow_column(node, numbers)
 
 
 def _arrow_column(node: _Node, numbers: Numbers) -> NumberColumn | None:
@@ -214,7 +258,7 @@ def _arrow_column(node: _Node, numbers: Numbers) -> NumberColumn | None:
             column = _arrow_column(of, numbers)
             return column and column.cast(_ARROW_TYPES.get(str(options["to_type"].type)))
         case _:
-            return numbers.get(_arrow_names(node) or ())
+            return _number_at(numbers, _arrow_names(node))
 
 
 def _arrow_names(node: _Node) -> tuple[str, ...] | None:
@@ -266,10 +310,10 @@ def _polars(node: Any, numbers: Numbers) -> Predicate:
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
             return _polars(left, numbers) | _polars(right, numbers)
         case {"BinaryExpr": {"left": left, "op": operation, "right": right}} if operation in _POLARS:
-            column = _polars_column(left, numbers)
+            column = _polars_compared(left, numbers)
             if column is not None:
                 return _polars_compare(column, _POLARS[operation], right)
-            return _polars_compare(_polars_column(right, numbers), MIRRORED[_POLARS[operation]], left)
+            return _polars_compare(_polars_compared(right, numbers), MIRRORED[_POLARS[operation]], left)
         case {"Alias": [of, _]}:
             return _polars(of, numbers)
         case {"Literal": {"Scalar": {"Boolean": bool() as value}}}:
@@ -283,7 +327,7 @@ def _polars(node: Any, numbers: Numbers) -> Predicate:
         ):
             return ~Missing(column.path)
         case {"Function": {"input": [of, low, high], "function": {"Boolean": {"IsBetween": options}}}}:
-            closed, column = options["closed"], _polars_column(of, numbers)
+            closed, column = options["closed"], _polars_compared(of, numbers)
             above, below = (">=" if closed in ("Both", "Left") else ">"), ("<=" if closed in ("Both", "Right") else "<")
             return All((_polars_compare(column, above, low), _polars_compare(column, below, high)))
         case {"Function": {"input": [of, values], "function": {"Boolean": {"IsIn": options}}}}:
@@ -300,9 +344,17 @@ def _polars(node: Any, numbers: Numbers) -> Predicate:
             return UNKNOWN if column is None or column.type != "bool" else column.compare("!=", 0)
 
 
-def _polars_compare(column: NumberColumn | None, operation: str, constant: Any) -> Predicate:
+def _polars_compare(column: NumberColumn | ListColumn | None, operation: str, constant: Any) -> Predicate:
     value = _NO_LITERAL if column is None else _literal(constant)
     return UNKNOWN if column is None or value is _NO_LITERAL else column.compare(operation, value, nan_is_largest=True)
+
+
+def _polars_compared(node: Any, numbers: Numbers) -> NumberColumn | ListColumn | None:
+    match node:
+        case {"Function": {"input": [of], "function": {"ListExpr": "Length"}}}:
+            return _lists_at(numbers, _polars_names(of))
+        case _:
+            return _polars_column(node, numbers)
 
 
 def _polars_column(node: Any, numbers: Numbers) -> NumberColumn | None:
@@ -313,7 +365,7 @@ def _polars_column(node: Any, numbers: Numbers) -> NumberColumn | None:
             column = _polars_column(of, numbers)
             return column and column.cast(_POLARS_TYPES.get(kind) if isinstance(kind, str) else None)
         case _:
-            return numbers.get(_polars_names(node) or ())
+            return _number_at(numbers, _polars_names(node))
 
 
 def _polars_names(node: Any) -> tuple[str, ...] | None:

@@ -13,14 +13,14 @@ from sapwood import columns
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, UnsupportedError
 from sapwood.files.many import KeptTables, OpenFiles
-from sapwood.frames.expressions import NumberColumn, Numbers
+from sapwood.frames.expressions import ListColumn, NumberColumn, Numbers
 from sapwood.show.text import layout
 from sapwood.storage.locate import Files
 from sapwood.table import dataset
 from sapwood.table.explain import Explanation, Explanations, explain
 from sapwood.table.identity import identity_of
 from sapwood.table.libraries import NO_UNIONS, library_of
-from sapwood.table.predicates import UNKNOWN, Predicate, is_number_or_none
+from sapwood.table.predicates import UNKNOWN, Predicate, is_lists_of_numbers, is_number_or_none
 from sapwood.table.query import Group, Leaf, Query
 from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
@@ -362,10 +362,10 @@ def _not_in_arrow(kind: columns.Type) -> str:
 
 
 def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str], Numbers]:
-    """Return the types of all columns that engines support, the paths of their fields, and all single numbers."""
+    """Return the types of all columns that engines support, the paths of their fields, all single numbers and lists."""
     types: dict[str, columns.Type] = {}
     paths: dict[str, str] = {}
-    numbers: dict[tuple[str, ...], NumberColumn] = {}
+    numbers: dict[tuple[str, ...], NumberColumn | ListColumn] = {}
     left_out: list[str] = []
     for name, node in Query(table).outputs:
         if not isinstance(node, (Leaf, Group)):
@@ -385,10 +385,12 @@ def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str], 
 
 def _numbers_in(
     table: HasFields, names: tuple[str, ...], field: Field, kind: columns.Type
-) -> Iterator[tuple[tuple[str, ...], NumberColumn]]:
-    """Iterate over the single numbers in a column and in its records, with the names that lead to them."""
+) -> Iterator[tuple[tuple[str, ...], NumberColumn | ListColumn]]:
+    """Iterate over the numbers and lists in a column and in its records, with the names that lead to them."""
     if is_number_or_none(kind):
         yield names, NumberColumn(field.path_in(table), columns.describe(kind[1] if kind[0] == "option" else kind))
+    elif is_lists_of_numbers(kind):
+        yield names, ListColumn(field.path_in(table))
     elif kind[0] == "record":
         parts = {part.name: part for part in reversed(field.fields)}
         for name, inner in kind[2]:

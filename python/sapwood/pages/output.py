@@ -303,6 +303,9 @@ def summary(run: Run, written: Mapping[str, Path], again: str = "") -> str:
         f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
         f"{used}, peak memory {bytes_text(run.memory_peak)}",
     ]
+    if run.entries_passed_over:
+        share = share_text(run.entries_passed_over, run.entries)
+        lines.append(f"skipped by an index: {count_text(run.entries_passed_over)} entries ({share})")
     if run.choice:
         lines.append(safe_line(run.choice))
     for skipped in run.skipped:

@@ -130,8 +130,16 @@ def _tiles(run: Run) -> str:
         (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], _UNITS.get(run.executor, 'job'))}"),
         (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
         (bytes_text(counters["bytes_decompressed"]), "decompressed"),
+        *_by_index(run),
         (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
     ])  # fmt: skip
+
+
+def _by_index(run: Run) -> list[tuple[str, str]]:
+    passed_over = run.entries_passed_over
+    if not passed_over:
+        return []
+    return [(count_text(passed_over), f"entries skipped by an index ({share_text(passed_over, run.entries)})")]
 
 
 def _notice(run: Run) -> str:

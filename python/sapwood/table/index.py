@@ -61,9 +61,15 @@ _SET_FIELD = "{}%{}"
 _RANGES = ("_rangeStart", "_rangeLen")
 _DOT = "%2E"
 
-Write = Callable[[list[tuple[int | None, list[Any], Array]], Array], list[tuple[Array, Array, Array, Array, Array]]]
+Write = Callable[[list[tuple[int | None, list[Any], Array | None]], Array], tuple[Array, Array]]
 """Writes columns. Takes numbers, each with the place of its column and the levels of lists around it, and the edges of
 zones; returns the statistics of the numbers (see `_native.OutputFile.extend_collecting`)."""
+
+
+class Lengths(NamedTuple):
+    """The lengths of the lists with these offsets, as a counter stores them."""
+
+    offsets: Array
 
 
 @dataclass
@@ -105,7 +111,9 @@ class FieldZones:
         return values
 
     @staticmethod
-    def of_columns(data: Iterable[tuple[int | None, str, Column]], edges: Array, write: Write) -> dict[str, FieldZones]:
+    def of_columns(
+        data: Iterable[tuple[int | None, str, Column | Lengths]], edges: Array, write: Write
+    ) -> dict[str, FieldZones]:
         """Return the statistics of columns in zones, while `write` writes them.
 
         Parameters
@@ -119,8 +127,11 @@ class FieldZones:
             Writes the columns, and returns the statistics of some numbers.
         """
         found: dict[str, FieldZones | None] = {}
-        plain: dict[str, tuple[int | None, list[Any], Array]] = {}
+        plain: dict[str, tuple[int | None, list[Any], Array | None]] = {}
         for place, name, column in data:
+            if isinstance(column, Lengths):
+                found[name], plain[name] = None, (place, [np.ascontiguousarray(column.offsets, np.int64)], None)
+                continue
             levels: list[Any] = []
             inner = column
             while inner[0] in ("list", "fixed"):
@@ -130,9 +141,15 @@ class FieldZones:
                 plain[name] = place, levels, np.ascontiguousarray(inner[1])
             found[name] = None if inner[0] == "number" else FieldZones._of_column(column, edges)
         missing = np.zeros(len(edges) - 1, np.int64)
-        written = write(list(plain.values()), edges)
-        for name, (low, high, count, nan, longest) in zip(plain, written, strict=True):
-            found[name] = FieldZones(low, high, count, missing, nan, longest)
+        bounds, counts = write(list(plain.values()), edges)
+        start = 0
+        for (name, (_, _, values)), own in zip(plain.items(), counts.reshape(-1, 3, len(missing)), strict=True):
+            kind = np.dtype(np.int32) if values is None else values.dtype
+            kind = np.dtype(np.uint8) if kind.kind == "b" else kind
+            stop = start + 2 * len(missing) * kind.itemsize
+            low, high = bounds[start:stop].view(kind).reshape(2, len(missing))
+            found[name] = FieldZones(low, high, own[0], missing, own[1], own[2])
+            start = stop
         return {name: zones for name, zones in found.items() if zones is not None}
 
     @staticmethod
@@ -736,6 +753,8 @@ def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> 
             file.writelines(directories)
             for part in parts.values():
                 file.writelines(part.blocks)
+        # Some file systems flush the new file to the disk before it replaces another, which takes 20 ms.
+        path.unlink(missing_ok=True)
         beside.replace(path)
     except BaseException as error:
         with suppress(OSError):

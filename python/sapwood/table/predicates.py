@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,7 +30,7 @@ class Bounds(Protocol):
     """Bounds and counts of one field in each zone; bools have the bounds 0 and 1.
 
     `low` and `high` have a meaning only in zones with a value that is neither missing nor NaN. `count` are all values,
-    also those that are `missing` or `nan`.
+    also those that are `missing` or `nan`. `longest` is the length of the longest list of any level.
     """
 
     low: Array
@@ -37,6 +38,7 @@ class Bounds(Protocol):
     count: Array
     missing: Array
     nan: Array
+    longest: Array
 
 
 BoundsOf = Callable[[str], Bounds | None]
@@ -168,6 +170,27 @@ class Compare(Predicate):
         return able
 
 
+@dataclass(frozen=True)
+class Length(Predicate):
+    """The length of a list of each entry is compared with a number.
+
+    The bounds have only an upper limit, for the lists of all levels. No list may be missing.
+    """
+
+    name: str
+    operation: str
+    value: Number
+
+    def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
+        """Compare with 0 and with the length of the longest list."""
+        found = bounds(self.name)
+        value = self.value
+        if found is None or value != value or _beyond(value, found.longest.dtype):
+            return True
+        operation = self.operation if outcome else _OPPOSITE[self.operation]
+        return _between(operation, np.zeros_like(found.longest), found.longest, value)
+
+
 _OPPOSITE: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
@@ -246,10 +269,35 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
 def _entry_by_entry(node: Node, flat: bool) -> bool:
     """Return whether each entry of a result depends on that entry alone, and with `flat` has one value."""
     if isinstance(node, Formula):
-        return _elementwise(node.expression) and all(_entry_by_entry(one, flat) for one in node.names.values())
+        if not _elementwise(node.expression):
+            return False
+        names = node.names
+        if flat:
+            counted = _counted_only(node.expression.root, node)
+            names = {name: one for name, one in names.items() if name not in counted}
+        return all(_entry_by_entry(one, flat) for one in names.values())
     if not flat:
         return True
     return isinstance(node, Leaf) and node.field.type is not None and is_number_or_none(node.field.type)
+
+
+def _counted_only(root: ast.AST, formula: Formula) -> set[str]:
+    """Return the names in a formula whose items are only counted: they are lists, but their numbers are not."""
+    counted: set[str] = set()
+    others: set[str] = set()
+
+    def look(node: ast.AST) -> None:
+        name = _name(node, formula)
+        if _counted(node, formula) is not None:
+            counted.update(one for one in map(partial(_name, formula=formula), ast.walk(node)) if one is not None)
+        elif name in formula.names:
+            others.add(name)
+        else:
+            for inner in ast.iter_child_nodes(node):
+                look(inner)
+
+    look(root)
+    return counted - others
 
 
 def is_number_or_none(kind: Type) -> bool:
@@ -275,6 +323,7 @@ def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
         or function is FUNCTIONS.get(name)
         or isinstance(function, Corrections)
         or name in _WITHIN_ENTRIES
+        or (name == "ak.num" and len(node.args) == 1 and not node.keywords)
     ):
         return True
     axes = [one.value.value for one in node.keywords if one.arg == "axis" and isinstance(one.value, ast.Constant)]
@@ -307,10 +356,15 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             return ~_of_syntax(operand, formula, own) if _is_condition(operand, formula) else UNKNOWN
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             operation = _OPERATIONS[type(op)]
-            number, field = _number(right), _field(left, formula, own)
-            if number is None or field is None:
-                number, field, operation = _number(left), _field(right, formula, own), MIRRORED[operation]
-            return UNKNOWN if number is None or field is None else Compare(field, operation, number)
+            number, other = _number(right), left
+            if number is None:
+                number, other, operation = _number(left), right, MIRRORED[operation]
+            if number is None:
+                return UNKNOWN
+            if (lists := _counted(other, formula)) is not None:
+                return Length(_key(lists), operation, number) if lists in own else UNKNOWN
+            field = _field(other, formula, own)
+            return UNKNOWN if field is None else Compare(field, operation, number)
         case ast.Name() | ast.Attribute() | ast.Call():
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):
@@ -354,14 +408,44 @@ def _number(node: ast.AST) -> Number | None:
 
 
 def _field(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> str | None:
-    name = _name(node, formula)
-    found = formula.names.get(name) if name is not None else None
-    while isinstance(found, Formula):
-        # An alias that only renames.
-        formula = found
-        name = _name(formula.expression.root, formula)
-        found = formula.names.get(name) if name is not None else None
+    found = _resolved(node, formula)
     return _key(found.field) if isinstance(found, Leaf) and found.field in own else None
+
+
+def _resolved(node: ast.AST, formula: Formula) -> Node | None:
+    """Return what a name stands for; aliases that only rename are followed."""
+    found = formula.names.get(_name(node, formula) or "")
+    while isinstance(found, Formula):
+        formula = found
+        found = formula.names.get(_name(formula.expression.root, formula) or "")
+    return found
+
+
+def _counted(node: ast.AST, formula: Formula) -> Field | None:
+    """Return the field of lists of numbers of which an expression is the length in each entry, None for others."""
+    alias = formula.names.get(_name(node, formula) or "")
+    if isinstance(alias, Formula):
+        return _counted(alias.expression.root, alias)
+    match node:
+        case ast.Call(args=[of], keywords=keywords):
+            name, function = formula.expression.called(node)
+        case _:
+            return None
+    first_level = not keywords or (len(keywords) == 1 and keywords[0].arg == "axis" and _number(keywords[0].value) == 1)
+    if not (function is FUNCTIONS["count"] or (name == "ak.num" and first_level)):
+        return None
+    lists = _resolved(of, formula)
+    return lists.field if isinstance(lists, Leaf) and is_lists_of_numbers(lists.field.type) else None
+
+
+def is_lists_of_numbers(kind: Type | None) -> bool:
+    """Return whether a type has a list of numbers, or of such lists, in each entry."""
+    if kind is None or kind[0] not in ("list", "fixed"):
+        return False
+    inner: Type = kind
+    while inner[0] in ("list", "fixed"):
+        inner = inner[-1]
+    return is_number_or_none(inner)
 
 
 def _name(node: ast.AST, formula: Formula) -> str | None:

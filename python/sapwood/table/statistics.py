@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from sapwood.columns import Column, cut_out
-from sapwood.table.index import FieldZones, Write, Zones, indexable, number_type
+from sapwood.table.index import FieldZones, Lengths, Write, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
 from sapwood.table.schema import Field, Table
@@ -126,7 +126,7 @@ class ZoneCollector:
         self._edges = [0]
         self._found: dict[str, list[FieldZones]] = {}
 
-    def take(self, length: int, data: Iterable[tuple[int | None, str, Column]], write: Write) -> None:
+    def take(self, length: int, data: Iterable[tuple[int | None, str, Column | Lengths]], write: Write) -> None:
         """Write the columns of the next entries and collect their statistics; see `FieldZones.of_columns`.
 
         The names are always the same.

@@ -253,17 +253,18 @@ class WritableFile(OutputFile):
             write_checksums(self.file_path, self.native)
 
     def _write_index(self) -> None:
+        trees = {place: one.zones for place, one in self.tables.items() if isinstance(one, WritableTree)}
+        known = {place: zones for place, zones in trees.items() if zones is not None}
+        if not known:
+            return
         with self.read() as file:
-            for (path, cycle), written in self.tables.items():
-                zones = written.zones if isinstance(written, WritableTree) else None
-                if zones is None:
-                    continue
+            for (path, cycle), zones in known.items():
                 table = file[f"{'/'.join(path)};{cycle}"]
                 # An interrupted call may have written entries without their ranges.
                 if zones.edges[-1] == table.num_entries:
-                    known = indexable(table)
+                    stored = indexable(table)
                     fields = {
                         name: one for name, one in zones.fields.items()
-                        if name in known and number_type(known[name].type) == one.low.dtype
+                        if name in stored and number_type(stored[name].type) == one.low.dtype
                     }  # fmt: skip
                     write_index(table, Zones(zones.edges, fields))

@@ -14,6 +14,7 @@ from sapwood import _native
 from sapwood.columns import Column, Type, describe, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError
+from sapwood.table.index import Lengths
 from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
 
 
@@ -288,9 +289,9 @@ class TreePlan:
             given.update(fields if parted else {name: column})
         return given
 
-    def bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column]]:
+    def bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column | Lengths]]:
         """List the columns of plain numbers, with their places and the names of branches, and the counters."""
-        found: dict[str, tuple[int | None, str, Column]] = {}
+        found: dict[str, tuple[int | None, str, Column | Lengths]] = {}
         offsets: dict[int, Any] = {}
         stored = (branch for branch in self.branches if branch.kind != "counter")
         for place, (branch, column) in enumerate(zip(stored, columns, strict=True)):
@@ -301,7 +302,7 @@ class TreePlan:
             if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
                 found[branch.name] = place, branch.name, column
             if branch.kind == "counted" and (name := self.branches[branch.counter].name) not in found:
-                found[name] = None, name, ("number", np.diff(column[1]).astype(np.int32))
+                found[name] = None, name, Lengths(column[1])
         return list(found.values())
 
     def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from sapwood.columns import Column, Foreign, length_of
+from sapwood.table.index import Lengths
 from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.output import InOutputFile, OutputFile
 
@@ -81,7 +82,7 @@ class WritableTable(InOutputFile):
                     length, self._bounded(columns), partial(native.extend_collecting, self._number, columns)
                 )
 
-    def _bounded(self, columns: list[Column]) -> Iterable[tuple[int | None, str, Column]]:
+    def _bounded(self, columns: list[Column]) -> Iterable[tuple[int | None, str, Column | Lengths]]:
         """Return the numbers that an index has, with the places of their columns and their paths."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
-from sapwood.table.index import Zones
+from sapwood.table.index import Lengths, Zones
 from sapwood.writing.columns import Ready, to_columns
 from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
@@ -147,7 +147,7 @@ class WritableTree(WritableTable):
         """The collected ranges for the index of the tree, if they were collected."""
         return None if self._zones is None else self._zones.zones()
 
-    def _bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column]]:
+    def _bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column | Lengths]]:
         return self._plan.bounded(columns)
 
     @property

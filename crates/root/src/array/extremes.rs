@@ -199,22 +199,6 @@ impl Wide for Lengths<'_> {
     }
 }
 
-/// Returns the length of the longest list between each edge and the next; `offsets` are those of all lists.
-fn longest(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
-    let zone = |pair: &[i64]| {
-        let [start, stop] = *pair else { return Some(0) };
-        if start == stop {
-            return Some(0);
-        }
-        let own = offsets.get(usize::try_from(start).ok()?..=usize::try_from(stop).ok()?)?;
-        let mut found = (0, 0);
-        wide::run(Lengths { offsets: own, found: &mut found });
-        // Offsets that fall are those of no lists.
-        (found.0 >= 0).then_some(found.1)
-    };
-    edges.windows(2).map(|pair| zone(pair).ok_or_else(outside)).collect()
-}
-
 /// A level of lists around numbers.
 pub enum Level {
     /// Lists with these offsets.
@@ -223,14 +207,33 @@ pub enum Level {
     Fixed(usize),
 }
 
-/// Numbers within levels of lists, the outermost first.
+impl Level {
+    /// The item with which a list begins, given by its place.
+    fn first(&self, list: usize) -> Option<usize> {
+        match self {
+            Self::Fixed(size) => list.checked_mul(*size),
+            Self::Lists(offsets) => offsets.get(list).and_then(|offset| usize::try_from(*offset).ok()),
+        }
+    }
+}
+
+/// Numbers within levels of lists.
 pub struct Listed {
-    /// The levels.
-    pub levels: Vec<Level>,
+    /// The levels, the outermost first.
+    pub levels: Arc<[Level]>,
     /// Type of the numbers.
     pub number: Number,
-    /// The numbers.
-    pub values: Buffer,
+    /// The numbers. None for the lengths of the lists of the innermost level, as counters hold them: the outer levels
+    /// are then those around these numbers.
+    pub values: Option<Buffer>,
+}
+
+impl Listed {
+    /// The levels around the numbers.
+    fn around(&self) -> &[Level] {
+        let inner = usize::from(self.values.is_none());
+        self.levels.get(..self.levels.len().saturating_sub(inner)).unwrap_or_default()
+    }
 }
 
 /// Statistics of the numbers in all lists of each zone.
@@ -244,83 +247,98 @@ pub struct Zones {
     pub longest: Vec<i64>,
 }
 
-/// The lengths of the longest lists of some offsets between edges, and the edges in the items.
-type Known = HashMap<(usize, usize, Vec<i64>), (Vec<i64>, Vec<i64>)>;
+/// Lists whose lengths are collected. Columns with the same offsets share them.
+struct Lists {
+    levels: Arc<[Level]>,
+    /// The place of the lists among the levels.
+    level: usize,
+    /// The lengths of the shortest and the longest list of each zone.
+    lengths: Vec<(i64, i64)>,
+}
+
+impl Lists {
+    /// Processes the lists of some entries, all of one zone.
+    fn look(&mut self, zone: usize, from: usize, to: usize) -> Result<()> {
+        let outer = self.levels.get(..self.level).unwrap_or_default();
+        let (Some(from), Some(to), Some(Level::Lists(offsets))) =
+            (first_in(outer, from), first_in(outer, to), self.levels.get(self.level))
+        else {
+            return Err(outside());
+        };
+        let offsets = offsets.get(from..=to).ok_or_else(outside)?;
+        let mut found = (i64::MAX, 0);
+        wide::run(Lengths { offsets, found: &mut found });
+        // Offsets that fall are those of no lists.
+        let known = self.lengths.get_mut(zone).filter(|_| found.0 >= 0).ok_or_else(outside)?;
+        *known = (found.0.min(known.0), found.1.max(known.1));
+        Ok(())
+    }
+}
+
+/// The first item of an entry within levels of lists.
+fn first_in(levels: &[Level], entry: usize) -> Option<usize> {
+    levels.iter().try_fold(entry, |place, level| level.first(place))
+}
+
+/// The lengths of lists: the same for all, or those of some `Lists`, given by their holder and their place in it.
+enum Sizes {
+    Same(i64),
+    Of(Holder, usize),
+}
+
+/// The column that collects, None for numbers that are in no column.
+type Holder = Option<usize>;
 
 /// Numbers whose statistics are collected.
 struct Numbers {
     listed: Listed,
     /// The first number of each zone, and the end.
     inside: Vec<i64>,
-    longest: Vec<i64>,
+    /// The lengths of the lists of each level.
+    sizes: Vec<Sizes>,
     found: Vec<Bounds>,
 }
 
 impl Numbers {
-    /// Prepares numbers for zones between edges. Offsets that columns share are processed once.
-    fn new(listed: Listed, edges: &[i64], known: &mut Known) -> Result<Self> {
-        let mut inside = edges.to_vec();
-        let mut most = vec![0; edges.len().saturating_sub(1)];
-        for level in &listed.levels {
-            let lengths = match level {
-                Level::Fixed(size) => {
-                    let size = i64::try_from(*size).map_err(|_| outside())?;
-                    for edge in &mut inside {
-                        *edge = edge.checked_mul(size).ok_or_else(outside)?;
-                    }
-                    vec![size; most.len()]
-                }
-                Level::Lists(offsets) => {
-                    let lengths;
-                    (lengths, inside) = match known.entry((offsets.as_ptr().addr(), offsets.len(), inside)) {
-                        Entry::Occupied(found) => found.get().clone(),
-                        Entry::Vacant(place) => {
-                            let edges = &place.key().2;
-                            let found = (longest(offsets, edges)?, ends_at(offsets, edges)?);
-                            place.insert(found).clone()
-                        }
-                    };
-                    lengths
-                }
-            };
-            most.iter_mut().zip(lengths).for_each(|(most, length)| *most = length.max(*most));
-        }
-        let end = (listed.values.len() / listed.number.size()) as i64;
-        if !inside.is_sorted() || inside.first().is_some_and(|first| *first < 0) || inside.last() > Some(&end)
-        {
-            return Err(outside());
-        }
-        let found = vec![Bounds::NONE; most.len()];
-        Ok(Self { listed, inside, longest: most, found })
-    }
-
-    /// The first number of an entry.
-    fn place(&self, entry: usize) -> Option<usize> {
-        self.listed.levels.iter().try_fold(entry, |place, level| match level {
-            Level::Fixed(size) => place.checked_mul(*size),
-            Level::Lists(offsets) => offsets.get(place).and_then(|offset| usize::try_from(*offset).ok()),
-        })
-    }
-
     /// Processes the numbers of some entries, all of one zone.
     fn look(&mut self, zone: usize, from: usize, to: usize) -> Result<()> {
+        let Some(values) = &self.listed.values else { return Ok(()) };
         let size = self.listed.number.size();
-        let bytes = self
-            .place(from)
-            .zip(self.place(to))
-            .and_then(|(from, to)| self.listed.values.get(from.checked_mul(size)?..to.checked_mul(size)?));
+        let bytes = first_in(&self.listed.levels, from)
+            .zip(first_in(&self.listed.levels, to))
+            .and_then(|(from, to)| values.get(from.checked_mul(size)?..to.checked_mul(size)?));
         let found = Bounds::of(self.listed.number, bytes.ok_or_else(outside)?);
         self.found.get_mut(zone).ok_or_else(outside)?.join(found);
         Ok(())
     }
 
-    fn zones(&self) -> Zones {
-        let ends = self.inside.iter().skip(1);
-        Zones {
-            extremes: Extremes::of(self.listed.number, &self.found),
-            counts: ends.zip(&self.inside).map(|(end, start)| end - start).collect(),
-            longest: self.longest.clone(),
+    /// Returns the statistics; `held` finds those that have collected the lengths of lists.
+    fn zones<'a>(&self, held: impl Fn(Holder) -> Option<&'a Collected>) -> Result<Zones> {
+        let mut found = self.found.clone();
+        let mut longest = vec![0; found.len()];
+        let around = self.listed.around().len();
+        for (level, sizes) in self.sizes.iter().enumerate() {
+            let lengths = match sizes {
+                Sizes::Same(size) => &vec![(*size, *size); found.len()],
+                Sizes::Of(holder, place) => {
+                    let lists = held(*holder).and_then(|held| held.lists.get(*place));
+                    &lists.ok_or_else(outside)?.lengths
+                }
+            };
+            if level < around {
+                longest.iter_mut().zip(lengths).for_each(|(most, (_, own))| *most = (*own).max(*most));
+            } else {
+                let bounds =
+                    |(low, high): &(i64, i64)| Bounds { low: (*low).into(), high: (*high).into(), nan: 0 };
+                found = lengths.iter().map(bounds).collect();
+            }
         }
+        let ends = self.inside.iter().skip(1);
+        Ok(Zones {
+            extremes: Extremes::of(self.listed.number, &found),
+            counts: ends.zip(&self.inside).map(|(end, start)| end - start).collect(),
+            longest,
+        })
     }
 }
 
@@ -328,6 +346,7 @@ impl Numbers {
 #[derive(Default)]
 pub struct Collected {
     parts: Vec<Numbers>,
+    lists: Vec<Lists>,
     edges: Arc<[i64]>,
     /// Number of entries that were processed.
     done: usize,
@@ -342,7 +361,8 @@ impl Collected {
         to: usize,
         mut work: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<()> {
-        let bytes: usize = self.parts.iter().map(|part| part.listed.values.len()).sum();
+        let numbers = self.parts.iter().filter_map(|part| part.listed.values.as_ref()).map(Buffer::len);
+        let bytes: usize = numbers.sum();
         let entries = self.edges.last().map_or(0, |last| usize::try_from(*last).unwrap_or_default());
         let piece = PIECE.saturating_mul(entries).checked_div(bytes).map_or(usize::MAX, |piece| piece.max(1));
         let mut from = from;
@@ -358,9 +378,10 @@ impl Collected {
     /// Collects the statistics of the entries before `to` that were not processed yet.
     fn look(&mut self, to: usize) -> Result<()> {
         let mut zone = self.edges.partition_point(|edge| *edge <= self.done as i64).max(1) - 1;
-        while self.done < to && !self.parts.is_empty() {
+        while self.done < to && !(self.parts.is_empty() && self.lists.is_empty()) {
             let end = self.edges.get(zone + 1).and_then(|end| usize::try_from(*end).ok());
             let end = end.ok_or_else(outside)?.min(to);
+            self.lists.iter_mut().try_for_each(|lists| lists.look(zone, self.done, end))?;
             self.parts.iter_mut().try_for_each(|part| part.look(zone, self.done, end))?;
             self.done = end;
             zone += 1;
@@ -369,42 +390,92 @@ impl Collected {
     }
 }
 
+/// Places of lists that are collected and the first item of each zone, by their offsets and the first list of each zone.
+type Known = HashMap<(usize, usize, Vec<i64>), (Holder, usize, Vec<i64>)>;
+
 /// Collects the statistics of columns in zones between edges while the columns are written.
 #[derive(Default)]
 pub struct Collector {
     columns: Vec<Collected>,
     /// Numbers that are in no column.
-    others: Vec<Collected>,
+    others: Collected,
     edges: Arc<[i64]>,
-    /// For each given part, its column.
-    order: Vec<Option<usize>>,
+    /// For each given part, its holder and its place there.
+    order: Vec<(Holder, usize)>,
 }
 
 impl Collector {
     /// Prepares for zones between `edges`, which begin with 0. Each part belongs to the column with this place, or to
     /// none that is written.
     pub fn new(parts: Vec<(Option<usize>, Listed)>, edges: &[i64]) -> Result<Self> {
-        let mut made = Self { edges: edges.into(), ..Self::default() };
         if edges.first() != Some(&0) || !edges.is_sorted() {
             return Err(outside());
         }
+        let edges: Arc<[i64]> = edges.into();
+        let others = Collected { edges: Arc::clone(&edges), ..Collected::default() };
+        let mut made = Self { others, edges, ..Self::default() };
         let mut known = Known::new();
-        for (column, listed) in parts {
-            let part = Numbers::new(listed, edges, &mut known)?;
-            match column {
-                Some(column) => {
-                    made.columns(column + 1);
-                    made.columns.get_mut(column).ok_or_else(outside)?.parts.push(part);
-                }
-                None => made.others.push(Collected {
-                    parts: vec![part],
-                    edges: Arc::clone(&made.edges),
-                    ..Collected::default()
-                }),
-            }
-            made.order.push(column);
+        for (holder, listed) in parts {
+            made.add(holder, listed, &mut known)?;
         }
         Ok(made)
+    }
+
+    /// Adds a part. Lists that several parts share are processed once, with the first of them.
+    fn add(&mut self, holder: Holder, listed: Listed, known: &mut Known) -> Result<()> {
+        let edges = Arc::clone(&self.edges);
+        let zones = edges.len().saturating_sub(1);
+        let own = match holder {
+            Some(column) => self.columns(column + 1).get_mut(column).ok_or_else(outside)?,
+            None => &mut self.others,
+        };
+        let mut inside = edges.to_vec();
+        let mut sizes = Vec::with_capacity(listed.levels.len());
+        for (level, lists) in listed.levels.iter().enumerate() {
+            let mut ends = inside.clone();
+            match lists {
+                Level::Fixed(size) => {
+                    let size = i64::try_from(*size).map_err(|_| outside())?;
+                    for edge in &mut ends {
+                        *edge = edge.checked_mul(size).ok_or_else(outside)?;
+                    }
+                    sizes.push(Sizes::Same(size));
+                }
+                Level::Lists(offsets) => {
+                    let found = known.entry((offsets.as_ptr().addr(), offsets.len(), ends));
+                    let place;
+                    (place, ends) = match found {
+                        Entry::Occupied(found) => {
+                            (Sizes::Of(found.get().0, found.get().1), found.get().2.clone())
+                        }
+                        Entry::Vacant(found) => {
+                            let ends = ends_at(offsets, &found.key().2)?;
+                            let levels = Arc::clone(&listed.levels);
+                            own.lists.push(Lists { levels, level, lengths: vec![(i64::MAX, 0); zones] });
+                            let place = own.lists.len() - 1;
+                            found.insert((holder, place, ends.clone()));
+                            (Sizes::Of(holder, place), ends)
+                        }
+                    };
+                    sizes.push(place);
+                }
+            }
+            if level < listed.around().len() {
+                inside = ends;
+            }
+        }
+        let count = listed.values.as_ref().map(|values| (values.len() / listed.number.size()) as i64);
+        let ends = inside.last().copied().unwrap_or_default();
+        if !inside.is_sorted()
+            || inside.first().is_some_and(|first| *first < 0)
+            || count.is_some_and(|count| ends > count)
+        {
+            return Err(outside());
+        }
+        let place = own.parts.len();
+        own.parts.push(Numbers { listed, inside, sizes, found: vec![Bounds::NONE; zones] });
+        self.order.push((holder, place));
+        Ok(())
     }
 
     /// Returns the collected statistics of each column, of `count` columns.
@@ -419,14 +490,20 @@ impl Collector {
     /// Collects what the writer did not process, and returns the statistics of each given part.
     pub fn finish(mut self) -> Result<Vec<Zones>> {
         let end = self.edges.last().map_or(0, |end| usize::try_from(*end).unwrap_or_default());
-        self.columns.par_iter_mut().chain(&mut self.others).try_for_each(|one| one.look(end))?;
-        let mut columns: Vec<_> = self.columns.iter().map(|one| one.parts.iter()).collect();
-        let mut others = self.others.iter().flat_map(|one| &one.parts);
-        let mut next = |column: Option<usize>| match column {
-            Some(column) => columns.get_mut(column)?.next(),
-            None => others.next(),
+        let left = |one: &&mut Collected| one.done < end && !(one.parts.is_empty() && one.lists.is_empty());
+        let mut left: Vec<_> = self.columns.iter_mut().chain([&mut self.others]).filter(left).collect();
+        // Waking threads takes longer than a column.
+        if left.len() > 1 {
+            left.into_par_iter().try_for_each(|one| one.look(end))?;
+        } else {
+            left.iter_mut().try_for_each(|one| one.look(end))?;
+        }
+        let held = |holder: Holder| match holder {
+            Some(column) => self.columns.get(column),
+            None => Some(&self.others),
         };
-        self.order.iter().map(|column| next(*column).map(Numbers::zones).ok_or_else(outside)).collect()
+        let part = |(holder, place): &(Holder, usize)| held(*holder)?.parts.get(*place);
+        self.order.iter().map(|place| part(place).ok_or_else(outside)?.zones(held)).collect()
     }
 }
 
@@ -445,7 +522,7 @@ mod tests {
     }
 
     fn listed(number: Number, values: &[u8], levels: Vec<Level>) -> Listed {
-        Listed { levels, number, values: Buffer::from_slice_ref(values) }
+        Listed { levels: levels.into(), number, values: Some(Buffer::from_slice_ref(values)) }
     }
 
     fn found(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
@@ -517,16 +594,32 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_list_of_each_zone_is_found() {
-        assert_eq!(longest(&[0, 3, 3, 10, 11], &[0, 2, 2, 4]).unwrap(), [3, 0, 7]);
-        assert!(longest(&[0, 3], &[0, 2]).is_err());
+    fn the_shortest_and_the_longest_list_of_each_zone_are_found() {
+        let lengths = |offsets: &[i64], edges: &[i64]| {
+            let lists = || Arc::from([Level::Lists(offsets.to_vec().into())]);
+            let values =
+                Some(Buffer::from_vec(vec![0u8; offsets.last().copied().unwrap_or(0).max(0) as usize]));
+            let items = Listed { levels: lists(), number: Number::U8, values };
+            let counter = Listed { levels: lists(), number: Number::I32, values: None };
+            let found = zones(vec![items, counter], edges)?;
+            assert_eq!(found[1].longest, vec![0; edges.len() - 1]);
+            assert_eq!(found[1].counts, edges.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
+            let most = numbers(&found[1].extremes.high).into_iter().map(i64::from);
+            assert_eq!(most.collect::<Vec<_>>(), found[0].longest);
+            Ok::<_, Error>((numbers(&found[1].extremes.low), found[0].longest.clone()))
+        };
+        assert_eq!(lengths(&[0, 3, 3, 10, 11], &[0, 2, 2, 4]).unwrap(), (vec![0, 0, 1], vec![3, 0, 7]));
+        assert!(lengths(&[0, 3], &[0, 2]).is_err());
         for place in 0..30 {
             let mut ends: Vec<i64> = (0..31).map(|i| 2 * i).collect();
             ends.iter_mut().skip(place + 1).for_each(|end| *end += 5);
-            assert_eq!(longest(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap()[1], 7, "{place}");
-            assert_eq!(longest(&ends, &[0, 30]).unwrap(), [7], "{place}");
-            ends[place] = 1000;
-            assert!(longest(&ends, &[0, 30]).is_err(), "{place}");
+            let (least, most) = lengths(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap();
+            assert_eq!((least[1], most[1]), (7, 7), "{place}");
+            assert_eq!(lengths(&ends, &[0, 30]).unwrap(), (vec![2], vec![7]), "{place}");
+            if place > 0 {
+                ends[place] = 1000;
+                assert!(lengths(&ends, &[0, 30]).is_err(), "{place}");
+            }
         }
     }
 
@@ -534,9 +627,9 @@ mod tests {
     fn zones_of_lists_are_those_of_all_their_items() {
         let offsets = ScalarBuffer::from(vec![0i64, 2, 2, 5]);
         let column = |levels: Vec<Level>, count: i32| Listed {
-            levels,
+            levels: levels.into(),
             number: Number::I32,
-            values: Buffer::from_vec((0..count).collect::<Vec<_>>()),
+            values: Some(Buffer::from_vec((0..count).collect::<Vec<_>>())),
         };
         let lists = || Level::Lists(offsets.clone());
         let columns =
@@ -562,14 +655,22 @@ mod tests {
 
     #[test]
     fn statistics_that_are_collected_in_pieces_are_those_of_all() {
-        let values: Vec<u8> = (0..600_000i32).flat_map(|i| (i * 7919 % 600_011).to_ne_bytes()).collect();
+        let values: Vec<u8> =
+            (0..600_000i64).flat_map(|i| ((i * 7919 % 600_011) as i32).to_ne_bytes()).collect();
         let offsets: Vec<i64> = (0..=100_000).map(|i| i * 6 - i % 2).collect();
-        let lists = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone().into())]);
+        let offsets = ScalarBuffer::from(offsets);
+        let lists = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone())]);
         let plain = || listed(Number::I32, &values, Vec::new());
         let edges = [0, 1, 30_000, 99_999, 100_000];
         let whole = zones(vec![lists(), plain()], &edges).unwrap();
-        let mut collector =
-            Collector::new(vec![(Some(1), lists()), (None, plain()), (Some(0), plain())], &edges).unwrap();
+        let levels = || Arc::from([Level::Lists(offsets.clone())]);
+        let counter = Listed { levels: levels(), number: Number::I32, values: None };
+        let shared = listed(Number::I32, &values, vec![Level::Lists(offsets.clone())]);
+        let mut collector = Collector::new(
+            vec![(Some(1), lists()), (None, shared), (Some(0), plain()), (None, counter)],
+            &edges,
+        )
+        .unwrap();
         let mut pieces = Vec::new();
         for (from, to) in [(0, 10), (10, 70_000), (70_000, 90_000)] {
             let columns = collector.columns(3);
@@ -589,7 +690,8 @@ mod tests {
         assert!(pieces.len() > 5 && pieces.iter().all(|(from, to)| 24 * (to - from) <= 2 * PIECE));
         assert!(pieces.windows(2).all(|pair| pair[0].1 == pair[1].0) && pieces.last().unwrap().1 == 90_000);
         let found = collector.finish().unwrap();
-        for (one, same) in found.iter().zip([&whole[0], &whole[1], &whole[1]]) {
+        assert_eq!(numbers(&found[3].extremes.high), [5, 7, 7, 7]);
+        for (one, same) in found.iter().zip([&whole[0], &whole[0], &whole[1]]) {
             assert_eq!(numbers(&one.extremes.low), numbers(&same.extremes.low));
             assert_eq!(numbers(&one.extremes.high), numbers(&same.extremes.high));
             assert_eq!((&one.counts, &one.longest), (&same.counts, &same.longest));
