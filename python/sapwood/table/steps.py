@@ -191,11 +191,15 @@ class Windows:
 
 
 def read_ahead(
-    jobs: Iterator[Callable[[], T]], give_up: Callable[[], object], on_demand: int = 0
+    jobs: Iterator[Callable[[], T]],
+    give_up: Callable[[], object],
+    on_demand: int = 0,
+    found: Callable[[T], object] | None = None,
 ) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the previous one is in use.
 
-    The first `on_demand` jobs and the next one run only when their results are requested.
+    The first `on_demand` jobs and the next one run only when their results are requested. `found` is called with each
+    result before the next job starts.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn.
@@ -213,6 +217,8 @@ def read_ahead(
     pending = pool.submit(stop.call, run)
     try:
         while box := pending.result():
+            if found is not None:
+                found(box[0])
             if on_demand <= 0:
                 pending = pool.submit(stop.call, run)
             # No reference to the result remains here, so that the caller can free it.
@@ -229,6 +235,8 @@ def read_ahead(
             stop.give_up()
             give_up()
             pool.shutdown()
+            if isinstance(jobs, Generator):
+                jobs.close()  # an error in use refers to it, and it may hold open files
 
 
 class Report:
