@@ -240,30 +240,18 @@ def _copier(make: Callable[..., Any], *samples: tuple[Any, ...]) -> Callable[...
     same = {name for name, value in states[0].items() if all(state.get(name, ...) is value for state in states)}
     if any(len(found) != 1 for found in names) or same | {found[0] for found in names} != set(states[0]):
         return make
-    kind, state = type(made[0]), [(name, states[0][name]) for name in same]
-    places = [found[0] for found in names]
-    create, put = object.__new__, setattr  # faster than to fill a dictionary of attributes, and without its memory
-    if len(places) == 1:
-        (only,) = places
-
-        def copy_of(part: Foreign) -> Foreign:
-            new = create(kind)
-            for name, value in state:
-                put(new, name, value)
-            put(new, only, part)
-            return new
-
-        return copy_of
-
-    def copy(*parts: Foreign) -> Foreign:
-        new = create(kind)
-        for name, value in state:
-            put(new, name, value)
-        for place, part in zip(places, parts, strict=True):
-            put(new, place, part)
-        return new
-
-    return copy
+    # Made from text, as `dataclasses` does it: `setattr` in a loop takes three times as long. The names are those of
+    # attributes of Awkward Array.
+    known: dict[str, Any] = {"create": object.__new__, "kind": type(made[0])}
+    parts = [f"part{place}" for place in range(len(names))]
+    values = {found[0]: part for found, part in zip(names, parts, strict=True)}
+    for place, name in enumerate(sorted(same)):
+        values[name] = f"value{place}"
+        known[f"value{place}"] = states[0][name]
+    lines = [f"    new.{name} = {values[name]}" for name in states[0]]
+    text = "\n".join([f"def copy({', '.join(parts)}):", "    new = create(kind)", *lines, "    return new"])
+    exec(text, known)
+    return known["copy"]
 
 
 class Layouts:
@@ -299,16 +287,18 @@ class Layouts:
 
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Return the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
-        if not parameters and type(column) is tuple and column[:1] == ("number",):
-            return self._plain.numbers(column[1])
+        if not parameters and type(column) is tuple and column:
+            # Most columns are of these kinds, and the patterns below take longer than making a node.
+            if column[0] == "number":
+                return self._plain.numbers(column[1])
+            if column[0] == "list":
+                return self._plain.lists(self._offsets(column[1]), self.layout(column[2]))
         c = self._contents
         match column:
             case ("number", values):
                 return c.NumpyArray(values, parameters=parameters)
             case ("list", offsets, content):
-                if parameters:
-                    return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
-                return self._plain.lists(self._offsets(offsets), self.layout(content))
+                return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
             case ("fixed", length, size, content):
                 return c.RegularArray(self.layout(content), size, zeros_length=length, parameters=parameters)
             case ("text", offsets, data):

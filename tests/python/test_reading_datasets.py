@@ -24,7 +24,9 @@ from reading_samples import ENTRIES, FakeBranch, fake_read, fake_tree, same, wri
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
+from sapwood.files import many
+from sapwood.files.file import ReadOnlyFile
 from sapwood.storage.locate import expand
 from sapwood.table import steps as steps_module
 from sapwood.table.query import Query
@@ -432,6 +434,89 @@ def test_leaving_early_stops_the_reading(folder: Path) -> None:
     assert threading.active_count() == before
     if descriptors:
         assert len(list(listing.iterdir())) <= descriptors + 2
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadOnlyFile]]:
+    """List the files that are opened, in order."""
+    files: list[ReadOnlyFile] = []
+
+    def open_file(*args: Any, **options: Any) -> ReadOnlyFile:
+        files.append(ReadOnlyFile(*args, **options))
+        return files[-1]
+
+    monkeypatch.setattr(many, "ReadOnlyFile", open_file)
+    yield files
+    assert all(file.closed for file in files)
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 5
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+def test_one_file_is_opened_ahead_and_no_more(folder: Path, opened: list[ReadOnlyFile]) -> None:
+    steps = sapwood.iterate([f"{folder}/part0.root:events"] * 6, "i4", step_size=150)  # three steps each
+    next(steps)
+    assert _until(lambda: len(opened) == 2)
+    next(steps)  # the last step of the first file is read ahead, but the second file is not begun
+    time.sleep(0.05)
+    assert len(opened) == 2
+    next(steps)
+    assert _until(lambda: len(opened) == 3)
+    steps.close()
+    assert all(file.closed for file in opened)
+
+
+def test_an_error_of_a_file_opened_ahead_comes_after_the_steps_before_it(
+    folder: Path, tmp_path: Path, opened: list[ReadOnlyFile]
+) -> None:
+    (tmp_path / "broken.root").write_bytes(b"root" + bytes(200))
+    first = [f"{folder}/part0.root:events", f"{folder}/part2.root:events"]
+    found: list[int] = []
+    with pytest.raises(CorruptError):
+        found.extend(map(len, sapwood.iterate([*first, f"{tmp_path}/broken.root:events", *first], "i4")))
+    assert found == [400, 155]
+    assert len(opened) == 2
+
+
+def test_an_error_that_is_kept_keeps_no_file_open(folder: Path, opened: list[ReadOnlyFile]) -> None:
+    last = f"{folder}/part3.root:events"
+    steps = sapwood.iterate([f"{folder}/part0.root:events", f"{folder}/other.root:events", last], "i4")
+    next(steps)
+    with pytest.raises(NotFoundError) as kept:
+        next(steps)
+    assert kept.value
+    assert all(file.closed for file in opened)
+
+
+def test_skipped_files_are_listed_in_their_order(folder: Path, opened: list[ReadOnlyFile]) -> None:
+    lacking = [f"{folder}/other.root:events", f"{folder}/empty.root:events"] * 2
+    with pytest.warns(SapwoodWarning, match=r"skipped: .*other.*empty.*other.*empty"):
+        assert [
+            len(step) for step in sapwood.iterate([*lacking, f"{folder}/part0.root:events"], "i4", allow_missing=True)
+        ] == [400]
+    assert len(opened) == 5
+
+
+def test_a_loop_left_before_its_first_step_opens_nothing(folder: Path, opened: list[ReadOnlyFile]) -> None:
+    sapwood.iterate(f"{folder}/part*.root:events", "i4").close()
+    assert opened == []
+
+
+def test_remote_files_and_copied_files_are_not_opened_ahead(folder: Path) -> None:
+    def ahead(files: Any, **options: Any) -> bool:
+        return many.OpenFiles(files, False, options, ahead=True).opens_ahead
+
+    local = [f"{folder}/part0.root:events", folder / "part2.root"]
+    assert ahead(local)
+    assert not ahead(local[:1])
+    assert not ahead(local, prior="memory")
+    assert not ahead([*local, "root://server//file.root:events"])
+    assert not ahead([*local, io.BytesIO(local[1].read_bytes())])
+    assert not many.OpenFiles(local, False, {}).opens_ahead
 
 
 def test_an_error_comes_in_its_place() -> None:

@@ -290,7 +290,7 @@ fn read<'py>(
 }
 
 /// Minimum number of objects that are created without garbage collection in between.
-const MANY: usize = 500;
+const MANY: usize = 100;
 
 /// Creates objects that are all kept. Many objects are created without garbage collection, which would double the cost.
 fn without_garbage<T>(py: Python<'_>, count: usize, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {

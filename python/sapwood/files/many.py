@@ -6,7 +6,9 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +26,7 @@ from sapwood.errors import (
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TABLES
-from sapwood.storage.locate import Files, Located, Steps, expand
+from sapwood.storage.locate import Files, Located, Steps, expand, is_url
 from sapwood.table import dataset
 from sapwood.table.expressions import Language
 from sapwood.table.filters import NameFilter, no_filter, same_filter
@@ -32,7 +34,7 @@ from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.schema import FieldFilter, HasFields
-from sapwood.table.steps import entry_range, whole
+from sapwood.table.steps import entry_range, read_ahead, whole
 
 if TYPE_CHECKING:
     from sapwood.table.groups import GroupBy
@@ -125,6 +127,17 @@ def _state_of(source: object) -> _State | None:
     return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
+def _is_local(source: object) -> bool:
+    return isinstance(source, (str, Path)) and not is_url(str(source))
+
+
+class _Missing(NamedTuple):
+    """The path of a file that lacks the tree, and the error that says so."""
+
+    path: str
+    error: NotFoundError
+
+
 class OpenFiles:
     """The trees of a `files` argument, opened one by one. Skipped files are counted."""
 
@@ -135,14 +148,23 @@ class OpenFiles:
         options: Mapping[str, Any],
         ledger: Ledger | None = None,
         kept: KeptTables | None = None,
+        *,
+        ahead: bool = False,
     ) -> None:
-        """Expand patterns; arguments as in `iterate`. Nothing is opened yet, but tables may be open in `kept`."""
+        """Expand patterns; arguments as in `iterate`. Nothing is opened yet, but tables may be open in `kept`.
+
+        With `ahead`, a background thread opens the next file while one is in use, if all files are local paths and none
+        is copied as a whole.
+        """
         self._located = expand(files, lambda item: isinstance(item, HasFields), options)
         self._allow_missing = allow_missing
         self._options = options
         self._ledger = ledger
         self._kept = kept
         self._skipped: list[str] = []
+        near = all(isinstance(item.file, HasFields) or _is_local(item.file) for item in self._located)
+        self.opens_ahead = ahead and near and len(self._located) > 1 and not options.get("prior")
+        """Whether the next file is opened while one is in use."""
         self._given = {id(item.file) for item in self._located if isinstance(item.file, HasFields)}
         opened = {str(item.file) for item in self._located if not isinstance(item.file, HasFields)}
         if options.get("replicas") and len(opened) > 1:
@@ -153,10 +175,37 @@ class OpenFiles:
 
     def __iter__(self) -> Iterator[tuple[HasFields, Steps]]:
         """Open the trees, and yield each with its selected ranges of entries."""
+        for located, tree in self._trees():
+            yield tree, self._steps(located, tree)
+
+    def _trees(self) -> Iterator[tuple[Located, HasFields]]:
+        """Open the trees; the files that lack one are skipped."""
+        with closing(self._found_ahead() if self.opens_ahead else self._found()) as every:
+            for located, found in zip(self._located, every, strict=True):
+                if isinstance(found, _Missing):
+                    self.skip(found.path, found.error)
+                else:
+                    yield located, found
+
+    def _found(self) -> Generator[HasFields | _Missing, None, None]:
         for located in self._located:
-            tree = self._open(located)
-            if tree is not None:
-                yield tree, self._steps(located, tree)
+            yield self._open(located)
+
+    def _found_ahead(self) -> Generator[HasFields | _Missing, None, None]:
+        """Open each tree in the background while the one before is in use; close those that nobody has taken."""
+        waiting: list[HasFields | _Missing] = []
+
+        def job(located: Located) -> None:
+            waiting.append(self._open(located))
+
+        try:
+            with closing(read_ahead((partial(job, located) for located in self._located), lambda: None)) as opened:
+                for _ in opened:
+                    yield waiting.pop(0)
+        finally:
+            for found in waiting:
+                if not isinstance(found, _Missing):
+                    self.done_with(found)
 
     def _steps(self, located: Located, tree: HasFields) -> Steps:
         entries = tree.table.num_entries
@@ -168,12 +217,10 @@ class OpenFiles:
 
     def count(self) -> Iterator[tuple[str, str, int]]:
         """Yield the path of each file, the given path of the tree, and the number of entries."""
-        for located in self._located:
-            tree = self._open(located)
-            if tree is not None:
-                entries = sum(stop - start for start, stop in self._steps(located, tree))
-                yield tree.file.file_path, located.inside or tree.object_path, entries
-                self.done_with(tree)
+        for located, tree in self._trees():
+            entries = sum(stop - start for start, stop in self._steps(located, tree))
+            yield tree.file.file_path, located.inside or tree.object_path, entries
+            self.done_with(tree)
 
     def skip(self, path: str, error: NotFoundError) -> None:
         """Record a file that lacks the tree or a branch, or raise the error if that is not allowed."""
@@ -206,18 +253,18 @@ class OpenFiles:
             self._ledger.setdefault(opened.file.file_path, []).extend(incidents)
         opened.close()
 
-    def _open(self, located: Located) -> HasFields | None:
+    def _open(self, located: Located) -> HasFields | _Missing:
         if self._kept is None:
             return self._opened(located)
         table = self._kept.take(located)
         if table is None:
             state = _state_of(located.file)
             table = self._opened(located)
-            if table is not None:
+            if not isinstance(table, _Missing):
                 self._kept.lend(located, state, table)
         return table
 
-    def _opened(self, located: Located) -> HasFields | None:
+    def _opened(self, located: Located) -> HasFields | _Missing:
         source, inside, _ = located
         if isinstance(source, HasFields):
             return source
@@ -249,8 +296,7 @@ class OpenFiles:
                 raise CutOffError(
                     f"the list of keys was lost (the file was not closed, or cut off): {error}"
                 ) from error
-            self.skip(directory.file_path, error)
-            return None
+            return _Missing(directory.file_path, error)
         except BaseException:
             self._close(directory)
             raise
@@ -281,7 +327,8 @@ def iterate(
 ) -> Iterator[Any]:
     """Read the trees of many files in steps, one file after another. A step never spans two files.
 
-    While one step is processed, the next is read in the background, also across files.
+    While one step is processed, the next is read in the background, also across files. If all files are given by local
+    paths, the file after the one that is being read is opened meanwhile.
 
     Parameters
     ----------
@@ -313,7 +360,7 @@ def iterate(
     form = ResultForm(library_of(library), how, ak_add_doc)
     keep = same_filter(filter_branch, filter_field)
     select = _selecting(expressions, cut, filter_name, filter_typename, keep, aliases, language, form)
-    tables = OpenFiles(files, allow_missing, options, ledger)
+    tables = OpenFiles(files, allow_missing, options, ledger, ahead=True)
     return tables.reporting(dataset.iterate(tables, select, step_size, form, report, group_by))
 
 

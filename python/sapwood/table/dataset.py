@@ -113,6 +113,11 @@ def _iterate(
         # Entry numbers count over all files.
         return scan.arrays(start, stop, form, offset), scan.query.source, start, stop, offset
 
+    def close_before(step: tuple[Foreign, HasFields, int, int, int]) -> None:
+        # Closing lets other threads run. Later, the next read would start before the caller has freed the last step.
+        while opened[0] is not step[1]:
+            tables.done_with(opened.pop(0))
+
     def jobs() -> Iterator[Callable[[], Any]]:
         nonlocal scan
         offset = 0
@@ -139,10 +144,8 @@ def _iterate(
                 offset += last - first
 
     try:
-        with closing(read_ahead(jobs(), give_up, on_demand)) as steps:
+        with closing(read_ahead(jobs(), give_up, on_demand, close_before)) as steps:
             for array, source, start, stop, offset in steps:
-                while opened[0] is not source:
-                    tables.done_with(opened.pop(0))
                 # No reference to the array remains here, so that the caller can free it.
                 box = [array]
                 del array

@@ -169,9 +169,10 @@ class Readable(HasFields):
         """Read several fields in steps.
 
         While one step is in use, the next is read in the background. At most these two are in memory, plus a carry-over
-        buffer for pages that reach into the next step: the rest of twice `step_size` after these two steps, at least
-        32 MiB. If steps are much smaller than clusters, the buffer holds up to a cluster or 256 MiB. In local files,
-        the steps of a cluster may be views of the same memory, if the cluster fits into twice `step_size` and 32 MiB.
+        buffer for pages that reach into the next step: what these two steps leave of twice `step_size` and 28 MiB, at
+        least 32 MiB. If steps are much smaller than clusters, the buffer holds up to a cluster or 256 MiB. In local
+        files, the steps of a cluster may be views of the same memory, if two clusters and a step fit into twice
+        `step_size` and 32 MiB; where only one cluster is read, if it fits alone.
 
         Parameters
         ----------

@@ -17,8 +17,9 @@ from sapwood.table.schema import HasFields
 T = TypeVar("T")
 
 _CARRIED = 32 << 20
+_CARRIED_BESIDE = 28 << 20
 _CARRIED_AT_MOST = 256 << 20
-"""Bytes of pages that reach into the next step which are kept for it."""
+"""Bytes of pages that reach into the next step which are kept for it: always, beside two full steps, and at most."""
 
 
 def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int, int]:
@@ -134,15 +135,15 @@ def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
 def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
     """Return the maximum size of the parts of pages that are kept for the next step.
 
-    With few steps per cluster, it is the rest of the memory of two steps, and at least `_CARRIED`: decompressing a page
-    twice costs less than more memory. With many steps per cluster, it is a whole cluster, because otherwise each step
-    would decompress it again.
+    With few steps per cluster, it is what two steps leave of twice the requested size and `_CARRIED_BESIDE`, and at
+    least `_CARRIED`: decompressing a page twice costs less than more memory. With many steps per cluster, it is a whole
+    cluster, because otherwise each step would decompress it again.
     """
     step = _largest(query, islice(steps, _STEPS_MEASURED))
     cluster = _largest(query, pairwise(query.source.table.clusters))
     if cluster > 4 * step:
         return min(cluster, _CARRIED_AT_MOST)
-    left = 2 * (memory_size(step_size) - step) if isinstance(step_size, str) else 0
+    left = 2 * (memory_size(step_size) - step) + _CARRIED_BESIDE if isinstance(step_size, str) else 0
     return max(_CARRIED, min(cluster, left))
 
 
@@ -158,8 +159,9 @@ def carry_for(query: Query, room: int, steps: StepPlan, *, announce: bool = True
 class Windows:
     """Steps of a cluster that are read at once and returned one by one, because most of its pages serve several steps.
 
-    Each page is then decoded to its final place once. A window and its neighbour, if there is one, take no more memory
-    than two steps of the requested size and the carried pages.
+    Each page is then decoded to its final place once. Two clusters and a step must fit into two steps of the requested
+    size and the carried pages, because the next window is read while the last step of one is in use. A window that is
+    all that is read must fit alone.
     """
 
     def __init__(self, query: Query, step_size: int | str, steps: StepPlan, room: int) -> None:
@@ -191,11 +193,15 @@ class Windows:
 
 
 def read_ahead(
-    jobs: Iterator[Callable[[], T]], give_up: Callable[[], object], on_demand: int = 0
+    jobs: Iterator[Callable[[], T]],
+    give_up: Callable[[], object],
+    on_demand: int = 0,
+    found: Callable[[T], object] | None = None,
 ) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the previous one is in use.
 
-    The first `on_demand` jobs and the next one run only when their results are requested.
+    The first `on_demand` jobs and the next one run only when their results are requested. `found` is called with each
+    result before the next job starts.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn.
@@ -213,6 +219,8 @@ def read_ahead(
     pending = pool.submit(stop.call, run)
     try:
         while box := pending.result():
+            if found is not None:
+                found(box[0])
             if on_demand <= 0:
                 pending = pool.submit(stop.call, run)
             # No reference to the result remains here, so that the caller can free it.
@@ -229,6 +237,8 @@ def read_ahead(
             stop.give_up()
             give_up()
             pool.shutdown()
+            if isinstance(jobs, Generator):
+                jobs.close()  # an error in use refers to it, and it may hold open files
 
 
 class Report:

@@ -27,7 +27,7 @@ use basket::Embedded;
 use program::{BranchReader, Readers};
 use sapwood_io::{Cause, lock};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A tree, opened for reading.
 pub struct Tree {
@@ -57,7 +57,9 @@ pub struct Tree {
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
     cluster_size: u64,
-    readers: Readers,
+    classes: Arc<Classes>,
+    /// Shared by trees of one shape that were compared.
+    readers: OnceLock<Arc<Readers>>,
     /// Readers of the last read that left out objects of some classes.
     without: Mutex<Option<Arc<Readers>>>,
     page_cache: PageCache,
@@ -341,7 +343,8 @@ impl Tree {
             index: index.map(|(major, minor)| (major.to_owned(), minor.to_owned())),
             clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
             cluster_size: unsigned(auto_flush),
-            readers: Readers::new(Programs::new(classes), branches.len()),
+            classes,
+            readers: OnceLock::new(),
             without: Mutex::default(),
             branches,
             page_cache: PageCache::default(),
@@ -394,7 +397,7 @@ impl Tree {
 
     /// Returns the decoding program of a branch; it is compiled at first use.
     pub fn program(&self, branch: usize) -> Result<&BranchProgram> {
-        Ok(&self.readers.get(self, branch)?.program)
+        Ok(&self.readers().get(self, branch)?.program)
     }
 
     /// Returns the values of a basket. If a table gives them, also returns the starts of the entries and the end of the
@@ -415,7 +418,7 @@ impl Tree {
     /// Returns a branch compiled without the objects of hidden classes.
     fn compiled_reader(&self, branch: usize, hidden: &Hidden) -> Result<Arc<BranchReader>> {
         if hidden.is_empty() {
-            return self.readers.get(self, branch).cloned();
+            return self.readers().get(self, branch).cloned();
         }
         let mut kept = lock(&self.without);
         let readers = kept.as_ref().filter(|readers| readers.hidden() == hidden).cloned();
@@ -427,14 +430,20 @@ impl Tree {
         readers.get(self, branch).cloned()
     }
 
+    /// Readers of its branches.
+    fn readers(&self) -> &Arc<Readers> {
+        let new = || Arc::new(Readers::new(Programs::new(self.classes.clone()), self.branches.len()));
+        self.readers.get_or_init(new)
+    }
+
     /// Classes of the file.
     pub fn classes(&self) -> &Classes {
-        self.programs().classes()
+        &self.classes
     }
 
     /// Programs of the classes of the file.
     pub fn programs(&self) -> &Programs {
-        self.readers.programs()
+        self.readers().programs()
     }
 
     /// Names from the top branch down, joined with slashes.

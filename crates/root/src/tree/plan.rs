@@ -81,7 +81,7 @@ impl Table for Tree {
     }
     fn left_out(&self, field: usize) -> Result<Vec<String>> {
         let kept = lock(&self.without).clone();
-        let readers = kept.as_deref().unwrap_or(&self.readers);
+        let readers = kept.as_deref().unwrap_or_else(|| self.readers());
         Ok(readers.get(self, field)?.program.left_out.clone())
     }
     fn cluster_borders(&self) -> Vec<u64> {

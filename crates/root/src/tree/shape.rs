@@ -4,7 +4,8 @@ use super::{Branch, Leaf, Tree};
 
 impl Tree {
     /// Whether the branches of the other tree have the same names, types and places, in files with equal class
-    /// descriptions. The reader of a branch then decodes its counterpart.
+    /// descriptions. The reader of a branch then decodes its counterpart: if this tree has no readers yet, it shares
+    /// those of the other.
     pub fn same_shape(&self, other: &Self) -> bool {
         let alike = || {
             self.classname == other.classname
@@ -13,7 +14,15 @@ impl Tree {
                 && self.branches.iter().zip(&other.branches).all(|(a, b)| alike(a, b))
                 && (std::ptr::eq(self.classes(), other.classes()) || self.classes() == other.classes())
         };
-        std::ptr::eq(self, other) || alike()
+        if std::ptr::eq(self, other) {
+            return true;
+        }
+        let alike = alike();
+        if alike && self.readers.get().is_none() {
+            let shared = other.readers().clone();
+            self.readers.get_or_init(|| shared);
+        }
+        alike
     }
 }
 
