@@ -441,6 +441,7 @@ impl<'a> FieldEntries<'a> {
             pages,
             decoder: Box::new(ColumnDecoder { chosen, wanted }),
             shared: stored.choices.iter().any(|id| self.ntuple.aliased.contains(id)),
+            counter: None,
         })
     }
 
@@ -473,6 +474,7 @@ impl<'a> FieldEntries<'a> {
             pages,
             decoder: Box::new(ColumnDecoder { chosen, wanted: Wanted::Ends }),
             shared: true,
+            counter: None,
         })
     }
 
