@@ -517,3 +517,88 @@ def test_no_fields_are_an_empty_array_however_they_are_grouped(tmp_path: Path) -
     tree = sapwood.open(f"{tmp_path / 'file.root'}:t")
     for how in (None, "zip", tuple, list, dict):
         assert len(tree.arrays([], how=how)) == 0
+
+
+COUNTED = {"Jet_pt": "var * float32", "Jet_id": "var * int16", "Jet_x": "var * float64", "Mu_pt": "var * float32"}
+
+
+def write_counted(path: Path, seed: int) -> ak.Array:
+    """Write lists with two counters; the baskets of the branches of one counter end at different entries."""
+    random = np.random.default_rng(seed)
+    counts = {kind: random.integers(0, 5, 20_000) for kind in ("Jet", "Mu")}
+    data = {}
+    for name, kind in COUNTED.items():
+        own = counts[name.partition("_")[0]]
+        data[name] = ak.unflatten(random.integers(0, 1000, own.sum()).astype(kind.split()[-1]), own)
+    with sapwood.recreate(path, compression=None) as file:
+        tree = file.mktree(
+            "t", COUNTED, counter_name=lambda name: "n" + name[:2], basket_size=16_000, auto_flush=9_000
+        )  # fmt: skip
+        tree.extend(data)
+    return ak.zip(data, depth_limit=1)
+
+
+def offsets_of(array: ak.Array, name: str) -> Any:
+    layout = array.layout.content(name)
+    return layout.offsets.data
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_lists_with_one_counter_have_their_offsets_once(tmp_path: Path, threads: int) -> None:
+    wanted = [write_counted(tmp_path / f"{number}.root", number) for number in range(2)]
+    before = sapwood.num_threads()
+    try:
+        sapwood.set_num_threads(threads)
+        with sapwood.open(tmp_path / "0.root") as file:
+            tree = file["t"]
+            assert len({tree[name].num_baskets for name in COUNTED}) > 1
+            for start, stop in ((0, 20_000), (123, 15_001), (7, 8), (20_000, 20_000)):
+                found = tree.arrays(list(COUNTED), entry_start=start, entry_stop=stop)
+                assert ak.array_equal(found, wanted[0][start:stop])
+                first = offsets_of(found, "Jet_pt")
+                assert all(offsets_of(found, name) is first for name in ("Jet_id", "Jet_x"))
+                assert not np.shares_memory(first, offsets_of(found, "Mu_pt")) and not first.flags.writeable
+            steps = list(tree.iterate(list(COUNTED), step_size=3_000))
+            assert ak.array_equal(ak.concatenate(steps), wanted[0])
+            alone = tree.arrays(["Jet_x", "Mu_pt"])
+            assert ak.array_equal(alone, wanted[0][["Jet_x", "Mu_pt"]])
+        both = sapwood.concatenate([f"{tmp_path}/{number}.root:t" for number in range(2)], list(COUNTED))
+        assert ak.array_equal(both, ak.concatenate(wanted))
+        assert offsets_of(both, "Jet_pt") is offsets_of(both, "Jet_x")
+    finally:
+        sapwood.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_lists_that_contradict_those_of_their_counter_keep_their_own_lengths(tmp_path: Path, threads: int) -> None:
+    wanted, path = write_counted(tmp_path / "t.root", 0), tmp_path / "t.root"
+    with sapwood.open(path) as file:
+        branch = file["t"]["Jet_id"]
+        number = branch.num_baskets - 2
+        place, size = branch.basket_seek(number), branch.basket_compressed_bytes(number)
+        first, stop = branch.entry_offsets[number : number + 2]
+    data = bytearray(path.read_bytes())
+    # The table of entry starts, which are counted from the start of the record.
+    start = int.from_bytes(data[place + 14 : place + 16], "big")
+    lengths = ak.num(wanted.Jet_id)[first:stop].to_numpy()
+    starts = start + 2 * np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    table = data.index(starts.astype(">i4").tobytes(), place, place + size)
+    # The items of an entry move to the one before it.
+    at = next(one for one in range(100, len(lengths)) if lengths[one] == 2)
+    data[table + 4 * at : table + 4 * at + 4] = int(starts[at] + 4).to_bytes(4, "big")
+    path.write_bytes(data)
+    lengths[at - 1 : at + 1] += [2, -2]
+    counts = ak.num(wanted.Jet_id).to_numpy().copy()
+    counts[first:stop] = lengths
+    other = ak.unflatten(ak.flatten(wanted.Jet_id), counts)
+    before = sapwood.num_threads()
+    try:
+        sapwood.set_num_threads(threads)
+        for names in (["Jet_id", "Jet_pt", "Jet_x"], ["Jet_x", "Jet_pt", "Jet_id", "Mu_pt"]):
+            with sapwood.open(path) as file:
+                found = file["t"].arrays(names)
+            assert ak.array_equal(found.Jet_id, other)
+            for name in set(names) - {"Jet_id"}:
+                assert ak.array_equal(found[name], wanted[name])
+    finally:
+        sapwood.set_num_threads(before)

@@ -15,6 +15,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::pool::Filled;
 use sapwood_root::array::{Column, Number, Type};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::panic::resume_unwind;
 
 /// Keeps a buffer alive while an array uses it.
@@ -127,38 +129,59 @@ fn over(py: Python<'_>, number: Number, buffer: Buffer, flags: i32) -> PyResult<
 
 /// Converts a column to the tuples described in `_native.pyi`.
 pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
-    match column {
-        Column::Number { number, values } => {
-            (intern!(py, "number"), array(py, number, values)?).into_pyobject(py)
+    Tuples::default().column(py, column)
+}
+
+/// Converts columns to tuples. Columns that have their offsets in common get the same array of them.
+#[derive(Default)]
+pub struct Tuples<'py> {
+    /// Arrays of offsets by address and size.
+    offsets: HashMap<(usize, usize), Bound<'py, PyAny>>,
+}
+
+impl<'py> Tuples<'py> {
+    fn offsets(&mut self, py: Python<'py>, buffer: Buffer) -> PyResult<Bound<'py, PyAny>> {
+        match self.offsets.entry((buffer.as_ptr().addr(), buffer.len())) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(new) => Ok(new.insert(array(py, Number::I64, buffer)?).clone()),
         }
-        Column::Text { offsets, bytes } => {
-            ("text", array(py, Number::I64, offsets)?, array(py, Number::U8, bytes)?).into_pyobject(py)
-        }
-        Column::FixedList { length, size, values } => {
-            ("fixed", length, size, self::column(py, *values)?).into_pyobject(py)
-        }
-        Column::List { offsets, values } => {
-            (intern!(py, "list"), array(py, Number::I64, offsets)?, self::column(py, *values)?)
-                .into_pyobject(py)
-        }
-        Column::Record { length, name, fields } => {
-            let list = PyList::empty(py);
-            for (name, field) in fields {
-                list.append((name, self::column(py, field)?))?;
+    }
+
+    /// Converts a column.
+    pub fn column(&mut self, py: Python<'py>, column: Column) -> PyResult<Bound<'py, PyTuple>> {
+        match column {
+            Column::Number { number, values } => {
+                (intern!(py, "number"), array(py, number, values)?).into_pyobject(py)
             }
-            ("record", length, &*name, fields_of(&name, list)).into_pyobject(py)
-        }
-        Column::Option { index, values } => {
-            ("option", array(py, Number::I64, index)?, self::column(py, *values)?).into_pyobject(py)
-        }
-        Column::Union { tags, index, variants } => {
-            let list = PyList::empty(py);
-            for variant in variants {
-                list.append(self::column(py, variant)?)?;
+            Column::Text { offsets, bytes } => {
+                ("text", self.offsets(py, offsets)?, array(py, Number::U8, bytes)?).into_pyobject(py)
             }
-            ("union", array(py, Number::I8, tags)?, array(py, Number::I64, index)?, list).into_pyobject(py)
+            Column::FixedList { length, size, values } => {
+                ("fixed", length, size, self.column(py, *values)?).into_pyobject(py)
+            }
+            Column::List { offsets, values } => {
+                (intern!(py, "list"), self.offsets(py, offsets)?, self.column(py, *values)?).into_pyobject(py)
+            }
+            Column::Record { length, name, fields } => {
+                let list = PyList::empty(py);
+                for (name, field) in fields {
+                    list.append((name, self.column(py, field)?))?;
+                }
+                ("record", length, &*name, fields_of(&name, list)).into_pyobject(py)
+            }
+            Column::Option { index, values } => {
+                ("option", array(py, Number::I64, index)?, self.column(py, *values)?).into_pyobject(py)
+            }
+            Column::Union { tags, index, variants } => {
+                let list = PyList::empty(py);
+                for variant in variants {
+                    list.append(self.column(py, variant)?)?;
+                }
+                ("union", array(py, Number::I8, tags)?, array(py, Number::I64, index)?, list)
+                    .into_pyobject(py)
+            }
+            Column::Empty => ("empty",).into_pyobject(py),
         }
-        Column::Empty => ("empty",).into_pyobject(py),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of any format, their fields, and reading them.
 
-use crate::columns;
+use crate::columns::{self, Tuples};
 use crate::errors::raise;
 use crate::runtime::{pool, with_files, with_table};
 use crate::storage;
@@ -284,7 +284,8 @@ fn read<'py>(
         }
     }
     let made = without_garbage(py, columns.len(), || {
-        columns.into_iter().try_for_each(|column| list.append(columns::column(py, column)?))
+        let mut tuples = Tuples::default();
+        columns.into_iter().try_for_each(|column| list.append(tuples.column(py, column)?))
     });
     made.map(|()| list)
 }

@@ -579,7 +579,7 @@ impl Visit for Rooms {
 const BLOCK: usize = 64 << 10;
 
 /// Prepares the memory of the blocks that begin within the next `more` values, as far as there is room for them.
-fn provide<T>(values: &mut Vec<T>, more: usize) {
+pub(super) fn provide<T>(values: &mut Vec<T>, more: usize) {
     let block = BLOCK / size_of::<T>();
     let from = values.len().next_multiple_of(block);
     let to = values.len().saturating_add(more).next_multiple_of(block);

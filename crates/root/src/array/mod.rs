@@ -1,6 +1,7 @@
 //! Columns in Arrow layout.
 
 mod builder;
+mod common;
 pub mod extremes;
 #[cfg(target_os = "linux")]
 pub mod mapped;
@@ -11,6 +12,7 @@ pub mod wide;
 
 pub use crate::types::Number;
 pub use builder::{Builder, Dynamic, missing_in};
+pub use common::{CommonOffsets, Growing};
 
 use arrow_buffer::Buffer;
 

@@ -442,6 +442,7 @@ impl<'a> FieldEntries<'a> {
             pages,
             decoder: Box::new(ColumnDecoder { chosen, wanted }),
             shared: stored.choices.iter().any(|id| self.ntuple.aliased.contains(id)),
+            counter: None,
         })
     }
 
@@ -474,6 +475,7 @@ impl<'a> FieldEntries<'a> {
             pages,
             decoder: Box::new(ColumnDecoder { chosen, wanted: Wanted::Ends }),
             shared: true,
+            counter: None,
         })
     }
 

@@ -129,9 +129,9 @@ impl<'r, 'a> Run<'r, 'a> {
                     goals.push(GroupGoal::Places(values.bytes(), size));
                     turns.push(None);
                 }
-                GroupValues::Built(builder) => {
+                GroupValues::Built(values) => {
                     goals.push(GroupGoal::Turns(0, 0));
-                    turns.push(Some(Box::new(Turns::new(builder, stored))));
+                    turns.push(Some(Box::new(Turns::new(values, stored))));
                 }
             }
         }

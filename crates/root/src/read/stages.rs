@@ -5,16 +5,16 @@ use super::run::{PageJob, Run};
 use super::target::{Group, GroupValues, WORD};
 use super::{Keeps, Reading};
 use crate::array::pages::LargePages;
-use crate::array::{Builder, Column, Number};
+use crate::array::{Builder, Column, CommonOffsets, Number};
 use crate::error::{Error, Result, Within};
-use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, Table, Target};
+use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, ListOffsets, Table, Target};
 use crate::wire::grow::{self, Grow};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::lock;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A corrupt file may claim any size: memory for more bytes of values than this, for each byte in the files, is provided
 /// only as they are decoded.
@@ -93,6 +93,10 @@ enum SharedAs {
     Ends,
 }
 
+/// Identifies lanes of lists that are expected to be equal. For each part: its index, the stored column that counts the
+/// lists, the first item and the number of items.
+type CountedKey = Vec<(usize, usize, u64, u64)>;
+
 /// The state of a read between its stages.
 struct Stages<'a> {
     reading: &'a Reading<'a>,
@@ -133,9 +137,16 @@ impl LaneValues for PlanValues<'_, '_> {
     }
     fn built(&self, slot: usize) -> Option<(&Builder, Range<usize>)> {
         let (group, part) = self.group(slot)?;
-        let GroupValues::Built(builder) = &group.values else { return None };
+        let GroupValues::Built(values) = &group.values else { return None };
         let share = group.share(part)?;
-        Some((builder, share.first..share.first + share.items))
+        Some((values.as_builder(), share.first..share.first + share.items))
+    }
+    fn offsets(&self, slot: usize) -> Result<Option<ListOffsets<'_>>> {
+        let Some((group, part)) = self.group(slot) else { return Ok(None) };
+        let (GroupValues::Built(values), Some(share)) = (&group.values, group.share(part)) else {
+            return Ok(None);
+        };
+        Ok(values.offsets()?.map(|offsets| (offsets, share.first..share.first + share.items)))
     }
     fn known(&self, column: usize, first: u64, items: usize) -> Option<(Number, &[u8])> {
         let part = self.stages.plans.get(self.plan)?.part;
@@ -317,6 +328,7 @@ impl<'a> Stages<'a> {
     /// target.
     fn group(&mut self, lanes: &mut Vec<RunLane<'a>>) -> Result<usize> {
         let start = self.groups.len();
+        let mut common = counted_alike(lanes);
         for group in lanes.chunk_by_mut(|a, b| a.key() == b.key()) {
             let number = self.groups.len();
             let shared = group.first().is_some_and(|lane| lane.lane.shared);
@@ -345,7 +357,8 @@ impl<'a> Stages<'a> {
                     .within(self.place(other)));
             }
             let budget = &self.reading.budget;
-            let target = Group::new(group, budget)
+            let common = counted_key(group).and_then(|key| common.get_mut(&key));
+            let target = Group::new(group, budget, common)
                 .map_err(|error| error.within(self.place(first)).of_column(first.column));
             self.groups.try_push(target?)?;
         }
@@ -444,6 +457,24 @@ impl<'a> Stages<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the key of the lanes of a group, if another column counts their lists.
+fn counted_key(group: &[RunLane<'_>]) -> Option<CountedKey> {
+    let key = |lane: &RunLane<'_>| {
+        let items = lane.lane.pages.iter().map(|page| page.wanted() as u64).sum();
+        Some((lane.part, lane.lane.counter?, lane.item(), items))
+    };
+    group.iter().map(key).collect()
+}
+
+/// Returns places for the common offsets of groups whose lists one column counts, if there are several.
+fn counted_alike(lanes: &[RunLane<'_>]) -> HashMap<CountedKey, Option<Arc<CommonOffsets>>> {
+    let mut found: HashMap<CountedKey, usize> = HashMap::new();
+    for key in lanes.chunk_by(|a, b| a.key() == b.key()).filter_map(counted_key) {
+        *found.entry(key).or_default() += 1;
+    }
+    found.into_iter().filter(|(_, groups)| *groups > 1).map(|(key, _)| (key, None)).collect()
 }
 
 /// Requests large pages for the values of targets, if these are quick.

@@ -3,10 +3,11 @@
 use super::Budget;
 use super::stages::RunLane;
 use crate::array::pages::Room;
-use crate::array::{Builder, Column, Number, pool};
+use crate::array::{Builder, Column, CommonOffsets, Growing, Number, pool};
 use crate::error::{Error, Result};
 use crate::table::{PagePlace, Target};
 use arrow_buffer::Buffer;
+use std::sync::Arc;
 
 /// Maximum expansion by any codec. The densest is an RLE block of zstd: 128 KiB in four bytes.
 const EXPANSION: u64 = 1 << 15;
@@ -47,12 +48,17 @@ pub enum GroupValues {
     /// Ends of lists. While they are read, shares count words; afterwards, lists after the first word.
     Ends { values: pool::Filled },
     /// Values appended in order.
-    Built(Builder),
+    Built(Growing),
 }
 
 impl Group {
-    /// Creates the group of lanes that share a slot, in the order of their parts.
-    pub fn new(lanes: &[RunLane<'_>], budget: &Budget) -> Result<Self> {
+    /// Creates the group of lanes that share a slot, in the order of their parts. `common` are the offsets of lists that
+    /// it has in common with other groups; the first of these creates them.
+    pub fn new(
+        lanes: &[RunLane<'_>],
+        budget: &Budget,
+        common: Option<&mut Option<Arc<CommonOffsets>>>,
+    ) -> Result<Self> {
         let mut shares = Vec::with_capacity(lanes.len());
         let (mut first, mut stored, mut packed, mut unpacked) = (0usize, 0u64, 0u64, 0u64);
         let mut bits = 0u64;
@@ -97,8 +103,16 @@ impl Group {
                 // A file may claim any size: allocate no more than its pages are likely to hold.
                 let likely = stored.saturating_mul(8).saturating_add(1 << 16).min(unpacked);
                 let likely = usize::try_from(likely).unwrap_or(0);
-                builder.reserve(first.min(likely), likely);
-                GroupValues::Built(builder)
+                let lists = first.min(likely);
+                let common = common.filter(|_| matches!(builder, Builder::List { .. }));
+                builder.reserve(if common.is_some() { 0 } else { lists }, likely);
+                GroupValues::Built(if let Some(common) = common {
+                    let is_first = common.is_none();
+                    let offsets = common.get_or_insert_with(|| Arc::new(CommonOffsets::new(lists)));
+                    Growing::with_common(builder, offsets.clone(), is_first)
+                } else {
+                    Growing::new(builder)
+                })
             }
             _ => return Err(too_many()),
         };
@@ -168,8 +182,8 @@ impl Group {
     pub fn rooms(&mut self, filled: &mut Vec<Room>, growing: &mut Vec<Room>) {
         match &mut self.values {
             GroupValues::Direct { values, .. } | GroupValues::Ends { values } => filled.extend(values.room()),
-            GroupValues::Built(builder) => {
-                growing.extend(builder.room().into_iter().filter(|room| room.bytes() >= SMALLEST_GROWING));
+            GroupValues::Built(values) => {
+                growing.extend(values.room().into_iter().filter(|room| room.bytes() >= SMALLEST_GROWING));
             }
         }
     }
@@ -177,7 +191,7 @@ impl Group {
     /// Returns the column of all values.
     pub fn finish(self) -> Column {
         match self.values {
-            GroupValues::Built(builder) => builder.finish(),
+            GroupValues::Built(values) => values.finish(),
             GroupValues::Direct { number, values, .. } => Column::Number { number, values: values.share() },
             GroupValues::Ends { values } => {
                 let lists = self.shares.last().map_or(0, |share| share.first + share.items);

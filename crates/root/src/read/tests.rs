@@ -92,7 +92,7 @@ impl Fake {
             pages.insert(0, PageWanted { number: 0, first: start, items: 1, from: 0, to: 1, place });
         }
         let decoder = Box::new(FakeDecoder { fake: self, column });
-        Lane { slot, column, target, pages, decoder, bytes: 0, shared: ends }
+        Lane { slot, column, target, pages, decoder, bytes: 0, shared: ends, counter: None }
     }
 }
 

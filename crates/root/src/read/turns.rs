@@ -4,8 +4,8 @@
 //! twice. Its thread waits for its turn instead. Meanwhile, it helps to decode the page that is being appended, piece
 //! by piece.
 
-use crate::array::Builder;
 use crate::array::pages::Room;
+use crate::array::{Builder, Growing};
 use crate::error::Result;
 use crate::table::{Page, PageDecoder, PageOutput, PageSlice, PartsLeftOut, Unpacked};
 use sapwood_io::lock;
@@ -36,7 +36,7 @@ struct State<'a> {
     /// Index of the next page.
     next: usize,
     /// The column, unless a thread is appending to it.
-    to: Option<&'a mut Builder>,
+    to: Option<&'a mut Growing>,
     /// Pages decoded before their turn.
     early: BTreeMap<usize, Builder>,
     /// The large page that is being appended.
@@ -136,8 +136,8 @@ impl<'a> LargePage<'a> {
 
 impl<'a> Turns<'a> {
     /// Creates it for an empty column with pages of `stored` bytes in the files.
-    pub fn new(to: &'a mut Builder, stored: u64) -> Self {
-        let like = to.like();
+    pub fn new(to: &'a mut Growing, stored: u64) -> Self {
+        let like = to.builder().like();
         let state = State {
             next: 0,
             to: Some(to),
@@ -168,8 +168,10 @@ impl<'a> Turns<'a> {
             let done = state.done;
             state.done += bytes;
             drop(state);
-            to.prepare(bytes, share(bytes, done));
-            decode(to)?;
+            to.fill(|to| {
+                to.prepare(bytes, share(bytes, done));
+                decode(to)
+            })?;
             if turn.number == 0 && turn.length > 0 {
                 self.foresee(to, turn.length as f64);
             }
@@ -232,7 +234,7 @@ impl<'a> Turns<'a> {
         &self,
         turn: Turn,
         page: &LargePage<'a>,
-        to: &mut Builder,
+        to: &mut Growing,
         failed: &AtomicBool,
     ) -> Result<PartsLeftOut> {
         let mut left_out = Vec::new();
@@ -243,7 +245,7 @@ impl<'a> Turns<'a> {
             if let Some(ready) = large.ready.remove(&piece) {
                 drop(state);
                 let (mut aside, more) = ready?;
-                to.append(&aside)?;
+                to.fill(|to| to.append(&aside))?;
                 left_out.extend(more);
                 aside.clear();
                 state = self.lock();
@@ -252,8 +254,10 @@ impl<'a> Turns<'a> {
                 large.taken += 1;
                 let done = state.done;
                 drop(state);
-                to.prepare(PIECE, share(PIECE, done));
-                let (bytes, more) = page.decode(piece, to)?;
+                let (bytes, more) = to.fill(|to| {
+                    to.prepare(PIECE, share(PIECE, done));
+                    page.decode(piece, to)
+                })?;
                 left_out.extend(more);
                 if turn.number == 0 && piece == 0 && turn.length > 0 {
                     self.foresee(to, turn.length as f64 * page.part(1));
@@ -302,9 +306,9 @@ impl<'a> Turns<'a> {
     }
 
     /// Reserves room for the values after the first, which take this many bytes in the files.
-    fn foresee(&self, to: &mut Builder, first: f64) {
-        to.foresee(FORESEEN * self.stored as f64 / first);
-        self.lock().room = (first, to.room().into());
+    fn foresee(&self, to: &mut Growing, first: f64) {
+        to.builder().foresee(FORESEEN * self.stored as f64 / first);
+        self.lock().room = (first, to.builder().room().into());
     }
 
     /// Prepares the memory where values will be appended, so that the appending thread need not wait for it.
@@ -315,11 +319,11 @@ impl<'a> Turns<'a> {
     }
 
     /// Appends the early pages from `next` on. Then releases the column for the thread with the page after them.
-    fn pass_on(&self, mut next: usize, to: &'a mut Builder) -> Result<()> {
+    fn pass_on(&self, mut next: usize, to: &'a mut Growing) -> Result<()> {
         let mut state = self.lock();
         while let Some(mut aside) = state.early.remove(&next) {
             drop(state);
-            to.append(&aside)?;
+            to.fill(|to| to.append(&aside))?;
             aside.clear();
             next += 1;
             state = self.lock();

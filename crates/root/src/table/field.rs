@@ -5,6 +5,8 @@ use super::page::{PageDecoder, PageWanted};
 use crate::array::{Builder, Column, Number, Type};
 use crate::error::Result;
 use std::any::Any;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Information about a field that needs no compilation.
@@ -91,6 +93,9 @@ pub struct Lane<'a> {
     pub bytes: u64,
     /// Whether other fields are likely to need the same items. These are then read once and stay in the page cache.
     pub shared: bool,
+    /// The stored column that counts the lists of a [`Target::Built`]: lanes with the same one should have equal lists.
+    /// Their offsets are then compared and kept once.
+    pub counter: Option<usize>,
 }
 
 /// Destination of the values of a lane.
@@ -139,12 +144,21 @@ pub trait LaneValues {
     fn direct(&self, slot: usize) -> Option<&[u8]>;
     /// Ends of lists of a [`Target::Ends`].
     fn ends(&self, slot: usize) -> Option<Ends<'_>>;
-    /// Returns the builder of a [`Target::Built`] and the range of its items that belongs to this part.
-    fn built(&self, slot: usize) -> Option<(&Builder, std::ops::Range<usize>)>;
+    /// Returns the builder of a [`Target::Built`] without [`Lane::counter`], and the range of its items that belongs to
+    /// this part.
+    fn built(&self, slot: usize) -> Option<(&Builder, Range<usize>)>;
+    /// Returns the offsets of the lists of a [`Target::Built`].
+    ///
+    /// # Errors
+    /// When there is no memory for a copy.
+    fn offsets(&self, slot: usize) -> Result<Option<ListOffsets<'_>>>;
     /// Returns numbers, from item `first` on, that a field of this part has read from a stored column to a
     /// [`Target::Direct`].
     fn known(&self, column: usize, first: u64, items: usize) -> Option<(Number, &[u8])>;
 }
+
+/// The offsets of all lists of a column, and the range of those lists that belong to a part.
+pub type ListOffsets<'a> = (Cow<'a, [i64]>, Range<usize>);
 
 /// The ends of a part's lists.
 #[derive(Debug, Clone, Copy)]

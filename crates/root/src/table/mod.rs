@@ -40,7 +40,7 @@ mod kept;
 mod page;
 pub mod writer;
 
-pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
+pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, ListOffsets, Target};
 pub use identity::{places_hash, sample_hash};
 pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{

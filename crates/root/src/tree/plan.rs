@@ -363,7 +363,7 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
         let Some(counter) = self.tree.branches.get(self.branch).and_then(|branch| branch.counter) else {
             return Ok(());
         };
-        let empty = if matches!(state, State::Done) { Vec::new() } else { self.empty(read) };
+        let empty = if matches!(state, State::Done) { Vec::new() } else { self.empty(read)? };
         let (Some(begin), Some(end)) = (empty.first(), empty.last()) else { return Ok(()) };
         let (first, stop) = (begin.first, end.first + end.entries as u64);
         let found = if let State::Checking { first } = state {
@@ -401,7 +401,8 @@ impl<'a> FieldPlan<'a> for BranchPlan<'a> {
 impl<'a> BranchPlan<'a> {
     /// Returns the lane of the values.
     fn values(&self, pages: Vec<PageWanted>, counts: Option<Counts>) -> Result<Lane<'a>> {
-        self.lane(VALUES, self.branch, self.reader.clone(), pages, counts, self.hollow.clone())
+        let lane = self.lane(VALUES, self.branch, self.reader.clone(), pages, counts, self.hollow.clone())?;
+        Ok(Lane { counter: self.tree.branches.get(self.branch).and_then(|branch| branch.counter), ..lane })
     }
 
     /// Returns the lane of a counter.
@@ -436,7 +437,7 @@ impl<'a> BranchPlan<'a> {
         });
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let decoder = Box::new(BranchDecoder { tree: self.tree, branch, reader, counts, hollow });
-        Ok(Lane { slot, column: branch, target, pages, decoder, bytes, shared: false })
+        Ok(Lane { slot, column: branch, target, pages, decoder, bytes, shared: false, counter: None })
     }
 
     /// Returns the number type of a counter.
@@ -460,15 +461,16 @@ impl<'a> BranchPlan<'a> {
     }
 
     /// Returns the baskets without bytes whose elements another branch counts.
-    fn empty(&self, read: &dyn LaneValues) -> Vec<Empty> {
+    fn empty(&self, read: &dyn LaneValues) -> Result<Vec<Empty>> {
         let program = &self.reader.program;
         let elements = matches!(program.framing, Framing::Column | Framing::Counted { skip: 0, .. })
             && program.kind.least_bytes() > 0;
-        let (true, Some((Builder::List { offsets, .. }, share))) = (elements, read.built(VALUES)) else {
-            return Vec::new();
-        };
         // Other baskets have the lengths of their entries themselves: there, the counter is not needed.
         let hollow = lock(&self.hollow);
+        if hollow.is_empty() || !elements {
+            return Ok(Vec::new());
+        }
+        let Some((offsets, share)) = read.offsets(VALUES)? else { return Ok(Vec::new()) };
         let mut at = share.start;
         let mut found = Vec::new();
         for page in self.tree.baskets(self.branch, self.start, self.stop).unwrap_or_default() {
@@ -480,7 +482,7 @@ impl<'a> BranchPlan<'a> {
             }
             at += entries;
         }
-        found
+        Ok(found)
     }
 }
 

@@ -172,7 +172,7 @@ impl<'a> ColumnPlan<'a> {
             reader: if slot == VALUES { self.reader.clone() } else { reader },
             ends: slot == ENDS,
         });
-        Ok(Lane { slot, column: field, target, pages, decoder, bytes, shared: slot == ENDS })
+        Ok(Lane { slot, column: field, target, pages, decoder, bytes, shared: slot == ENDS, counter: None })
     }
 }
 
