@@ -63,9 +63,7 @@ def write(path: Path, kind: str) -> list[str]:
 def test_without_memory_a_read_ends_in_an_error(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "some.root"
     names = write(path, kind)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), *names], capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-c", CHILD, str(path), *names], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     errors, read = map(int, done.stdout.split())
     assert errors >= 5 and read >= 5, (errors, read)

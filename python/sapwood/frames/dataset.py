@@ -40,8 +40,8 @@ class _Batches:
     """Record batches that Arrow's threads take; they end when Python does.
 
     A scan that was not read to its end (``head``, a query with a limit or an error) leaves a thread that reads ahead.
-    Also after its end, a thread of Arrow releases this object. A thread that asks for a batch or releases an object while
-    Python ends would abort the process or never return.
+    Also after its end, a thread of Arrow releases this object. A thread that asks for a batch or releases an object
+    while Python ends would abort the process or never return.
     """
 
     _alive: ClassVar[WeakSet[_Batches]] = WeakSet()
