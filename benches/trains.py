@@ -161,9 +161,9 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
 def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
     """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
 
-    The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`.
+    The files are links to one, of 85 or 133 MB in clusters of 30 MB, enough for one job of about `seconds`.
     Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns, each with
-    the processes of its own executor alone. `apart` is what programs that know nothing of each other reach: what the
+    the processes of its own executor alone. `apart`: independent programs, each with its own files: what the
     machine has to give. `others` are the processors that were busy with something else (Dask's scheduler is, too):
     where they are many, the rates say little.
     """
@@ -225,7 +225,7 @@ def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> t
 def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
     """Run each task with two jobs by `auto`, the default, and by threads and processes alone.
 
-    Each run is in a process of its own, and reads so many files that one job takes about `seconds`. The start of
+    Each run is in a process of its own, and reads files enough for one job of about `seconds`. The start of
     processes and planning are in the rates. What two gain is compared with one thread that reads a third of the files.
     Memory is the peak of the sum of all processes, each counted with the pages that it shares with others.
     """
@@ -485,7 +485,7 @@ def page(result: dict[str, Any], file: str) -> str:
             more = f"{used[-1] / used[0]:.2f}" if used else ""
             busy = f"{max(about['others'].values()):.2f}" if "others" in about else ""
             rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", more, busy, held])
-    head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on",
+    head = ["entries/s, by number of jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on",
             "processor time of an entry, 8 ÷ 1", "others, at most", "≥ 1.8, ≥ 90 %"]  # fmt: skip
     parts.append(f"## Jobs\n\n{' '.join((scaling.__doc__ or '').split())}\n\n{table(head, rows)}")
     if "choice" in result:
@@ -524,8 +524,8 @@ def page(result: dict[str, Any], file: str) -> str:
              f"{about['bytes'] / 1e6:.1f}"] for count, about in written.items() if count.isdigit()]  # fmt: skip
     head = ["", "s of the processor", "s", "MB of memory, at most", "MB written"]
     words = (
-        f"Each stream takes {written['memory of a stream'] / 1e6:.1f} MB of memory more, and all together "
-        f"{written['cpu of all to one']:.2f} times as long on the processor as one that has all entries."
+        f"Another stream takes {written['memory of a stream'] / 1e6:.1f} MB of memory. All together take "
+        f"{written['cpu of all to one']:.2f} times the processor time of one that has all entries."
     )
     parts.append(f"## Streams\n\n{' '.join((stream_run.__doc__ or '').split())} {words}\n\n{table(head, rows)}")
     if "coffea" in result:
