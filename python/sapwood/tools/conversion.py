@@ -19,6 +19,7 @@ from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
+from sapwood.writing.columns import check_names_once, without_offset
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -179,13 +180,29 @@ def _reader(
     return all_of(), ak.Array(first)[:0], {}
 
 
+def _of_arrow(batch: Foreign) -> Foreign:
+    """Make an Awkward array of a record batch, which may be a slice.
+
+    Raises
+    ------
+    ArgumentError
+        Two columns have one name.
+    """
+    import awkward as ak
+    import pyarrow as pa
+
+    check_names_once(batch.schema.names)
+    columns = [without_offset(column) for column in batch.columns]
+    return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+
+
 def _parquet_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
     import awkward as ak
     import pyarrow.parquet as pq
 
     del name
     file = stack.enter_context(pq.ParquetFile(source))
-    batches = (ak.from_arrow(batch) for batch in file.iter_batches(_ROWS))
+    batches = (_of_arrow(batch) for batch in file.iter_batches(_ROWS))
     return batches if file.metadata.num_rows else iter([ak.from_arrow(file.schema_arrow.empty_table())])
 
 
@@ -198,11 +215,10 @@ def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Itera
     file = stack.enter_context(pa.ipc.open_file(mapped))
     if not file.num_record_batches:
         return iter([ak.from_arrow(file.schema.empty_table())])
-    return (ak.from_arrow(file.get_batch(place)) for place in range(file.num_record_batches))
+    return (_of_arrow(file.get_batch(place)) for place in range(file.num_record_batches))
 
 
 def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
     import pyarrow as pa
     from pyarrow import csv
 
@@ -217,7 +233,7 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
             batch = first.read_next_batch()
         whole = [name for name in reals if all(map(_WHOLE.fullmatch, map(str, batch.column(name).to_pylist())))]
         options.column_types = dict.fromkeys(whole, pa.uint64())
-    return (ak.from_arrow(batch) for batch in stack.enter_context(csv.open_csv(source, convert_options=options)))
+    return (_of_arrow(batch) for batch in stack.enter_context(csv.open_csv(source, convert_options=options)))
 
 
 def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:

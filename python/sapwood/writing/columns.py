@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -114,17 +114,31 @@ def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
     if module == "numpy" and getattr(data, "dtype", None) is not None and data.dtype.names is not None:
         return _fields(data)
     if module == "pandas" and hasattr(data, "columns"):
-        return [("index", data.index), *((str(name), data[name]) for name in data.columns)]
+        if data.index.nlevels > 1:
+            raise UnsupportedError("a DataFrame with an index of several levels cannot be written: use reset_index()")
+        names = ["index", *map(str, data.columns)]
+        check_names_once(names)
+        return zip(names, [data.index, *(data.iloc[:, place] for place in range(len(names) - 1))], strict=True)
     if module == "polars" and hasattr(data, "get_columns"):
         return [(series.name, series) for series in data.get_columns()]
     if module == "pyarrow" and hasattr(data, "column_names"):
-        return [(name, data.column(name)) for name in data.column_names]
+        check_names_once(data.column_names)
+        return zip(data.column_names, data.columns, strict=True)
     if module == "awkward" and getattr(data, "fields", None) and hasattr(data, "ndim"):
         return _record_fields(data) if data.ndim == 1 else [("", data)]
     raise TypeError(
         "a tree is written from a mapping of names to arrays, a table (pandas, Polars, PyArrow), an Awkward array of "
         f"records or a NumPy structured array, not from {type(data).__name__}"
     )
+
+
+def check_names_once(names: Sequence[str]) -> None:
+    """Raise `ArgumentError` if two columns have one name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ArgumentError(f"two columns are named {name!r}")
+        seen.add(name)
 
 
 def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
@@ -368,7 +382,33 @@ def _plain_arrow(data: Foreign) -> Foreign:
 
         data = compute.call_function("run_end_decode", [data])
     kind = _plain_type(data.type)
-    return data if kind.equals(data.type) else data.cast(kind)
+    data = data if kind.equals(data.type) else data.cast(kind)
+    if isinstance(data, pa.ChunkedArray):
+        return pa.chunked_array([without_offset(chunk) for chunk in data.chunks], data.type)
+    return without_offset(data)
+
+
+def without_offset(array: Foreign) -> Foreign:
+    """Return an Arrow array whose buffers begin with its values: copied if it is a slice of another.
+
+    `ak.from_arrow` takes the missing values of a slice from the beginning of the whole array.
+    """
+    import pyarrow as pa
+
+    return pa.concat_arrays([array]) if _is_slice(array) else array
+
+
+def _is_slice(array: Foreign) -> bool:
+    import pyarrow as pa
+
+    kind = array.type
+    if array.offset:
+        return True
+    if pa.types.is_struct(kind):
+        return any(_is_slice(array.field(place)) for place in range(kind.num_fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _is_slice(array.values)
+    return False
 
 
 def _plain_type(kind: Foreign) -> Foreign:
