@@ -74,6 +74,14 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
+def check_operators(text: str, what: str, place: str) -> None:
+    """Raise `ExpressionError` if a formula of ROOT has ``^``, a power there and an exclusive or in Python."""
+    if "^" in text:
+        raise ExpressionError(
+            f"{what} has the operator ^, a power in ROOT and an exclusive or here: {text!r}; write it with **\n{place}"
+        )
+
+
 def _number_types(layout: Foreign) -> set[np.dtype[Any]]:
     """Return the types of all numbers in a layout of Awkward Array."""
     if layout.is_numpy:

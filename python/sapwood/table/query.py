@@ -22,7 +22,7 @@ from sapwood.errors import (
 )
 from sapwood.garbage import no_garbage
 from sapwood.show.units import listed
-from sapwood.table.expressions import MAX_DEPTH, Expression, Language
+from sapwood.table.expressions import MAX_DEPTH, Expression, Language, check_operators
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import (
     Field,
@@ -145,6 +145,7 @@ class Query:
             check_kind("aliases", aliases, Mapping, "a dict of names and expressions")
         check_filter(source, filter_field)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
+        self._stored_aliases = source.table.aliases.keys() - (aliases or {}).keys()
         self._looks_at_fields = filter_field is not None and filter_field is not no_filter
         self._unreadable: dict[Field, None] = {}
         self.named: set[Field] = set()
@@ -458,6 +459,8 @@ class Query:
                 f"more than {MAX_DEPTH} aliases that use each other, from {within[0]!r}\n{self.source.location}"
             )
         definition = self._given_aliases.get(text, text)
+        if text in self._stored_aliases:
+            check_operators(definition, f"the alias {text!r} in the file", self.source.location)
         names = _Names(self, self._given_aliases)
         try:
             expression = self._language.parse(definition, names, self.source.location, self.source.words.field)

@@ -184,10 +184,12 @@ def _chosen(source: Foreign, pattern: str | None, *, cycles: bool = False) -> li
     items = list(objects_of(root_native(source).directory()))
     if pattern is None:
         return [(item, item.path) for item in items]
+    # A name may have the signs of patterns and cycles: ``h[1]``, ``a;b``.
+    found = [(item, item.path.rpartition("/")[2]) for item in items if item.path == pattern]
+    of_cycle = ";" in pattern and not found
     plain = pattern.partition(";")[0]
-    found: list[tuple[Item, str]] = []
-    for item in items:
-        if ";" in pattern and item.path == plain:
+    for item in items if not found else []:
+        if of_cycle and item.path == plain:
             key = source.key(pattern)
             found.append((Item(plain, key.fClassName, key.native), plain.rpartition("/")[2]))
         elif fnmatch.fnmatchcase(item.path, plain) and item.path.count("/") == plain.count("/"):
@@ -197,7 +199,7 @@ def _chosen(source: Foreign, pattern: str | None, *, cycles: bool = False) -> li
         found += [(item, f"{name}/{item.path[len(head) :]}") for item in items if item.path.startswith(head)]
     if not found:
         raise NotFoundError(f"{source.file_path} has nothing named {pattern}: it has {[item.path for item in items]}")
-    if not cycles or ";" in pattern:
+    if not cycles or of_cycle:
         return found
     keys: dict[str, list[Item]] = {}
     for name in source.keys(recursive=True, cycle=True):
@@ -264,15 +266,19 @@ def _left_out(names: Sequence[str], path: str, selection: Selection, word: str) 
     ArgumentError
         A pattern matches nothing.
     """
-    for pattern in (*selection.keep, *selection.drop):
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            raise ArgumentError(f"{path} has no {word} that matches {pattern!r}; it has {list(names)}")
-    return [
-        name
-        for name in names
-        if (selection.keep and not any(fnmatch.fnmatchcase(name, one) for one in selection.keep))
-        or any(fnmatch.fnmatchcase(name, one) for one in selection.drop)
-    ]
+
+    def matching(patterns: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        for pattern in patterns:
+            # A name may have the signs of patterns, as ``x[3]`` has.
+            these = {pattern} if pattern in names else {name for name in names if fnmatch.fnmatchcase(name, pattern)}
+            if not these:
+                raise ArgumentError(f"{path} has no {word} that matches {pattern!r}; it has {list(names)}")
+            found |= these
+        return found
+
+    kept, dropped = matching(selection.keep), matching(selection.drop)
+    return [name for name in names if (selection.keep and name not in kept) or name in dropped]
 
 
 def _copy_ntuple(source: Foreign, item: Item, new: Foreign, where: str, selection: Selection) -> int:

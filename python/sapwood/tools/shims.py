@@ -21,6 +21,7 @@ from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.texts import read_text
+from sapwood.table.expressions import check_operators
 from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
@@ -60,9 +61,11 @@ def named(source: str) -> list[Named]:
     file, inside = split_path(source)
     with sapwood.open({file: None}) as opened:
         items = list(objects_of(root_native(opened).directory()))
-    plain = (inside or "*").strip("/").partition(";")[0]
+    whole = (inside or "*").strip("/")
+    plain = whole.partition(";")[0]
     depth = plain.count("/")
-    found = [
+    # A name may have the signs of patterns and cycles: ``h[1]``, ``a;b``.
+    found = [Named(file, item.path, item.classname) for item in items if item.path == whole] or [
         Named(file, item.path, item.classname)
         for item in items
         if item.path.count("/") == depth and fnmatch.fnmatchcase(item.path, plain)
@@ -361,6 +364,7 @@ def select(
     if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
         raise ArgumentError(f"{target} exists: its compression cannot be changed")
     done: dict[str, int | None] = {}
+    check_operators(cut or "", "the selection", ", ".join(sources))
     for source in sources:
         for one in named(source):
             if one.classname not in TREES | RNTUPLES:

@@ -58,7 +58,9 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         directory = self
         for part in outer:
             directory = directory._directory(part)
-        name, _, cycle = last.partition(";")
+        name, semicolon, cycle = last.rpartition(";")
+        if not semicolon or not (cycle in ("", "*") or cycle.isdigit()):
+            name, cycle = last, ""
         return directory, name, cycle
 
     def iterclassnames(
