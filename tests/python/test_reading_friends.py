@@ -234,3 +234,29 @@ def test_entries_whose_cut_is_missing_are_left_out(tmp_path: Path) -> None:
         assert [step["x"].to_list() for step in table.iterate(["x"], "opt > 2", step_size=3)] == [[2], [4]]
         table.add_friend(friend, "W", on=["x"])
         assert table.arrays(["x"], "W.w > 5")["x"].to_list() == [0, 4]
+
+
+def test_keys_of_64_bits_with_and_without_sign(tmp_path: Path) -> None:
+    signed = np.array([-1, -2, 5, 1 << 62], np.int64)
+    unsigned = np.array([(1 << 64) - 1, (1 << 64) - 2, 5, 1 << 62, (1 << 62) + 1], np.uint64)
+    for here, there in ((signed, unsigned), (unsigned, signed)):
+        with sapwood.recreate(tmp_path / "a.root") as file:
+            file["t"] = {"event": here}
+        with sapwood.recreate(tmp_path / "b.root") as file:
+            file["u"] = {"event": there, "w": np.arange(len(there))}
+        with sapwood.open(tmp_path / "a.root") as file:
+            tree = file["t"]
+            tree.add_friend(f"{tmp_path / 'b.root'}:u", on="event", alias="U")
+            known = {int(key): place for place, key in enumerate(there)}
+            assert tree.arrays(["U.w"])["U.w"].to_list() == [known.get(int(key)) for key in here]
+
+
+def test_a_key_with_missing_values_is_an_error(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"event": [1, 2]}
+        file.mkrntuple("u", {"event": ak.Array([1, None]), "w": [1, 2]})
+    with sapwood.open(tmp_path / "a.root") as file:
+        tree = file["t"]
+        tree.add_friend(file["u"], on="event", alias="U")
+        with pytest.raises(sapwood.ArgumentError, match="one whole number per entry"):
+            tree.arrays(["U.w"])

@@ -117,10 +117,14 @@ class FriendIndex:
         return codes, there
 
     def _whole(self, array: Any, column: str) -> Array:
-        numbers = np.asarray(array)
+        try:
+            numbers = np.asarray(array)
+        except (ValueError, TypeError):  # lists, missing values
+            numbers = np.empty(0)
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
             raise ArgumentError(f"friend {self._name} is found by {column!r}, which is not one whole number per entry")
-        return numbers.astype(np.int64)
+        is_large = numbers.dtype == np.uint64 and len(numbers) > 0 and int(numbers.max()) >= 1 << 63
+        return numbers if is_large else numbers.astype(np.int64)
 
 
 class FriendElement:
@@ -221,5 +225,10 @@ def _runs(parts: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _places(values: Array, wanted: Array) -> tuple[Array, Array]:
     """Return the places of numbers in a sorted array, and whether each is there."""
+    if values.dtype != wanted.dtype:
+        # Only numbers that both types can hold can be equal. Together, NumPy would make floats of them.
+        fits = wanted >= 0 if wanted.dtype == np.int64 else wanted < 1 << 63
+        places, there = _places(values, np.where(fits, wanted, 0).astype(values.dtype))
+        return places, there & fits
     places = np.minimum(np.searchsorted(values, wanted), max(len(values) - 1, 0))
     return places, values[places] == wanted if len(values) else np.zeros(len(wanted), np.bool_)
