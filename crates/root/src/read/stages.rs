@@ -202,7 +202,7 @@ impl<'a> Reading<'a> {
         let mut verified = false;
         loop {
             let more = stages.plan(false)?;
-            let mut lanes = stages.ready(more);
+            let mut lanes = stages.ready(more)?;
             if lanes.is_empty() {
                 break;
             }
@@ -300,15 +300,15 @@ impl<'a> Stages<'a> {
 
     /// Returns the lanes to read now, by column and slot: those of slots that all parts have provided. Returns all
     /// lanes if nothing else can proceed.
-    fn ready(&mut self, more: bool) -> Vec<RunLane<'a>> {
+    fn ready(&mut self, more: bool) -> Result<Vec<RunLane<'a>>> {
         let mut pending = std::mem::take(&mut self.pending);
-        pending.sort_by_key(|lane| (lane.column, lane.lane.slot, lane.part));
+        pending.sort_unstable_by_key(|lane| (lane.column, lane.lane.slot, lane.part));
         let (parts, fields) =
             (self.reading.parts.len(), self.reading.parts.first().map_or(1, |p| p.fields.len()));
         if parts == 1 || !more {
-            return pending;
+            return Ok(pending);
         }
-        let mut complete = Vec::with_capacity(pending.len());
+        let mut complete = grow::with_room(pending.len())?;
         for group in pending.chunk_by(|a, b| a.key() == b.key()) {
             let column = group.first().map_or(0, |lane| lane.column);
             let mut plans = self.plans.iter().skip(column).step_by(fields.max(1));
@@ -316,12 +316,14 @@ impl<'a> Stages<'a> {
             complete.resize(complete.len() + group.len(), all);
         }
         if !complete.contains(&true) || !complete.contains(&false) {
-            return pending;
+            return Ok(pending);
         }
-        let mut flags = complete.into_iter();
-        let (ready, rest) = pending.into_iter().partition(|_| flags.next() == Some(true));
-        self.pending = rest;
-        ready
+        let mut ready = grow::with_room(pending.len())?;
+        self.pending.room(pending.len())?;
+        for (lane, complete) in pending.into_iter().zip(complete) {
+            if complete { ready.push(lane) } else { self.pending.push(lane) }
+        }
+        Ok(ready)
     }
 
     /// Creates the targets of lanes and removes the lanes that others have read. Returns the index of the first new
@@ -445,7 +447,7 @@ impl<'a> Stages<'a> {
     /// Runs the checks of all plans. Values that only a check needs may be missing.
     fn check(&mut self) -> Result<()> {
         while self.plan(true)? {
-            let mut lanes = self.ready(false);
+            let mut lanes = self.ready(false)?;
             let start = self.group(&mut lanes)?;
             if self.run(lanes, start).is_err() {
                 for state in &mut self.plans {
