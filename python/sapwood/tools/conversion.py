@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sapwood
-from sapwood.columns import from_awkward, to_arrow
+from sapwood.columns import Array, from_awkward, to_arrow
 from sapwood.errors import ArgumentError, MissingPackageError, StorageError, UnsupportedError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
-from sapwood.writing.columns import check_names_once, without_offset
+from sapwood.writing.columns import check_names_once, has_rounded, without_offset
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -241,10 +241,17 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
     import numpy as np
 
     try:
-        return ak.Array(rows)
+        array = ak.Array(rows)
+        for name in array.fields:
+            values = (row.get(name) for row in rows) if has_rounded(array[name].layout) else ()
+            if any(isinstance(value, int) and abs(value) > 1 << 53 for value in values):
+                raise UnsupportedError(
+                    f"{source}: {name!r} has integers beyond 2**53 beside fractions, which round them"
+                )
+        return array
     except RuntimeError:  # an integer that does not fit into int64
         columns: dict[str, Any] = {}
-        for name in rows[0]:
+        for name in dict.fromkeys(name for row in rows for name in row):
             values = [row.get(name) for row in rows]
             try:
                 columns[name] = ak.Array(values)
@@ -461,14 +468,27 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
             kind, shape = kinds[field]
             values = batch[field]
             whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
+            rows = ak.to_numpy(values, allow_missing=False).reshape(-1, *shape) if whole else _objects(values)
+            if whole:
+                _check_cast(rows, data.dtype, field)
             data.resize(len(data) + len(values), axis=0)
-            data[len(data) - len(values) :] = (
-                ak.to_numpy(values, allow_missing=False).reshape(-1, *shape) if whole else _objects(values)
-            )
+            data[len(data) - len(values) :] = rows
             file.check()
         return len(batch)
 
     return write
+
+
+def _check_cast(values: Array, kind: Foreign, field: str) -> None:
+    """Raise `UnsupportedError` if numbers of a later batch do not fit into the type of the first."""
+    import numpy as np
+
+    if values.dtype == kind:
+        return
+    with np.errstate(invalid="ignore"):
+        lost = (values.astype(kind).astype(values.dtype) != values) & (values == values)
+    if lost.any():
+        raise UnsupportedError(f"{field!r} has the type {kind} in the first entries: {values[lost][0]} does not fit")
 
 
 def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tuple[int, ...]]:

@@ -308,13 +308,13 @@ def _check_rounding(values: Iterable[Any]) -> None:
             _check_rounding(cast_type("list[Any]", value))
 
 
-def _has_rounded(layout: Foreign) -> bool:
+def has_rounded(layout: Foreign) -> bool:
     """Return whether an array has floats that are large enough to be rounded integers."""
     if layout.is_numpy:
         return layout.data.dtype.kind == "f" and bool((np.abs(layout.data) >= _EXACT).any())
     if layout.is_unknown:
         return False
-    return any(map(_has_rounded, layout.contents if hasattr(layout, "contents") else [layout.content]))
+    return any(map(has_rounded, layout.contents if hasattr(layout, "contents") else [layout.content]))
 
 
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
@@ -449,7 +449,7 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
             layout = ak.to_layout(ak.from_iter([_encoded(one) for one in values]))
         except (RuntimeError, ValueError, TypeError) as again:
             raise ArgumentError(f"these values cannot be written: {first_line(again)}") from error
-    if _has_rounded(layout):
+    if has_rounded(layout):
         _check_rounding(values)
     return _from_layout(layout, missing=missing)
 
