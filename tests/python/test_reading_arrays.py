@@ -602,3 +602,16 @@ def test_lists_that_contradict_those_of_their_counter_keep_their_own_lengths(tmp
                 assert ak.array_equal(found[name], wanted[name])
     finally:
         sapwood.set_num_threads(before)
+
+
+def test_expressions_without_fields_have_a_value_for_each_entry(tmp_path: Path) -> None:
+    for form in ("ttree", "rntuple"):
+        with sapwood.recreate(tmp_path / "t.root", format=form) as file:
+            file["t"] = {"x": np.arange(300)}
+        path = f"{tmp_path / 't.root'}:t"
+        with sapwood.open(path) as tree:
+            assert len(tree.arrays(["1.5"])) == 300
+            assert [len(step) for step in tree.iterate(["1.5"], step_size=100)] == [100, 100, 100]
+            assert [len(step) for step in tree.iterate(["1.5"])] == [300]
+            assert [len(step) for step in tree.iterate([])] == []
+        assert sum(len(step) for step in sapwood.iterate(path, ["1.5"])) == 300

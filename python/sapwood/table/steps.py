@@ -106,7 +106,7 @@ class StepPlan:
         self._step_size = step_size
         self.ranges: Sequence[tuple[int, int]] = ()
         """The ranges that have entries to read."""
-        if query.numbers or query.beside:
+        if query.numbers or query.beside or query.outputs:
             next(plan_steps(query, step_size, *(ranges[0] if ranges else (0, 0))), None)
             self.ranges = [(start, stop) for start, stop in ranges if start < stop]
 
