@@ -38,7 +38,9 @@ fn all(part: &Part<'_>) -> Vec<PagePlanned> {
         PagePlanned { cluster: borders.partition_point(|&border| border <= needed), page }
     };
     let mut pages: Vec<PagePlanned> = pages.into_iter().map(cluster).collect();
-    pages.sort_by_key(|planned| (planned.cluster, planned.page.range.offset));
+    pages.sort_unstable_by_key(|planned| {
+        (planned.cluster, planned.page.range.offset, planned.page.range.length)
+    });
     pages
 }
 

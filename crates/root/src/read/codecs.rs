@@ -20,7 +20,7 @@ pub fn codecs(table: &dyn Table, pages: &[(usize, usize)]) -> Vec<Option<u32>> {
     };
     let wanted: Vec<Option<Range>> = pages.iter().map(head).collect();
     let mut ranges: Vec<Range> = wanted.iter().flatten().copied().collect();
-    ranges.sort_by_key(|range| range.offset);
+    ranges.sort_unstable_by_key(|range| (range.offset, range.length));
     let mut heads = vec![0; ranges.iter().map(|range| range.length as usize).sum()];
     if source.fetch(&ranges, &mut heads, Cause::Head).is_err() {
         return vec![None; pages.len()];

@@ -236,7 +236,7 @@ impl Reading<'_> {
                 readers.push(first.clone());
                 continue;
             }
-            let mut found = Vec::with_capacity(part.fields.len());
+            let mut found = grow::with_room(part.fields.len())?;
             for (column, &field) in part.fields.iter().enumerate() {
                 let reader = model.unwrap_or(part).table.reader(field, hidden)?;
                 let place = || part.table.place(field);

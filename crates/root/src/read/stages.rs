@@ -230,7 +230,7 @@ impl<'a> Reading<'a> {
             uses.iter_mut().skip(slot.group).take(1).for_each(|uses| *uses += 1);
         }
         let mut finished: HashMap<usize, Column> = HashMap::new();
-        let mut columns = Vec::with_capacity(fields);
+        let mut columns = grow::with_room(fields)?;
         for (column, reader) in readers.first().into_iter().flatten().enumerate() {
             let mut take = |slot: usize| {
                 let missing = || Error::corrupt("values that were not read");
@@ -366,7 +366,7 @@ impl<'a> Stages<'a> {
         }
         lanes.retain(|lane| lane.group != LaneGroup::Known);
         // In file order, not by slots.
-        lanes.sort_by_key(|lane| (lane.part, lane.column));
+        lanes.sort_unstable_by_key(|lane| (lane.part, lane.column, lane.lane.slot));
         Ok(start)
     }
 
