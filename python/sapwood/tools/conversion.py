@@ -243,7 +243,7 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
     try:
         array = ak.Array(rows)
         for name in array.fields:
-            values = (row.get(name) for row in rows) if has_rounded(array[name].layout) else ()
+            values = (row.get(name) for row in rows) if has_rounded(ak.to_layout(array[name])) else ()
             if any(isinstance(value, int) and abs(value) > 1 << 53 for value in values):
                 raise UnsupportedError(
                     f"{source}: {name!r} has integers beyond 2**53 beside fractions, which round them"
