@@ -242,13 +242,6 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
 
     try:
         array = ak.Array(rows)
-        for name in array.fields:
-            values = (row.get(name) for row in rows) if has_rounded(ak.to_layout(array[name])) else ()
-            if any(isinstance(value, int) and abs(value) > 1 << 53 for value in values):
-                raise UnsupportedError(
-                    f"{source}: {name!r} has integers beyond 2**53 beside fractions, which round them"
-                )
-        return array
     except RuntimeError:  # an integer that does not fit into int64
         columns: dict[str, Any] = {}
         for name in dict.fromkeys(name for row in rows for name in row):
@@ -262,6 +255,11 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
                     ) from None
                 columns[name] = ak.Array(np.asarray(values, np.uint64))
         return ak.zip(columns, depth_limit=1)
+    for name in array.fields:
+        values = (row.get(name) for row in rows) if has_rounded(ak.to_layout(array[name])) else ()
+        if any(isinstance(value, int) and abs(value) > 1 << 53 for value in values):
+            raise UnsupportedError(f"{source}: {name!r} has integers beyond 2**53 beside fractions, which round them")
+    return array
 
 
 def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
