@@ -103,7 +103,7 @@ def measure(clusters: int, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--clusters", type=int, nargs="*", default=[24, 96])
     arguments.add_argument("--latency", type=float, default=50, help="in milliseconds")

@@ -206,7 +206,7 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("file", type=Path)
     arguments.add_argument("tree")

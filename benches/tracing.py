@@ -58,7 +58,7 @@ def measure(path: Path, tree: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("files", nargs="+", help="a file and a tree, again and again")
     arguments.add_argument("--rounds", type=int, default=40)

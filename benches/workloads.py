@@ -1,4 +1,4 @@
-"""The workloads and what sapwood is held to on each."""
+"""The workloads and the bounds of sapwood on each."""
 
 from __future__ import annotations
 
