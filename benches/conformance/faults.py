@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A fault and what came."""
+    """A fault and the actual result."""
 
     fault: Fault
     output: str
