@@ -254,8 +254,8 @@ ROOT and sapwood wrote each type as a tree and as an RNTuple, with three values.
   or returned other values.
 - A dash: the writer did not write this type; the next table has the reasons.
 - *split*: each member has a separate branch. RNTuples always have a field for each member.
-- Numbers with few bits (`[-8,8,12]`) in RNTuples may differ by 0.01, because they are multiplied by a factor that is not
-  a power of two.
+- Numbers with few bits (`[-8,8,12]`) in RNTuples may differ by 0.01, because they are multiplied by a factor that is
+  not a power of two.
 
 Only one version of ROOT writes these files. [Files](#files) has files of older versions.
 
@@ -270,11 +270,11 @@ of ROOT that wrote the file.
 """
 OF_FILES = f"""## Files
 
-The table has public files, by the version of ROOT in their headers. For each reader, it has the number of files of which
-every column (first {ENTRIES} entries) and every object was read without an error, and in brackets the number of columns
-and objects that were read. Values are not compared. Readers divide objects into columns in different ways, so the
-numbers in brackets differ. If a process died, or gave no answer in {SECONDS:.0f} s of processor time, its file counts as
-not read. Python readers and ROOT have {MEMORY >> 30} GiB of address space.
+The table has public files, by the version of ROOT in their headers. For each reader, it has the number of files of
+which every column (first {ENTRIES} entries) and every object was read without an error, and in brackets the number of
+columns and objects that were read. Values are not compared. Readers divide objects into columns in different ways, so the
+numbers in brackets differ. If a process died, or gave no answer in {SECONDS:.0f} s of processor time, its file counts
+as not read. Python readers and ROOT have {MEMORY >> 30} GiB of address space.
 
 """
 OF_LESS = """### Files that were not read as a whole
@@ -340,8 +340,8 @@ Made by `make conformance`, which runs each script again; do not edit. {versions
 
 These faults were found by comparing the readers ([Conformance](conformance.md), [Correctness](correctness.md)). Each
 has a script that shows it, the expected result and the actual result, so that it can be reported. The public files are
-in scikit-hep-testdata, in the tests of go-hep, or in the validation files of RNTuple. Crashes of ROOT with damaged files
-are in [Correctness](correctness.md#damaged-files-beside-root-and-uproot). {unseen}
+in scikit-hep-testdata, in the tests of go-hep, or in the validation files of RNTuple. Crashes of ROOT with damaged
+files are in [Correctness](correctness.md#damaged-files-beside-root-and-uproot). {unseen}
 """
 
 
