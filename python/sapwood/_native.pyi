@@ -361,7 +361,7 @@ class Field:
         """The type of its column; None if it cannot be read or has only sub-fields."""
     @property
     def reason(self) -> str | None:
-        """Why it cannot be read, None where it can."""
+        """The reason why it cannot be read; None if it can."""
     @property
     def left_out(self) -> list[str]:
         """The members that can only be skipped, not decoded, as far as this is known before reading, with reasons."""

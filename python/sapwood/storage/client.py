@@ -58,7 +58,7 @@ class _Child:
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
-        # In a session of its own, neither Ctrl-C nor a question for a password reaches the terminal.
+        # In a separate session, Ctrl-C does not reach the process, and its prompts do not reach the terminal.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sapwood.storage.client_child"],
             stdin=subprocess.PIPE,

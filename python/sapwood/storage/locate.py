@@ -169,7 +169,7 @@ def _ranges(steps: Iterable[Any]) -> Steps:
 def matches(path: str, options: Options) -> list[str]:
     """List the files that a path or URL means, which may be a pattern."""
     far = is_url(path)
-    # The part behind a question mark is for the server.
+    # The part after a question mark is for the server.
     head = path.partition("?")[0]
     try:
         if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():

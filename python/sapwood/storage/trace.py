@@ -125,7 +125,7 @@ class Trace:
         return _native.arrow_stream(list(self._columns), list(self._columns.values()))
 
     def save(self, path: str | Path) -> None:
-        """Write it as Parquet or as an Arrow file (by the ending: ``.parquet``, ``.arrow``); this needs PyArrow."""
+        """Write the trace as Parquet (``.parquet``) or as an Arrow file (``.arrow``); this needs PyArrow."""
         import pyarrow as pa
 
         table: Any = pa.table(self)
@@ -202,7 +202,7 @@ class Trace:
 
     @classmethod
     def add(cls, process: str, epoch_ns: int, columns: dict[str, Column]) -> None:
-        """Return the trace that is being recorded in this process, if there is one, what another has recorded for it.
+        """Add the recording of another process to the trace that this process records, if there is one.
 
         Parameters
         ----------
@@ -325,15 +325,15 @@ def trace(path: str | Path | None = None) -> Trace:
     Parameters
     ----------
     path
-        Where to write it: Parquet, or an Arrow file (``.arrow``), which need PyArrow. Nowhere if None.
+        The file to write: Parquet, or an Arrow file (``.arrow``); both need PyArrow. None: no file.
 
     Raises
     ------
     ArgumentError
         Another trace is being recorded, or the path has another ending.
     StorageError
-        There is no such folder, or nothing may be written there: when the block begins. It cannot be written: when it
-        ends; the trace itself still has all, for `save`.
+        When the block begins: the folder does not exist, or cannot be written to. When the block ends: the file cannot
+        be written; the trace itself is complete, so that `save` can write it.
     """
     return Trace(path)
 

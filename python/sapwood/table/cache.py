@@ -48,7 +48,7 @@ _TURN, _BUSY = 5.0, 60.0
 """Seconds to wait for the lock of a cache, and seconds without another attempt if a process keeps it."""
 
 Range = tuple[int, int]
-"""The first of some entries, and the one behind the last."""
+"""The first of some entries, and the one after the last."""
 
 
 def _key(name: str, start: int, stop: int) -> str:

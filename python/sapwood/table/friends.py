@@ -215,7 +215,7 @@ class FriendElement:
 
 
 def _runs(parts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first of numbers that follow one another, and the one behind the last of them."""
+    """Yield the first of consecutive numbers, and the number after the last of them."""
     first = 0
     for place, part in enumerate(parts):
         if place + 1 == len(parts) or parts[place + 1] != part + 1:

@@ -119,8 +119,8 @@ class FieldZones:
         Parameters
         ----------
         data
-            Of each column its place among those that are written (None: it is not), and its name. Columns without
-            numbers are absent in what is returned.
+            For each column its index among the columns that are written (None: it is not written), and its name. The
+            result has no columns without numbers.
         edges
             The first entries of the zones, and the end.
         write
@@ -305,7 +305,7 @@ class _Part(NamedTuple):
         return None if found < 0 else self.names.count(b"\0", 0, found)
 
     def read(self, name: str) -> FieldZones | None:
-        """Read the statistics of a field; None where there are none that can be used."""
+        """Read the statistics of a field; return None if no statistics can be used."""
         field = self.table.find(name)
         if field is None or field.path_in(self.table) != name or (place := self.place(name)) is None:
             return None
@@ -488,7 +488,7 @@ def _columns_of(stored: Table, numbers: Mapping[str, int]) -> list[Array]:
 
 
 def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
-    """Return the index that is in the file of a table, None where there is none that can be used."""
+    """Return the index in the file of a table; None if there is none that can be used."""
     try:
         stored = table.stored_index
     except SapwoodError as error:
@@ -534,13 +534,13 @@ def path_for(table: Table) -> Path | None:
 _DAMAGE = (
     OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error
 )  # fmt: skip
-"""What reading a damaged index raises."""
+"""The exceptions that reading a damaged index may raise."""
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe must not wait for a writer."""
 
 
 def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
-    """Return the index of a table, None where there is none that belongs to it; warn of one that does not.
+    """Return the index of a table; None if there is none. Warn of an index that does not belong to the file.
 
     Fields with these `names` are read with it.
     """

@@ -41,7 +41,7 @@ class Readable(HasFields):
 
     @property
     def list_counters(self) -> dict[str, str]:
-        """The name of the field that counts the items of each list, by the name of the list, where there is one."""
+        """By the name of each list, the name of the field that counts its items, if there is one."""
         return {}
 
     @property

@@ -125,7 +125,7 @@ class Checkpoint:
         return state
 
     def _check_owner(self, about: os.stat_result) -> None:
-        """Refuse a file that another user owns or may write to, and what is not a file.
+        """Refuse a file that another user owns or may write to, and anything that is not a regular file.
 
         Raises
         ------
