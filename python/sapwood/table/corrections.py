@@ -330,7 +330,7 @@ class Corrections:
             stack = [(str(one), [own["name"] for own in self._known[one][0]["inputs"]]) for one in given["stack"]]
             known = dict(zip(inputs, values, strict=True))
             if not stack or given["input_op"] == "last" or any(isinstance(known[one], str) for one in changed):
-                raise ArgumentError("its stack is empty, or its inputs cannot be changed so")
+                raise ArgumentError("its stack is empty, or its inputs cannot be changed in this way")
             if any(own not in known for _, names in stack for own in names):
                 raise ArgumentError("one of its stack has other inputs")
         except (LookupError, TypeError, ValueError, AttributeError, SapwoodError) as error:

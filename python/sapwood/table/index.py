@@ -317,7 +317,7 @@ class _Part(NamedTuple):
                 or places != places_of(self.table, field.number)
             )  # fmt: skip
             if kind is None or stored_otherwise:
-                return _not_used(self.path, f"{name!r} is stored otherwise now")
+                return _not_used(self.path, f"{name!r} is stored differently now")
             if not self.same and sample != sample_of(self.table, field.number):
                 return _not_used(self.path, f"the values of {name!r} were changed after it was made")
             data = os.pread(self.file, self.zones * (2 * kind.itemsize + 8 * len(_COUNTS)), start)

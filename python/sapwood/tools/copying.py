@@ -159,7 +159,8 @@ def _not_taken(path: str) -> Generator[None]:
         yield
     except TargetTakenError as error:
         Path(error.kept).unlink(missing_ok=True)
-        raise StorageError(f"{path} was created by another process meanwhile; it is unchanged: try again") from None
+        why = "was created by another process in the meantime; it is unchanged: try again"
+        raise StorageError(f"{path} {why}") from None
 
 
 @contextlib.contextmanager

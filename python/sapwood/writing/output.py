@@ -303,7 +303,8 @@ def _place_new(beside: str, path: str) -> None:
     else:
         Path(beside).unlink()
         return
-    taken = TargetTakenError(f"{path} already exists: another program created it meanwhile; the new file is {beside}")
+    why = "another program created it in the meantime"
+    taken = TargetTakenError(f"{path} already exists: {why}; the new file is {beside}")
     taken.kept = beside
     raise taken
 

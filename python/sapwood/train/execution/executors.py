@@ -516,7 +516,7 @@ class Dask:
         if not gone:
             return
         self._ended += len(gone)
-        text = f"{self._ended} jobs of {self.name} ended before their workers came; see the logs of these jobs"
+        text = f"{self._ended} jobs of {self.name} ended before their workers connected; see the logs of these jobs"
         if not self._had and self._ended >= _TRIES * len(jobs):
             raise SapwoodError(text)
         if self._ended == len(gone):

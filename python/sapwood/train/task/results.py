@@ -161,7 +161,7 @@ class NMinusOne:
         """Iterate over the parts to fill, each with its name."""
         for name, histogram in self.histograms.items():
             if name not in self.cuts:
-                raise ArgumentError(f"the histogram {name!r} has the name of no cut: {', '.join(map(repr, self.cuts))}")
+                raise ArgumentError(f"histogram {name!r} is not named after a cut: {', '.join(map(repr, self.cuts))}")
             others = tuple(cut for other, cut in self.cuts.items() if other != name)
             yield name, replace(histogram, where=texts_of(histogram.where) + others)
 
