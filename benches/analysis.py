@@ -80,7 +80,7 @@ DIMUON_SCALES = [0.98, 0.99, 1.01, 1.02]
 """Factors of the muons' momenta: the variations of the masses of pairs."""
 CUT_FLOW = "cut flow"
 COMPILED = " compiled"
-"""What the names of queries have behind them whose loops Numba compiles."""
+"""The suffix of the names of queries whose loops Numba compiles."""
 WITH_LOOPS = ("Q6", "Q7")
 SCALES = [round(0.90 + 0.01 * place, 2) for place in range(20)]
 """Factors of the jets' momenta: the variations of the cut flow."""

@@ -196,7 +196,7 @@ fn part(data: &mut [u8], (offset, length): (u64, u64)) -> Option<&mut [u8]> {
 
 /// Puts the checksums right of the RNTuple whose anchor is there: of the anchor, the envelopes and the pages.
 fn seal(data: &mut [u8], anchor: (u64, u64), open: impl Fn(&[u8]) -> Option<NTuple>) {
-    // Byte count and version stand before the members of the anchor, its checksum behind them.
+    // Byte count and version are before the members of the anchor, its checksum is after them.
     let Some(object) = part(data, anchor).filter(|object| object.len() >= 78) else { return };
     let end = object.len() - 8;
     let sum = checksum(&object[6..end]);

@@ -29,7 +29,7 @@ const FILES: [&[u8]; 8] = [
 ];
 /// Objects in a file.
 const OBJECTS: usize = 6;
-/// Bytes of a key before its texts, with positions of 32 bits; and those that a basket has behind its texts.
+/// Bytes of a key before its texts, with positions of 32 bits; and bytes of a basket after its texts.
 const KEY: usize = 26;
 const OF_BASKET: usize = 19;
 

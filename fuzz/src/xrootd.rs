@@ -241,7 +241,7 @@ fn answer(script: &Script, head: &[u8; 24], body: &[u8], choices: &mut Choices<'
     (if damaged { tame(&out, port) } else { out }, !choices.rarely(16))
 }
 
-/// Pages behind their `kXR_status` head.
+/// Pages after their `kXR_status` head.
 fn status(
     script: &Script,
     stream: [u8; 2],

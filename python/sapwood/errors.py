@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
+# Secrets of a URL: the value after a name of this kind, or a password. The `&` may be that of an HTML page.
 # Patterns of modules that `import sapwood` loads are text: compiling them would be a good part of that time.
 _SECRET = (
     r"(?i)([?&;#](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"

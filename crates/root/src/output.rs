@@ -44,7 +44,7 @@ fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
     Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
 }
 
-/// What the object of a key holds besides its record.
+/// The data of a key's object in addition to its record.
 fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Held {
     if is_tree(classes, &key.classname) {
         let places = |found: Vec<(u64, u64)>| {

@@ -135,7 +135,7 @@ def _main(words: list[str], pressed: Callable[[], bool]) -> int:
     top = parser(command if command in _COMMANDS.keys() - _ABOUT_ALL else None)
     try:
         chosen, more = top.parse_known_args(words)
-        # argparse does not join positional words behind the options with those before them.
+        # argparse does not join positional words after the options with those before them.
         trailing = getattr(chosen, "trailing", None)
         if more and (trailing is None or any(word.startswith("-") for word in more)):
             _refuse(more, getattr(chosen, "parser", top))

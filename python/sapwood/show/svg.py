@@ -382,7 +382,7 @@ def draw_cells(
     values
         Of (row, cell), from 0.
     edges
-        The number of the first cell, and the one behind the last.
+        The number of the first cell, and the number after the last.
     names
         Of the rows, the first at the top.
     labels

@@ -1,4 +1,4 @@
-r"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
+r"""Locations: file names with an object's path after a colon, patterns, lists and dicts of files.
 
 ``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
 (or ``.root.1``, as ROOT names the parts of a split file), ``.hbook``, ``.hbk``, ``.rz`` or ``.fz``, so that
@@ -85,7 +85,7 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     Parameters
     ----------
     files
-        A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
+        A path or URL, maybe with an object's path after a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
         ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's
         path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``), whose ``"num_entries"``
         and ``"uuid"`` have no effect; an open tree; or an

@@ -806,7 +806,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         raise StorageError(f"{pattern}: {error}") from None
     if wrong := next((one for one in found if "::" in one), None):
         raise StorageError(f"{pattern}: the listed name {wrong!r} cannot be part of a URL: it contains '::'")
-    # A name may have its scheme already. Protocols in front of it stay there, and so does the archive behind it.
+    # A name may have its scheme already. Protocols before it and the archive after it stay.
     parts = pattern.split("::")
     place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
     return ["::".join([*parts[:place], system.unstrip_protocol(one), *parts[place + 1 :]]) for one in sorted(found)]

@@ -346,7 +346,7 @@ def _shifted(column: Column, by: int, *, keep_zeros: bool) -> Column:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Put columns of one kind one behind the other."""
+    """Join columns of one kind, one after the other."""
     if columns[0][0] == "number":
         return ("number", np.concatenate([column[1] for column in columns]))
     ends = np.cumsum([column[1][-1] for column in columns])
@@ -392,7 +392,7 @@ def _reader(path: Path) -> Foreign:
 
 
 def _check_folder(folder: Path) -> None:
-    """Notice before the work, not behind it, that there is no place for its trace."""
+    """Raise an error before the work, not after it, if its trace cannot be written."""
     if not folder.is_dir():
         raise MissingFileError(f"cannot write a trace: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -38,7 +38,7 @@ const QUICK: Duration = Duration::from_micros(1500);
 /// Time for which a quick request shows that others are quick.
 const TRUSTED: Duration = Duration::from_secs(2);
 
-/// What is known about large pages.
+/// The present knowledge about large pages.
 static STATE: State = State { paused: AtomicU64::new(0), quick: AtomicU64::new(0), small: AtomicU64::new(0) };
 
 /// Whether buffers may have large pages that were not requested at once.
@@ -350,7 +350,7 @@ mod tests {
         assert!(system::is_resident(next + bytes - PAGE));
     }
 
-    /// Tests that change what is known about large pages take turns.
+    /// Tests that change the knowledge about large pages take turns.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
         static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let guard = sapwood_io::lock(&ALONE);
