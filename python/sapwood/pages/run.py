@@ -28,7 +28,7 @@ _ALONE = (
 
 
 class Drawn(NamedTuple):
-    """A drawing of a run: the place of its task, a name that no other drawing has, and what is drawn."""
+    """A drawing of a run: the index of its task, a unique name, and the chart."""
 
     task: int
     name: str

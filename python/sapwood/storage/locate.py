@@ -60,7 +60,7 @@ def local_target(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     ArgumentError
-        It is another URL. Its text would be taken for a path of folders.
+        The URL has another scheme. Its text would be treated as a path of folders.
     """
     text = os.fspath(path)
     if not is_url(text):
@@ -126,7 +126,7 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         for one in matches(path, options):
             yield Located(one, inside)
     elif isinstance(getattr(files, "storage_options", None), Mapping):
-        # A path of `universal_pathlib`: what its file system needs goes with it.
+        # A path of `universal_pathlib`, which carries the options of its file system.
         yield Located(files)
     elif isinstance(files, os.PathLike):
         for one in matches(plain_path(files), options):

@@ -21,7 +21,7 @@ VERSION = "1"
 """The version of the format. It changes when a column changes its meaning or is removed."""
 
 TRACES = (".parquet", ".arrow", ".feather")
-"""How the names of traces end."""
+"""Suffixes of the names of traces."""
 
 COLUMNS = {
     "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
@@ -143,7 +143,7 @@ class Trace:
         Raises
         ------
         ArgumentError
-            It is not a trace, or one of a version that this sapwood does not know.
+            The file is not a trace, or has a version that this sapwood does not know.
         MissingFileError
             There is no such file.
         """
@@ -255,7 +255,7 @@ class Trace:
     def order(self) -> dict[str, int]:
         """Return the pattern of the requested ranges in their files, in the order of the requests.
 
-        ``ranges``: their number. ``backward``, ``gaps``: the number of ranges that begin before and behind the end of
+        ``ranges``: their number. ``backward``, ``gaps``: the number of ranges that begin before and after the end of
         the previous range of the same file. ``gap_bytes``: total size of the gaps. ``median_bytes``, ``most_bytes``:
         median and largest size of a range.
         """

@@ -56,7 +56,7 @@ def _key(name: str, start: int, stop: int) -> str:
 
 
 class CacheUse(NamedTuple):
-    """How full a cache is: files, their bytes, and the time (of the clock) of the last use."""
+    """The use of a cache: files, their bytes, and the time (of the clock) of the last use."""
 
     files: int
     bytes: int
@@ -221,7 +221,7 @@ class ColumnCache:
                 beside.replace(path)
             self._remove_inside(key)
         except BaseException:
-            with suppress(OSError):  # the error before says more
+            with suppress(OSError):  # the earlier error has more details
                 beside.unlink(missing_ok=True)
             raise
 

@@ -259,7 +259,7 @@ class Zones:
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
-        # The zones with which a run of kept ones begins or ends, by turns.
+        # The zones at which a run of kept zones begins or ends, in turn.
         turns = np.flatnonzero(np.diff(possible, prepend=False, append=False)).tolist()
         runs = ((self.edges[turns[place]], self.edges[turns[place + 1]]) for place in range(0, len(turns), 2))
         ranges = ((max(start, begin), min(stop, end)) for begin, end in runs)
@@ -741,9 +741,9 @@ def _part_of(table: Table, zones: Zones) -> _TablePart:
 
 
 def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
-    # The time is the one before the samples are read.
+    # The stored time is from before the samples are read.
     parts = {table.object_path: _part_of(table, zones), **_kept(table, path, identity)}
-    # The places in the header have a fixed number of digits, so that its length is known before they are.
+    # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
     header, directories = _laid_out(parts, identity, len(header))
     beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")

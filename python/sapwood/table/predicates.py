@@ -255,7 +255,7 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
     settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
     if not settled or not all(_entry_by_entry(node, False) for node in nodes):
         return None
-    own = frozenset(query.fields)  # the index knows nothing of friends
+    own = frozenset(query.fields)  # the index has no statistics of friends
     found: list[Predicate] = []
     for cuts in selections:
         usable = [node for node in cuts if _entry_by_entry(node, True)]
@@ -369,7 +369,7 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):
                 return _of_syntax(node.expression.root, node, own)
-            # Of a number that is not a condition, single bits may be asked.
+            # A number that is not a condition may be combined bit by bit.
             return _of_node(node, own) if node is not None and _is_bool(node) else UNKNOWN
         case _:
             return UNKNOWN

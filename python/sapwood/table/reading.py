@@ -454,7 +454,7 @@ class ReadableField(Readable, Field):
         _check_virtual(virtual, access_log, library, {})
         warn_of_executors(decompression_executor, interpretation_executor)
         in_place: Any = interpretation
-        # Types of NumPy have a `fill` as well.
+        # NumPy's types have an attribute `fill`, too.
         fill: Any = getattr(interpretation, "fill", None) if isinstance(interpretation, Interpretation) else None
         if fill is not None:
             if library_of(library).name != "np" or virtual:

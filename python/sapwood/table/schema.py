@@ -217,7 +217,7 @@ class HasFields:
         return len(self._children)
 
     def __bool__(self) -> bool:
-        """Be true, with no fields too."""
+        """Return True, also for a table without fields."""
         return True
 
     def descendants(self) -> Iterator[Any]:

@@ -646,7 +646,7 @@ def _absent_after(kind: type[BaseException] | tuple[type[BaseException], ...], p
         yield
     except kind:
         if path is not None:
-            with contextlib.suppress(OSError):  # the error before says more
+            with contextlib.suppress(OSError):  # the earlier error has more details
                 Path(path).unlink(missing_ok=True)
         raise
 

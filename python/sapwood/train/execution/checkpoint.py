@@ -95,7 +95,7 @@ class Checkpoint:
             It cannot be read, does not have this user's signature, or another user owns it or may write to it.
         """
         try:
-            # A pipe would be waited for.
+            # Opening a pipe would wait for a writer.
             number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             try:
                 self._check_owner(os.fstat(number))
@@ -191,7 +191,7 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
         finally:
-            with suppress(OSError):  # the error before says more
+            with suppress(OSError):  # the earlier error has more details
                 beside.unlink(missing_ok=True)
         self._last = time.monotonic()
 

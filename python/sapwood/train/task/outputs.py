@@ -671,7 +671,7 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
             summary.write(file)
         beside.replace(target)
     finally:
-        with suppress(OSError):  # the error before says more
+        with suppress(OSError):  # the earlier error has more details
             beside.unlink(missing_ok=True)
 
 
