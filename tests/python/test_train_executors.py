@@ -68,7 +68,7 @@ def taskvine() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def parsl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a pool of Parsl with two workers."""
-    concurrent = pytest.importorskip("parsl.concurrent", reason="needs parsl")
+    concurrent = pytest.importorskip("parsl.concurrent", reason="needs parsl (pip install --group test)")
     executors, providers = import_module("parsl.executors"), import_module("parsl.providers")
     here = "127.0.0.1"
     workers = executors.HighThroughputExecutor(
