@@ -127,7 +127,7 @@ class ColumnCache:
         return self._listed[1].get(name, [])
 
     def cover(self, name: str, start: int, stop: int) -> list[Range]:
-        """Return ranges that are there and together have all of the entries wanted; none where some are missing."""
+        """Return stored ranges that together have all requested entries; an empty list if entries are missing."""
         there = self.ranges(name)
         if (start, stop) in there:
             return [(start, stop)]
@@ -142,7 +142,7 @@ class ColumnCache:
         return chosen
 
     def find(self, name: str, start: int, stop: int) -> list[Column] | None:
-        """Return the columns of a range of entries, to be joined; None where some are missing."""
+        """Return the columns of a range of entries, to be joined; None if entries are missing."""
         found: list[Column] = []
         first = start
         for begin, end in self.cover(name, start, stop):

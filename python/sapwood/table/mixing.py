@@ -1,6 +1,6 @@
-"""Which operations of expressions combine values of different entries.
+"""Finds the operations of expressions that combine values of different entries.
 
-Where a table is read in steps, their results would depend on where the steps begin.
+If a table is read in steps, the results of these operations would depend on where the steps begin.
 """
 
 from __future__ import annotations

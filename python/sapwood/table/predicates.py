@@ -120,7 +120,7 @@ class Missing(Predicate):
     name: str
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
-        """Look whether there are missing values, or others."""
+        """Return whether values can be missing, or (`outcome` false) not missing."""
         found = bounds(self.name)
         if found is None:
             return True
@@ -212,7 +212,7 @@ def _between(operation: str, low: Array, high: Array, value: Any) -> Array:
 
 
 def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
-    """Return whether an integer has no place in an integer type, so that its comparison is an error in places."""
+    """Return whether an integer does not fit an integer type: a comparison of the two may be an error."""
     if kind.kind not in "iu" or not isinstance(value, int):
         return False
     bounds = np.iinfo(kind)

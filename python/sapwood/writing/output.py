@@ -106,7 +106,7 @@ class Settings:
 
 
 class RemoteTarget:
-    """The target of a URL. Its errors have no cause: that of another package may name the URL with a token."""
+    """The target of a URL. Its errors have no cause: an error of another package may contain a token of the URL."""
 
     def __init__(self, url: str, options: Mapping[str, object]) -> None:
         try:
@@ -285,12 +285,12 @@ class TargetTakenError(StorageError, FileExistsError):
 
 
 def _place_new(beside: str, path: str) -> None:
-    """Move a file to a path where none may be.
+    """Move a file to a path that must not exist.
 
     Raises
     ------
     TargetTakenError
-        There is one.
+        It exists.
     """
     try:
         os.link(beside, path)

@@ -829,7 +829,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     jobs
         Number of steps to process at the same time: threads, processes, or batch jobs.
     read_ahead
-        For threads: number of further steps that are read meanwhile.
+        For threads: number of further steps that are read at the same time.
     options
         For clusters: arguments of their classes, ``adapt`` (``{"minimum": 1, "maximum": 20}``): the number of
         workers then follows the work, instead of a fixed number of jobs, and ``patience``: seconds without any worker
