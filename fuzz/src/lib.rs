@@ -226,7 +226,7 @@ fn seal(data: &mut [u8], anchor: (u64, u64), open: impl Fn(&[u8]) -> Option<NTup
     }
 }
 
-/// Puts right what stands before and behind an envelope, and the checksum of the header at a place of it; gives its own.
+/// Corrects the type, the length and the checksum of an envelope, and the header's checksum in it; returns its own.
 fn seal_envelope(data: &mut [u8], place: (u64, u64), kind: u64, header: Option<(usize, u64)>) -> Option<u64> {
     let envelope = part(data, place).filter(|envelope| envelope.len() >= 32)?;
     envelope[..8].copy_from_slice(&(kind | place.1 << 16).to_le_bytes());

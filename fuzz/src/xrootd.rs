@@ -24,7 +24,7 @@ const STATUS: u16 = 4007;
 /// The request for the servers that have a file.
 const LOCATE: u64 = 3027;
 
-/// Opens, reads and lists on a server: what a correct server sends is returned as it is, and everything else is an error
+/// Opens, reads and lists on a server. The bytes of a correct server are returned unchanged; other answers give errors
 /// or bytes.
 pub fn xrootd(data: &[u8]) {
     static SERVER: OnceLock<&Server> = OnceLock::new();

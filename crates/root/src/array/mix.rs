@@ -70,7 +70,7 @@ pub fn mix(
     Ok(Mixed { values: values?, masks: masks?, offsets: lists.into_iter().map(|one| one.offsets).collect() })
 }
 
-/// The own row of each mixed row.
+/// The original row of each mixed row.
 struct Order(Vec<u32>);
 
 impl Order {

@@ -28,8 +28,8 @@ const TRIED: usize = 3500 << 10;
 const TRIED_VIRTUAL: usize = 512 << 20;
 /// The same on a machine without a host.
 const TRIED_REAL: usize = 16 << 20;
-/// The spare room of growing buffers is this part of them, an eighth of the rest. It has no large pages: with these it
-/// would be in memory.
+/// The spare room of growing buffers is one part in this many, an eighth of the rest. It has no large pages, because
+/// large pages would be in memory although nothing uses them.
 const SPARE: usize = 9;
 /// Pause of large pages after a slow request.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -123,7 +123,7 @@ fn provide_range(start: usize, bytes: usize) {
 /// Returns whether the middle page of a range is in memory: the range is part of a buffer that is used again, or of a
 /// large page.
 ///
-/// The pages at both ends do not tell: they may also hold values of the neighbours.
+/// The pages at both ends do not show this: they may also hold values of the neighbours.
 fn is_reused(start: usize, bytes: usize) -> bool {
     bytes >= SMALLEST_CHECKED && system::is_resident((start + bytes / 2) & !(PAGE - 1))
 }

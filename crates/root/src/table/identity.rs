@@ -1,4 +1,4 @@
-//! What ties data outside of a file to a field of a table in it: the places of its pages, and samples of their bytes.
+//! Identifies a field of a table for data outside of its file, by the places of its pages and samples of their bytes.
 
 use super::Table;
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 pub enum Items {
     /// Numbers of this many bytes (1, 2, 4 or 8), after a 32-bit count.
     Numbers(usize),
-    /// Bytes of which each that is not zero is true, after a 32-bit count.
+    /// Bytes after a 32-bit count; each byte that is not zero is true.
     Bools,
     /// Characters as `TString` writes them: after a length byte, or 255 and a 32-bit length.
     Text,
