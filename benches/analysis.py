@@ -2,10 +2,11 @@
 
 The queries are those of the ADL benchmarks, on NanoAOD-like events or on a file of NanoAOD. Sapwood (`hist`), uproot
 with Awkward Array, coffea, and ROOT's RDataFrame with compiled functions work on the same file, each in a fresh
-process; the best run but the first counts. The histograms are compared first. The masses of muon pairs are filled in
-4 variations of the momenta, the cut flow has 30 histograms in 20 variations (ROOT: `VariationsFor`).
+process. The first run does not count; the result is the fastest of the others. The histograms are compared first. The
+masses of muon pairs are filled in 4 variations of the momenta, the cut flow has 30 histograms in 20 variations (ROOT:
+`VariationsFor`).
 
-Each result is printed and written to a state file as it comes. A run that was broken off goes on from there.
+Each result is printed and written to a state file at once. An interrupted run continues after the results in that file.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ VARIABLES = {
 
 
 def make(path: Path, entries: int, form: str = "tree") -> None:
-    """Write NanoAOD-like events, unless they are there: a tree, or an RNTuple, in ten clusters or more."""
+    """Write NanoAOD-like events, unless they exist: a tree, or an RNTuple, in ten clusters or more."""
     if path.exists():
         return
     import awkward as ak
@@ -642,7 +643,7 @@ class Engine:
         return f"{self.name} {self.threads}{self.form}"
 
     def run(self, names: list[str], folder: Path, limit: float) -> Iterator[dict[str, Any]]:
-        """Run these queries in a process of their own, and give each result as it comes."""
+        """Run these queries in a process of their own, and yield each result at once."""
         command = [self.python, str(HERE / "analysis.py"), "--folder", str(folder), "--limit", str(limit)]
         command += ["--queries", ",".join(names), "--child", self.name, str(self.path), str(self.threads)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -655,7 +656,7 @@ class Engine:
 
 
 class State:
-    """The results so far, in a file: the first line says of what, each other line is the result of a query."""
+    """The results so far, in a file: the first line identifies the run, each other line is the result of a query."""
 
     def __init__(self, path: Path, of: dict[str, Any]) -> None:
         self.path = path
@@ -683,12 +684,12 @@ def _times(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def best(seconds: list[float]) -> float:
-    """Return the time of the best run but the first, or of the only one."""
+    """Return the time of the fastest run except the first, or of the only one."""
     return min(seconds[1:] or seconds)
 
 
 def compare(results: dict[str, dict[str, Any]]) -> list[str]:
-    """Say which histograms differ from those of Sapwood with one thread, and by how much."""
+    """Describe the histograms that differ from those of Sapwood with one thread, and the differences."""
     wrong: list[str] = []
     for name, one in results.get("sapwood 1", {}).items():
         mine = one["bins"]
@@ -761,11 +762,11 @@ BOUNDS: list[tuple[str, str, str, float, tuple[str, ...]]] = [
     ("uproot ÷ ours", "uproot 1", "sapwood 1", 3.0, tuple(SAPWOOD)),
     ("1 ÷ 2 threads", "sapwood 1", "sapwood 2", 1.8, (*SAPWOOD, DIMUON, CUT_FLOW)),
 ]
-"""Ratios that have a bound: what is shown, the slower and the faster engine, the bound, the queries."""
+"""Ratios that have a bound: the title, the slower and the faster engine, the bound, the queries."""
 
 
 def missed(found: dict[str, Any]) -> str:
-    """Return the ratios below their bounds, each with what decoding alone would reach."""
+    """Return the ratios below their bounds, each with the ratio that decoding alone would reach."""
     times = {
         (engine, name): 1000 * best(one["seconds"])
         for engine, queries in found["results"].items()
@@ -791,7 +792,7 @@ def missed(found: dict[str, Any]) -> str:
 
 
 def subject(found: dict[str, Any]) -> str:
-    """Say what events a result is of."""
+    """Describe the events of a result."""
     made = "NanoAOD-like events (about 100 MB a million, Zstandard, clusters of 100,000)"
     return f"{found['events']:,} {found.get('file') or made}"
 

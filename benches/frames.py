@@ -36,9 +36,9 @@ from sapwood.table.cache import cache_in
 HERE = Path(__file__).resolve().parent
 CLUSTER = 20_000
 _FILES = 12
-"""Number of files that batches are measured with."""
+"""Number of files for the measurement of batches."""
 FORMS = {"plain": "TTree", "ntuple": "RNTuple"}
-"""The files of the events, and what is in them."""
+"""The files of the events, and their content."""
 
 
 def events(count: int) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def polars_queries(frame: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
 
 
 class Figures:
-    """The figures of a run, each with the times that it comes from."""
+    """The figures of a run, each with the times from which it is computed."""
 
     def __init__(self, repeats: int) -> None:
         self.repeats = repeats
@@ -384,7 +384,7 @@ def _verdict(figure: dict[str, Any]) -> str:
 
 
 def timed(repeats: int, *works: Callable[[], Any]) -> list[list[dict[str, float]]]:
-    """Run pieces of work by turns; return all times of each, in seconds by the clock and of the processors."""
+    """Run functions in turn; return all times of each: wall time and processor time in seconds."""
     times: list[list[dict[str, float]]] = [[] for _ in works]
     for _ in range(repeats):
         for work, found in zip(works, times, strict=True):
@@ -602,7 +602,7 @@ def measure_batches(figures: Figures, folder: Path) -> None:
 
 
 def busy(batches: Iterable[Any], pause: float) -> None:
-    """Go through batches, with a pause for each entry. What one pause takes too long is left out of the next."""
+    """Go through batches, with a pause for each entry. If a pause takes too long, the next one is shorter."""
     late = 0.0
     for batch in batches:
         pauses = len(batch["event"]) * pause - late

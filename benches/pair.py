@@ -3,12 +3,17 @@
 pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--by wall|cpu] [--rounds N] [--json FILE] [--keep]
 
 BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Then each workload
-runs in rounds, once with each build, in alternating order, one thread, in processes of their own: reading all
-reference files, `import` (`import sapwood` after NumPy and Awkward), `write-...` (a table from memory, with two codecs)
-and `train-...` (whole runs of tasks on one file, and of 1,000 steps of one entry). A line has the least processor time
-of each in seconds, the medians over the rounds of NOW divided by BEFORE, of processor time and of wall time, and the
-largest peak of memory of each in MB, above the process after its imports. A workload whose median is above `--limit`
-after `--rounds` rounds is measured for `--most` rounds. `--keep` keeps the times and writes docs/performance/pair.md.
+runs in rounds, once with each build, in alternating order, with one thread, in processes of their own:
+
+- reading all reference files;
+- `import`: `import sapwood` after NumPy and Awkward;
+- `write-...`: writing a table from memory, with two codecs;
+- `train-...`: whole runs of tasks on one file, and of 1,000 steps of one entry.
+
+A line has the least processor time of each build in seconds, the medians over the rounds of NOW divided by BEFORE, of
+processor time and of wall time, and the largest peak of memory of each in MB, above the process after its imports. A
+workload whose median is above `--limit` after `--rounds` rounds is measured for `--most` rounds. `--keep` keeps the
+times and writes docs/performance/pair.md.
 """
 
 from __future__ import annotations
@@ -198,7 +203,7 @@ def main() -> int:
         "host": host.host(), "software": host.software(), "before": version_of(options.before),
         "rounds": options.rounds, "most": options.most, "limit": options.limit,
     }  # fmt: skip
-    # Compiling the modules in every process would be most of what is measured.
+    # Compiling the modules in every process would be most of the measured time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     both = (options.before, options.now)
     data = options.peers / "data"

@@ -1,4 +1,4 @@
-"""Turns kept results into the tables and the pictures of docs/performance."""
+"""Makes the tables and figures of docs/performance from the kept results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NAMES = {
     "sapwood-2 / sapwood-8": "2 ÷ 8 threads",
 }
 RATIOS = tuple(NAMES)[:6]
-"""Those that have a column of their own."""
+"""The rivals with a column of their own."""
 
 
 def medians(workload: dict[str, Any], what: str = "wall") -> dict[str, float]:
@@ -555,7 +555,7 @@ def _seconds(value: float) -> str:
 
 
 def growth_check(result: dict[str, Any]) -> str:
-    """Return the part on the jobs that were measured beside those that one and two of them predict."""
+    """Return the part on measured jobs and the predictions from one and two jobs."""
     check, cores = result["check"], result["host"]["cpus"]
     rows = [_row(["jobs at once", "measured, s", "predicted, s", "off by"]), _row(["---:"] * 4)]
     for count, one in check["times"].items():
@@ -574,7 +574,7 @@ SITE_CORES = 1_000
 
 
 def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | None) -> str:
-    """Return the part that carries the curves to a site of 1,000 cores."""
+    """Return the part that extrapolates the curves to a site of 1,000 cores."""
     site, cores = result["site"], SITE_CORES
     job, curves = site["job"], site["curves"]
     files = {one: _points(result, "files", one) for one in ("open", "plan", "merge")}
@@ -628,7 +628,7 @@ def growth_site(result: dict[str, Any], trains: tuple[dict[str, Any], str] | Non
 
 
 def growth_page(result: dict[str, Any], name: str, trains: tuple[dict[str, Any], str] | None = None) -> str:
-    """Return the page on growth; `trains` is a result with what the engine costs for each step."""
+    """Return the page on growth; `trains` is a result with the cost of a step in the engine."""
     parts = []
     for axis, (word, about) in GROWTH.items():
         what = about.format(passes=result.get("passes", 1)).replace(" 1 times", "")
@@ -799,7 +799,7 @@ def latencies_table(results: list[dict[str, Any]], latency: float) -> str:
 
 
 def _loading(results: list[dict[str, Any]]) -> str:
-    """Return how long each reader loads what it needs at first use."""
+    """Return the time in which each reader loads modules and libraries at first use."""
     found: dict[str, list[float]] = {}
     for result in results:
         found.setdefault(result["rival"], []).extend(run["loading"] for run in result["runs"] if "loading" in run)

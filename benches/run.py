@@ -119,7 +119,7 @@ def _ranges(workload: Workload) -> str:
 
 
 def takes_part(engine: str, workload: Workload) -> bool:
-    """Tell whether a rival can do equal work on a workload."""
+    """Return whether a rival can do the same work on a workload."""
     if engine in ("sapwood-4", "sapwood-8"):
         return workload.threads
     if workload.passes > 1:
@@ -144,7 +144,7 @@ def same(ours: dict[str, Any], theirs: dict[str, Any], who: str) -> int:
 
 
 def same_sums(found: dict[str, Any], root: dict[str, list[float]]) -> int:
-    """Check counts and sums against what ROOT holds; give the number of branches compared."""
+    """Compare counts and sums with those of ROOT; give the number of branches compared."""
     compared = 0
     for name, branch in found.items():
         if name not in root:

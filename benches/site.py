@@ -1,8 +1,8 @@
 """`sapwood lab site` over a local disk, a distant XRootD server and a pool of XRootD servers, in one study.
 
-Starts the servers that it needs, on this machine: one behind a proxy that adds latency, and a redirector with three
-data servers. The files are ESD-like; each storage has files of its own. With ``--keep`` the result goes to
-``benches/results``, and `benches/report.py` makes the page of it.
+The servers are started on this machine: one behind a proxy that adds latency, and a redirector with three data
+servers. The files are ESD-like; each storage has files of its own. With ``--keep`` the result goes to
+``benches/results``, and `benches/report.py` makes its page.
 
     benches/site.py [--root PYTHON-WITH-ROOT] [--jobs 1,2,4] [--files 8] [--latency 20] [--budget 2m] [--keep]
 """

@@ -1,8 +1,8 @@
 """Trains: what sharing one reading saves, how executors scale, `auto`, a step's cost, what streams take, and coffea.
 
-Give the folder of the reference files (`make peers`). What is measured is printed as JSON, and with ``--keep`` kept in
-``benches/results`` and written down in ``docs/performance/trains.md``. Processor times are given beside the clock's:
-what else runs on the machine disturbs these less.
+The argument is the folder of the reference files (`make peers`). The results are printed as JSON; with ``--keep`` they
+are kept in ``benches/results`` and written to ``docs/performance/trains.md``. Processor times are given in addition to
+wall times, because other programs on the machine have less influence on them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Few(train.Task):
 
 
 class All(train.Task):
-    """Reads all branches, and adds up what is in each."""
+    """Reads all branches, and adds up the values of each."""
 
     branches = ["*"]
 
@@ -57,7 +57,7 @@ class All(train.Task):
 
 
 def flat(layout: Any) -> Any:
-    """Give the numbers of a column, whatever lists they are in."""
+    """Give the numbers of a column, in lists of any depth."""
     while not layout.is_numpy:
         layout = layout.content
     return layout.data
@@ -108,13 +108,13 @@ SCALED: dict[str, tuple[Callable[[], Any], str]] = {
     "all 406 branches": (All, "esd-zlib.root"),
     "Pythia stack": (Stack, "pythia-zlib.root"),
 }
-"""Tasks whose scaling is measured, with what they read."""
+"""Tasks whose scaling is measured, with the files that they read."""
 
 
 def cost(tasks: list[Any], inputs: Any, **options: Any) -> dict[str, float]:
-    """Run and give the clock's time and the processor's, of the whole and inside the tasks.
+    """Run; give the wall time and the processor time, of the whole run and inside the tasks.
 
-    `others` are the processors that were busy meanwhile with what is not of the run, on average.
+    `others` is the average number of processors that were busy with other programs during the run.
     """
     busy, began = host.busy(), time.perf_counter()
     outcome = train.run(tasks, inputs, **options)
@@ -214,7 +214,7 @@ def curve(rates: dict[int, list[float]]) -> dict[str, Any]:
 
 
 def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> train.Dataset:
-    """Make as many links to a file as one job reads in some seconds."""
+    """Make this many links to a file: those that one job reads in some seconds."""
     once = min(cost([make()], path, threads=1, read_ahead=0)["cpu"] for _ in range(3))
     place.mkdir()
     for copy in range(max(4, round(seconds / once))):
@@ -430,7 +430,7 @@ def coffea_run(path: Path, way: str) -> dict[str, Any]:
                               chunksize=100_000)  # fmt: skip
     fileset = {"data": {"files": {str(path): "Events"}}}
     found: dict[str, Any] = {}
-    for _ in range(2):  # what is imported and compiled in the first is not of interest
+    for _ in range(2):  # the first includes imports and compilation
         wall, cpu = time.perf_counter(), time.process_time()
         if way == "a train":
             results = train.run(Masses(), fileset, threads=1, read_ahead=0, step_size=100_000)["masses"]
@@ -606,7 +606,7 @@ def main() -> None:
 
 
 def write_page(kept: Path) -> None:
-    """Write down a result that was kept."""
+    """Write the page of a kept result."""
     target = HERE.parent / "docs" / "performance" / "trains.md"
     target.write_text(page(json.loads(kept.read_text()), kept.name))
 

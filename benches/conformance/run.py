@@ -1,11 +1,11 @@
-"""What sapwood, ROOT, uproot and jsroot read of the same files; `make conformance` writes the pages of it.
+"""Compares how sapwood, ROOT, uproot and jsroot read the same files; `make conformance` writes the pages.
 
     run.py --root .venv-oracle/bin/python --jsroot build/jsroot --files FOLDER --keep
 
-Types: ROOT and sapwood write each type as a tree and as an RNTuple, a file each, and every reader's values are compared
-with those that were written. Files: what each reader can read of real files, by the version of ROOT that wrote them:
-columns (branches or fields) and objects, the first hundred entries. Faults: scripts that show faults of other readers.
-A reader that is not given is left out.
+Types: ROOT and sapwood write each type as a tree and as an RNTuple, a file each, and the values of every reader are
+compared with those that were written. Files: the columns (branches or fields) and objects that each reader can read in
+real files, up to the first hundred entries, by the version of ROOT that wrote them. Faults: scripts that show faults of
+other readers. A reader that is not given is left out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_classes(python: str, folder: Path) -> None:
 
 
 class Types(NamedTuple):
-    """The rows of the three tables of types, and what sapwood did not read."""
+    """The rows of the three tables of types, and the types that sapwood did not read."""
 
     rows: list[str]
     unwritten: list[str]
@@ -121,7 +121,7 @@ def _ask(readers: Sequence[Reader], request: dict[str, Any]) -> list[tuple[Reade
 
 
 def _explained(case: str, kind: str, writer: str, why: str) -> str:
-    """Return why a type is not written, with what is known of it."""
+    """Return the reason why a type is not written, with its known cause."""
     for pattern, text in NOT_WRITTEN:
         if re.search(pattern, f"{writer} {kind} {case}: {why}"):
             return text
@@ -297,7 +297,7 @@ experiments without dictionaries, which ROOT emulates.
 
 
 def _ours(types_: Types, real: Files) -> str:
-    """Return what sapwood fails."""
+    """Return the cases in which sapwood fails."""
     text = f"Sapwood {_list(types_.ours, 'gives the values of all types that were written', 'does not read')}."
     if real.rows:
         text += f" It {_list(real.ours, 'reads all files as a whole', 'does not read as a whole')}"
