@@ -85,9 +85,9 @@ def total(run: dict[str, float]) -> float:
 def main() -> None:
     """Make the files, compare, measure, and show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=61_944, help="how many histograms")
+    parser.add_argument("--count", type=int, default=61_944, help="number of histograms")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "histograms", help="where files go")
+    parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "histograms", help="folder of the files")
     parser.add_argument("--json", type=Path, help="write all raw values there")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     parser.add_argument("path", nargs="?", type=Path, help=argparse.SUPPRESS)

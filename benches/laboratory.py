@@ -82,13 +82,13 @@ def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
 def main() -> int:
     """Measure, print the table, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lmbench", type=Path, default=Path("/usr/lib/lmbench/bin"), help="where its programs are")
+    parser.add_argument("--lmbench", type=Path, default=Path("/usr/lib/lmbench/bin"), help="folder of the programs")
     parser.add_argument("--storage", type=Path, default=Path(), help="a folder on the storage that is read")
-    parser.add_argument("--size", type=int, default=256, help="of the file for fio, MiB")
-    parser.add_argument("--rounds", type=int, default=5, help="of fio four times as many")
-    parser.add_argument("--only", default="stream,lmbench,fio,predict", help="parts, by commas (default %(default)s)")
+    parser.add_argument("--size", type=int, default=256, help="size of the file for fio, in MiB")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds; fio has four times as many")
+    parser.add_argument("--only", default="stream,lmbench,fio,predict", help="parts, with commas (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="keep the result in benches/results")
-    parser.add_argument("-o", "--output", type=Path, help="keep it here instead")
+    parser.add_argument("-o", "--output", type=Path, help="write the result to this file instead")
     given = parser.parse_args()
     programs = next((path.parent for path in given.lmbench.rglob("lat_syscall")), None)
     parts = {

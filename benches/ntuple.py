@@ -176,12 +176,12 @@ def main() -> int:
     """Run as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     peers = HERE.parent / "build" / "peers"
-    parser.add_argument("--peers", type=Path, default=peers, help="where `make peers` put programs and files")
+    parser.add_argument("--peers", type=Path, default=peers, help="folder of the programs and files of `make peers`")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[data.name for data in DATA])
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count")
     parser.add_argument("--keep", action="store_true", help="keep the result, and write docs/performance/ntuple.md")
     parser.add_argument("--prepare", action="store_true", help="only make the files")
-    parser.add_argument("-o", "--out", type=Path, help="where the result goes")
+    parser.add_argument("-o", "--out", type=Path, help="file for the result")
     args = parser.parse_args()
     binaries = args.peers / "bin"
     chosen = [data for data in DATA if not args.only or data.name in args.only]

@@ -109,7 +109,7 @@ def main() -> None:
     arguments.add_argument("--clusters", type=int, nargs="*", default=[24, 96])
     arguments.add_argument("--latency", type=float, default=50, help="in milliseconds")
     arguments.add_argument("--bandwidth", type=float, default=20, help="MB/s")
-    arguments.add_argument("--megabytes", type=float, default=36, help="of the file, about")
+    arguments.add_argument("--megabytes", type=float, default=36, help="approximate size of the file in MB")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("-o", "--output", type=Path)
     arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")

@@ -189,12 +189,12 @@ def main() -> int:
     parser.add_argument("before", help="Python interpreter with the older build")
     parser.add_argument("now", help="Python interpreter with the newer build")
     parser.add_argument(
-        "--peers", type=Path, default=HERE.parent / "build" / "peers", help="where the reference files are"
+        "--peers", type=Path, default=HERE.parent / "build" / "peers", help="folder of the reference files"
     )
-    parser.add_argument("--workload", action="append", help="run only workloads whose name begins so; can be repeated")
+    parser.add_argument("--workload", action="append", help="run only workloads with this prefix; may be repeated")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=int, default=25, help="rounds of a workload that seems slower")
-    parser.add_argument("--by", choices=("wall", "cpu"), default="wall", help="the time that --limit is about")
+    parser.add_argument("--by", choices=("wall", "cpu"), default="wall", help="the time to which --limit applies")
     parser.add_argument("--limit", type=float, default=1.02, help="largest ratio that passes")
     parser.add_argument("--json", type=Path, help="write all raw times to this file")
     parser.add_argument("--keep", action="store_true", help="keep the times, and write the page")

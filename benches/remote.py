@@ -214,7 +214,7 @@ def main() -> None:
     arguments.add_argument("--latency", type=float, nargs="*", default=[0, 10, 50, 140], help="in milliseconds")
     arguments.add_argument("--schemes", nargs="*", default=["root", "http"])
     arguments.add_argument(
-        "--rivals-python", default=sys.executable, help="one that has ROOT, and uproot with fsspec-xrootd and aiohttp"
+        "--rivals-python", default=sys.executable, help="a Python with ROOT, and uproot, fsspec-xrootd and aiohttp"
     )
     arguments.add_argument("--rivals", nargs="*", default=["sapwood", "uproot", "root", "root-tuned"])
     arguments.add_argument("--rounds", type=int, default=3)

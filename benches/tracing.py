@@ -61,7 +61,7 @@ def measure(path: Path, tree: str, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("files", nargs="+", help="a file and a tree, again and again")
+    arguments.add_argument("files", nargs="+", help="one or more pairs of a file and a tree")
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("-o", "--output", type=Path)
     arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")
