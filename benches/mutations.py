@@ -294,7 +294,7 @@ class Reader:
         self._write("\n")
         if self.expected:
             return
-        # From here on, the limits apply and all classes are known: the values read now are the expected ones.
+        # From this point, the limits apply and all classes are known: the values read now are the expected ones.
         for number, path in enumerate(self.files):
             twice: list[dict[str, Any]] = []
             for _ in range(2):

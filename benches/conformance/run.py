@@ -272,9 +272,9 @@ OF_FILES = f"""## Files
 
 The table has public files, by the version of ROOT in their headers. For each reader, it has the number of files of
 which every column (first {ENTRIES} entries) and every object was read without an error, and in brackets the number of
-columns and objects that were read. Values are not compared. Readers divide objects into columns in different ways, so the
-numbers in brackets differ. If a process died, or gave no answer in {SECONDS:.0f} s of processor time, its file counts
-as not read. Python readers and ROOT have {MEMORY >> 30} GiB of address space.
+columns and objects that were read. Values are not compared. Readers divide objects into columns in different ways, so
+the numbers in brackets differ. If a process died, or gave no answer in {SECONDS:.0f} s of processor time, its file
+counts as not read. Python readers and ROOT have {MEMORY >> 30} GiB of address space.
 
 """
 OF_LESS = """### Files that were not read as a whole

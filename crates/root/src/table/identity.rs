@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 /// Maximum number of pages of a field in its sample.
 const PAGES: usize = 64;
-/// Bytes of a piece of a page in a sample. The first piece has the checksum of LZ4, even after a key; the last piece has
-/// the checksum of zlib or LZMA, or of the page itself.
+/// Bytes of a piece of a page in a sample. The first piece has the checksum of LZ4, even after a key; the last piece
+/// has the checksum of zlib or LZMA, or of the page itself.
 const PIECE: usize = 256;
 
 /// Offset, length, first entry and number of entries of each page of a field, each once, in the order of the file.

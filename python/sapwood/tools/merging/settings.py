@@ -1,6 +1,5 @@
 """The settings of a merge."""
 
-
 from __future__ import annotations
 
 import fnmatch
@@ -68,7 +67,7 @@ class Settings:
 
     @property
     def plan(self) -> str:
-        """The layout in which trees and RNTuples are written."""
+        """The way in which trees and RNTuples are written."""
         if self.recluster:
             return "decode trees and RNTuples and write them again"
         how = "copy baskets and pages as they are stored"
